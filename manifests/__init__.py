@@ -1,0 +1,9 @@
+"""The manifest: Parquet rows, one per sample, that make a data set checkable without opening a tar.
+
+A leaf of the project: it knows rows and files, and nothing of how they come about.
+"""
+
+from manifests.files import MergeError, merge, read_facts, read_rows, write_part
+from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
+
+__all__ = ["COLUMNS", "FAILED", "OK", "SCHEMA", "MergeError", "Row", "merge", "read_facts", "read_rows", "write_part"]

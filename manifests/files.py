@@ -1,0 +1,87 @@
+"""Manifest files: one part per shard, and all of them merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from manifests.schema import COLUMNS, SCHEMA, Row
+
+_ROW_GROUP = 1 << 16
+_COMPRESSION = "zstd"
+
+
+class MergeError(Exception):
+    """A part is missing, unreadable or has another schema."""
+
+
+def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> None:
+    """Write the rows of one shard, with ``facts`` about them in the file's metadata. Same rows, same bytes."""
+    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    table = pa.table(columns, schema=SCHEMA.with_metadata(dict(facts)))
+    pq.write_table(table, path, compression=_COMPRESSION, row_group_size=_ROW_GROUP)
+
+
+def read_facts(path: Path) -> dict[str, str]:
+    """The facts of a part or of a merged manifest; empty where there is no readable file."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a part or of a merged manifest, a bounded number in memory.
+
+    Raises FileNotFoundError, or ValueError where the file is damaged or its columns are not those of :class:`Row`.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            if not file.schema_arrow.remove_metadata().equals(SCHEMA):
+                raise ValueError(f"{path} has other columns than a manifest: {', '.join(file.schema_arrow.names)}")
+            for batch in file.iter_batches(batch_size=4096):
+                columns = batch.to_pydict()
+                for values in zip(*(columns[name] for name in COLUMNS), strict=True):
+                    yield Row(*values)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+
+
+def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path) -> int:
+    """Write all rows of the parts, in their order, to one file; returns how many.
+
+    Parts are collected into large row groups, so that memory and the file's footer stay bounded. Raises MergeError.
+    """
+    total, waiting, held = 0, [], 0
+    schema = SCHEMA.with_metadata(dict(facts))
+    with pq.ParquetWriter(path, schema, compression=_COMPRESSION) as writer:
+        for part in parts:
+            table = _read_part(part)
+            waiting.append(table)
+            held += table.num_rows
+            total += table.num_rows
+            if held >= _ROW_GROUP:
+                _flush(writer, waiting, schema)
+                waiting, held = [], 0
+        if waiting or not total:
+            _flush(writer, waiting or [SCHEMA.empty_table()], schema)
+    return total
+
+
+def _read_part(path: Path) -> pa.Table:
+    try:
+        table = pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise MergeError(f"the manifest part {path} cannot be read: {error}") from error
+    if not table.schema.remove_metadata().equals(SCHEMA):
+        raise MergeError(f"the manifest part {path} has other columns: {', '.join(table.schema.names)}")
+    return table.replace_schema_metadata(None)
+
+
+def _flush(writer: pq.ParquetWriter, tables: list[pa.Table], schema: pa.Schema) -> None:
+    table = pa.concat_tables(tables).combine_chunks().replace_schema_metadata(schema.metadata)
+    writer.write_table(table, row_group_size=max(table.num_rows, 1))

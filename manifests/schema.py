@@ -1,0 +1,58 @@
+"""What a manifest row says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+
+OK = "ok"
+FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample. A failed one has no place in a shard: its payload columns are null, ``error`` says why.
+
+    ``shard`` is relative to the data set; ``offset`` and ``size`` (bytes) are those of the payload inside that tar;
+    ``origin`` is the file's path inside the source. ``label`` is -1 and ``class_name`` empty without class folders.
+    ``version`` is the transform's: it changes whenever its pixels do. ``pixel_sha256`` is of the decoded array's
+    bytes (C order, uint8, height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder from
+    changed data. Digests are lower-case hexadecimal.
+    """
+
+    key: str
+    shard: str
+    shard_sha256: str
+    offset: int | None
+    size: int | None
+    source_id: str
+    source_sha256: str | None
+    origin: str
+    label: int
+    class_name: str
+    transform: str
+    version: int
+    level: int
+    profile: str
+    frames: int | None
+    height: int | None
+    width: int | None
+    encoder: str
+    payload_sha256: str | None
+    pixel_sha256: str | None
+    status: str
+    error: str | None
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+_TYPES = {
+    "str": pa.field("", pa.string(), nullable=False),
+    "str | None": pa.field("", pa.string()),
+    "int": pa.field("", pa.int64(), nullable=False),
+    "int | None": pa.field("", pa.int64()),
+}
+
+SCHEMA = pa.schema([_TYPES[str(field.type)].with_name(field.name) for field in fields(Row)])
+"""The Arrow schema of a manifest, derived from :class:`Row`."""

@@ -1,0 +1,267 @@
+"""Plan minus what is committed -> run -> merge the manifest last."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+import manifests
+from pipeline.errors import SampleError, UserError
+from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
+from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
+from pipeline.recipes import Recipe, parse
+from pipeline.render import Renderer
+from pipeline.software import host_facts, versions
+from pipeline.sources import Source, open_source
+from pipeline.storage import LocalStore
+from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
+
+RECIPE_FILE = "recipe.toml"
+MANIFEST_FILE = "manifest.parquet"
+FACT_PLAN = "plan"
+"""Metadata of the merged manifest: the digest of the plan that it completes."""
+
+TASKS_PER_WORKER = 4
+"""A block is split by transform until there is this much work for each worker, so that all end at about one time."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to build, from where, to where, and with how many hands. Only recipe and source decide the bytes."""
+
+    recipe: Recipe
+    source: str
+    output: str
+    workers: int | None = None
+    address: str | None = None
+    frost_folder: str | None = None
+    retry_failed: bool = False
+
+
+@dataclass
+class Outcome:
+    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up."""
+
+    plan: Plan
+    shards_before: int = 0
+    failed: int = 0
+    done: Report = field(default_factory=Report)
+    lost: list[Lost] = field(default_factory=list)
+    workers: int = 0
+    seconds: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "recipe": self.plan.recipe.name,
+            "images": self.plan.images,
+            "samples": self.plan.samples,
+            "shards": self.plan.shards,
+            "shards_before": self.shards_before,
+            "shards_made": self.done.shards,
+            "samples_made": self.done.samples.total(),
+            "failed": self.failed,
+            "complete": not self.lost,
+            "lost": [{"images": len(each.block.images), "reason": each.reason} for each in self.lost],
+            "seconds": round(self.seconds, 3),
+        }
+
+    def summary(self, output: str) -> Iterator[str]:
+        """For people: a few lines."""
+        made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
+        if self.done.shards:
+            yield f"made {self.done.shards:,} shards with {made:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+        else:
+            yield f"nothing to do: all {self.plan.shards:,} shards are there"
+        for each in self.lost:
+            names = f"{each.block.tasks[0].name} to {each.block.tasks[-1].name}"
+            yield f"given up after {MAX_ATTEMPTS} attempts: {names}: {each.reason}"
+        if self.failed:
+            yield (
+                f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
+                "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
+            )
+        if self.lost:
+            yield "unfinished: run the same command again"
+        else:
+            yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
+
+
+class Watcher(Protocol):
+    """Told how a build goes on."""
+
+    def preparing(self, what: str) -> None: ...
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
+
+    def reported(self, report: Report) -> None: ...
+
+
+def run_build(request: Request, watcher: Watcher) -> Outcome:
+    """Build what is missing of a data set, then its manifest; returns what was done.
+
+    Raises UserError before any work for bad input, and if the output holds another data set.
+    """
+    recipe = request.recipe.canonical(versions())
+    source = open_source(recipe.source.kind, request.source)
+    watcher.preparing(f"listing {source.location}")
+    plan = make_plan(recipe, source)
+    watcher.preparing("trying every transform once")
+    try_transforms(recipe, request.frost_folder)
+    store = LocalStore(request.output)
+    with store.exclusive():
+        _claim(store, recipe)
+        return _build(request, plan, source, store, watcher)
+
+
+def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watcher: Watcher) -> Outcome:
+    begun, start = datetime.now(UTC), perf_counter()
+    outcome = Outcome(plan)
+    todo: Counter[str] = Counter()
+    shards = blocks = 0
+    for block in _missing(request, plan, source, store):
+        todo.update({task.step.transform: 0 for task in block.tasks})
+        for task in block.tasks:
+            todo[task.step.transform] += len(block.images)
+        shards += len(block.tasks)
+        blocks += 1
+    outcome.shards_before = plan.shards - shards
+    watcher.started(plan, todo, shards)
+    if shards:
+        store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
+        job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
+        with cluster(request.workers, request.address) as workers:
+            outcome.workers = workers
+            pieces = -(-workers * TASKS_PER_WORKER // blocks)
+            work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
+            for event in Pool(job, workers).run(work):
+                if isinstance(event, Lost):
+                    outcome.lost.append(event)
+                else:
+                    outcome.done.add(event)
+                    watcher.reported(event)
+    if not outcome.lost:
+        outcome.failed = _merge(plan, store)
+    outcome.seconds = perf_counter() - start
+    if shards:
+        _record_run(request, outcome, begun, store)
+    return outcome
+
+
+def split(block: Block, pieces: int) -> Iterator[Block]:
+    """A block's tasks in up to ``pieces`` even runs; each repeats the decoding, none changes a byte."""
+    for tasks in np.array_split(np.arange(len(block.tasks)), min(pieces, len(block.tasks))):
+        yield replace(block, tasks=tuple(block.tasks[i] for i in tasks))
+
+
+def is_committed(store: LocalStore, task: Task, retry_failed: bool) -> bool:
+    """Whether the shard is there, whole, and of exactly this task; with ``retry_failed``, also without failures."""
+    facts = manifests.read_facts(store.path(task.part))
+    return (
+        facts.get(FACT_TASK) == task.digest
+        and store.size(task.shard) == int(facts[FACT_SHARD_SIZE])
+        and not (retry_failed and int(facts[FACT_FAILED]))
+    )
+
+
+def try_transforms(recipe: Recipe, frost_folder: str | None) -> None:
+    """Render and encode each transform once on a small image, so that what is missing shows before any work.
+
+    It also compiles the kernels, once per machine, before the workers would each do so. Raises UserError.
+    """
+    renderer = Renderer(recipe, frost_folder)
+    image = np.full((32, 32, 3), 128, np.uint8)
+    for step in recipe.steps():
+        try:
+            renderer.encoder.encode(renderer.transform(image, "", step))
+        except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
+            raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
+
+
+def _missing(request: Request, plan: Plan, source: Source, store: LocalStore) -> Iterator[Block]:
+    """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
+    for block in make_blocks(plan, source):
+        tasks = tuple(task for task in block.tasks if not is_committed(store, task, request.retry_failed))
+        if tasks:
+            yield replace(block, tasks=tasks)
+
+
+def _claim(store: LocalStore, recipe: Recipe) -> None:
+    """Write recipe.toml, or check that what is there is the same data set or a part of it."""
+    if store.size(RECIPE_FILE) < 0:
+        if any(store.names("shards", ".tar")):
+            raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
+    else:
+        there = parse(store.path(RECIPE_FILE).read_text(), str(store.path(RECIPE_FILE)))
+        faults = _conflicts(there, recipe)
+        if faults:
+            raise UserError(
+                f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
+                "or build with the same settings and libraries"
+            )
+    store.publish_bytes(recipe.to_toml().encode(), RECIPE_FILE)
+
+
+def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
+    """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
+    faults = []
+    old, new = _flat(there), _flat(wanted)
+    grown = {
+        "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
+        "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
+        "source.limit": not wanted.source.limit or 0 < there.source.limit <= wanted.source.limit,
+    }
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name) and not grown.get(name, False):
+            faults.append(f"{name}: {old.get(name)} there, {new.get(name)} asked for")
+    return faults
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    content = recipe.model_dump(mode="json", exclude={"title"})
+    return {
+        f"{table}.{key}" if isinstance(fields, dict) else table: value
+        for table, fields in content.items()
+        for key, value in (fields if isinstance(fields, dict) else {"": fields}).items()
+    }
+
+
+def _merge(plan: Plan, store: LocalStore) -> int:
+    """Write the merged manifest unless it is there already; returns the number of failed samples."""
+    there = manifests.read_facts(store.path(MANIFEST_FILE))
+    if there.get(FACT_PLAN) == plan.digest:
+        return int(there[FACT_FAILED])
+    failed = sum(int(manifests.read_facts(store.path(part))[FACT_FAILED]) for part in plan.parts())
+    scratch = store.scratch()
+    manifests.merge(map(store.path, plan.parts()), {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    store.publish(scratch, MANIFEST_FILE)
+    return failed
+
+
+def _record_run(request: Request, outcome: Outcome, begun: datetime, store: LocalStore) -> None:
+    done = outcome.done
+    facts = host_facts()
+    record = {
+        "begun": begun.isoformat(timespec="seconds"),
+        "seconds": round(outcome.seconds, 3),
+        "source": str(request.source),
+        "workers": outcome.workers,
+        "software": versions(),
+        **facts,
+        "shards": done.shards,
+        "samples": dict(done.samples),
+        "failed": done.failed,
+        "lost_blocks": len(outcome.lost),
+        "payload_bytes": done.payload_bytes,
+        "worker_seconds": {stage: round(spent, 3) for stage, spent in sorted(done.seconds.items())},
+    }
+    name = f"runs/{begun:%Y%m%dT%H%M%S.%fZ}-{facts['host']}.json"
+    store.publish_bytes(json.dumps(record, indent=1).encode(), name)

@@ -1,0 +1,291 @@
+"""The command ``robustshards``: arguments, progress, exit codes; no logic."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.errors import Exit, UserError
+
+app = typer.Typer(
+    name="robustshards",
+    help="Regenerate ImageNet-C from your own photographs, as checkable WebDataset shards.",
+    epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
+    "130 interrupted (run it again).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+RecipeArgument = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A shipped recipe, or the path of your own .toml.")
+]
+SourceOption = Annotated[str, typer.Option(help="The folder of photographs: one folder per class.")]
+OnlyOption = Annotated[
+    str | None, typer.Option(help="Transforms or groups, comma-separated: fog,frost or noise or all.")
+]
+SeveritiesOption = Annotated[str | None, typer.Option(help="Levels, comma-separated: 1,3,5.")]
+LimitOption = Annotated[int | None, typer.Option(help="Only the first N images of the listing; 0 for all.")]
+ShardSizeOption = Annotated[int | None, typer.Option(help="Images per shard.")]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of all random draws, 0 to 2^64 - 1.")]
+QualityOption = Annotated[int | None, typer.Option(help="JPEG quality, 1 to 100.")]
+OptimizeOption = Annotated[bool | None, typer.Option(help="JPEG Huffman tables made for each image.")]
+MotionOption = Annotated[str | None, typer.Option(help="Motion blur by 'native' or 'imagemagick' (through Wand).")]
+FrostOption = Annotated[
+    str | None, typer.Option(help="Folder of the six frost textures; default: from imagecorruptions.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for machines.")]
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """Recipes, transforms and profiles."""
+    with _errors_told(as_json):
+        import corruptions
+        from corruptions.catalogue import PROFILE_SIDES
+        from pipeline import recipes
+        from pipeline.families import FAMILIES
+
+        titles = {name: recipes.load(name).title for name in recipes.shipped()}
+        transforms = [corruptions.get(name) for name in FAMILIES["corruptions"].names]
+        if as_json:
+            _print_json(
+                recipes=titles,
+                corruptions={
+                    t.name: {"group": t.group, "benchmark": t.benchmark, "version": t.version} for t in transforms
+                },
+                profiles=dict(PROFILE_SIDES),
+            )
+            return
+        _print_table(["recipe", "builds"], titles.items())
+        rows = ((t.name, t.group, "benchmark" if t.benchmark else "extra", t.version) for t in transforms)
+        _print_table(["corruption", "group", "set", "version"], rows)
+        _print_table(["profile", "published for"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
+
+
+@app.command()
+def plan(
+    recipe: RecipeArgument,
+    source: SourceOption,
+    only: OnlyOption = None,
+    severities: SeveritiesOption = None,
+    limit: LimitOption = None,
+    shard_size: ShardSizeOption = None,
+    seed: SeedOption = None,
+    quality: QualityOption = None,
+    optimize: OptimizeOption = None,
+    motion: MotionOption = None,
+    frost_folder: FrostOption = None,
+    measure: Annotated[int, typer.Option(min=1, help="How many images to measure on.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Images, shards, bytes and core-hours of a build, measured on a few images before spending them."""
+    with _errors_told(as_json):
+        from pipeline.build import try_transforms
+        from pipeline.estimate import estimate
+        from pipeline.plan import make_plan
+        from pipeline.sources import open_source
+
+        chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
+        images = open_source(chosen.source.kind, source)
+        made = make_plan(chosen, images)
+        try_transforms(chosen, frost_folder)
+        cost = estimate(made, images, measure, frost_folder)
+        facts = {
+            "recipe": chosen.name,
+            "images": made.images,
+            "classes": made.classes,
+            "transforms": [str(step) for step in chosen.steps()],
+            "samples": made.samples,
+            "shards": made.shards,
+            "bytes": cost.output_bytes,
+            "core_hours": cost.core_seconds / 3600,
+            "measured_images": cost.measured,
+            "passed_over": dict(made.ignored),
+        }
+        if as_json:
+            _print_json(**facts)
+            return
+        rows = [
+            ("images", f"{made.images:,} in {made.classes:,} classes"),
+            ("outputs", f"{made.samples:,} ({len(chosen.steps())} per image)"),
+            ("shards", f"{made.shards:,} of up to {chosen.shards.size:,} images"),
+            ("size", f"{cost.output_bytes / 1e9:,.2f} GB"),
+            ("time", f"{cost.core_seconds / 3600:,.2f} core-hours ({_duration(cost.core_seconds)} on one core)"),
+            ("measured on", f"{cost.measured} images on this machine"),
+        ]
+        if made.ignored:
+            passed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(made.ignored.items()))
+            rows.append(("passed over", f"files that are no images: {passed}"))
+        _print_table([chosen.name, ""], rows)
+
+
+@app.command()
+def build(
+    recipe: RecipeArgument,
+    source: SourceOption,
+    out: Annotated[str, typer.Option(help="The folder of the data set; an unfinished build there is resumed.")],
+    only: OnlyOption = None,
+    severities: SeveritiesOption = None,
+    limit: LimitOption = None,
+    shard_size: ShardSizeOption = None,
+    seed: SeedOption = None,
+    quality: QualityOption = None,
+    optimize: OptimizeOption = None,
+    motion: MotionOption = None,
+    frost_folder: FrostOption = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per CPU.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Join a running Ray cluster; default: a local one is started.")
+    ] = None,
+    allow_failures: Annotated[bool, typer.Option(help="Exit 0 even if some samples failed.")] = False,
+    retry_failed: Annotated[bool, typer.Option(help="Make shards with failed samples again.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build a data set, or what is missing of it. Run again after any interruption."""
+    with _errors_told(as_json):
+        from pipeline.build import Request, run_build
+        from pipeline.display import Display
+
+        chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
+        request = Request(chosen, source, out, workers, address, frost_folder, retry_failed)
+        with Display() as display:
+            outcome = run_build(request, display)
+        if as_json:
+            _print_json(**outcome.facts(), output=out)
+        else:
+            for line in outcome.summary(out):
+                _out.print(line, markup=False)
+        if outcome.lost:
+            raise typer.Exit(Exit.INCOMPLETE)
+        if outcome.failed and not allow_failures:
+            raise typer.Exit(Exit.FAULTS)
+
+
+@app.command()
+def verify(
+    data_set: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build wrote.")],
+    deep: Annotated[bool, typer.Option(help="Also make a random part again from the source, and compare.")] = False,
+    source: Annotated[
+        str | None, typer.Option(help="With --deep: the photographs; default: where the last run had them.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="With --deep: how many samples to make again.")] = 100,
+    sample_seed: Annotated[
+        int | None, typer.Option(help="With --deep: chooses the samples; default: at random.")
+    ] = None,
+    frost_folder: FrostOption = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per CPU.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every shard and sample against the manifest, and name each fault."""
+    with _errors_told(as_json):
+        from pipeline.deep import last_source, regenerate
+        from pipeline.display import counting
+        from pipeline.verify import verify as check
+
+        with counting("checked") as checked:
+            found = check(data_set, threads or len(os.sched_getaffinity(0)), checked)
+        again = None
+        if deep:
+            chosen = random.SystemRandom().getrandbits(32) if sample_seed is None else sample_seed
+            again = regenerate(data_set, source or last_source(data_set), samples, chosen, frost_folder)
+        if as_json:
+            _print_json(
+                **found.facts(), regenerated=again and again.samples, deep_faults=again and list(map(str, again.faults))
+            )
+        else:
+            for line in found.lines():
+                _out.print(line, markup=False)
+            if again:
+                for line in again.lines("made again"):
+                    _out.print(line, markup=False)
+        if found.faults or (again and again.faults):
+            raise typer.Exit(Exit.FAULTS)
+
+
+def _recipe(
+    name: str,
+    only: str | None,
+    severities: str | None,
+    limit: int | None,
+    shard_size: int | None,
+    seed: int | None,
+    quality: int | None,
+    optimize: bool | None,
+    motion: str | None,
+) -> Any:
+    """The named recipe with the changes of the command line."""
+    from pipeline import recipes
+
+    return recipes.load(name).changed(
+        source={"limit": limit},
+        transforms={"only": _words(only), "levels": _numbers(severities), "motion": motion},
+        shards={"size": shard_size},
+        encoder={"quality": quality, "optimize": optimize},
+        seed=seed,
+    )
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    try:
+        return None if text is None else [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UserError(f"--severities {text}: give whole numbers with commas between, as in 1,3,5") from None
+
+
+@contextmanager
+def _errors_told(as_json: bool) -> Iterator[None]:
+    """Errors of the user's world become one line and an exit code; a bug keeps its traceback."""
+    try:
+        yield
+    except UserError as error:
+        _tell(str(error), Exit.USAGE, as_json)
+    except OSError as error:
+        _tell(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
+    except KeyboardInterrupt:
+        _tell("interrupted; what is finished is kept, run the same command again", Exit.INTERRUPTED, as_json)
+
+
+def _tell(message: str, code: Exit, as_json: bool) -> None:
+    if as_json:
+        _print_json(error=message, exit_code=int(code))
+    _err.print(f"error: {message}", markup=False)
+    raise typer.Exit(code)
+
+
+def _print_json(**facts: Any) -> None:
+    print(json.dumps(facts, indent=1))
+
+
+def _print_table(titles: list[str], rows: Any) -> None:
+    table = Table(*titles, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*map(str, row))
+    _out.print(table)
+    _out.print()
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min {rest:02d} s"
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

@@ -1,0 +1,82 @@
+"""A random part of a data set made anew from its source, and compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+
+import manifests
+from manifests import Row
+from pipeline.errors import SampleError, UserError
+from pipeline.families import Step
+from pipeline.render import Renderer
+from pipeline.software import versions
+from pipeline.sources import Source, SourceImage, open_source
+from pipeline.storage import LocalStore
+from pipeline.verify import Fault, Findings, read_manifest, read_recipe
+
+
+def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
+    """Make ``samples`` randomly chosen samples again and compare digests; ``seed`` chooses them.
+
+    Raises UserError where data set or source cannot be read.
+    """
+    store = LocalStore(output)
+    recipe = read_recipe(store)
+    images = open_source(recipe.source.kind, source)
+    renderer = Renderer(recipe, frost_folder)
+    chosen = _choose(store, samples, seed)
+    found = Findings(samples=len(chosen))
+    listed = _find(images, {row.source_id for row in chosen})
+    for row in chosen:
+        if row.source_id not in listed:
+            found.faults.append(Fault(row.key, f"its source image {row.origin} is not in {source}"))
+        elif what := _compare(row, images, listed[row.source_id], renderer):
+            found.faults.append(Fault(row.key, what))
+    if found.faults and recipe.software != versions():
+        built = ", ".join(f"{name} {version}" for name, version in recipe.software.items())
+        found.faults.append(Fault("software", f"this machine has other versions than the build, which had {built}"))
+    return found
+
+
+def last_source(output: str) -> str:
+    """Where the latest run of the build had its photographs. Raises UserError where no run is recorded."""
+    store = LocalStore(output)
+    runs = list(store.names("runs", ".json"))
+    if not runs:
+        raise UserError(f"{output} records no run; say with --source where the photographs are")
+    return str(json.loads(store.path(runs[-1]).read_text())["source"])
+
+
+def _choose(store: LocalStore, samples: int, seed: int) -> list[Row]:
+    """A uniform choice from a stream of unknown length (reservoir sampling), in the manifest's order."""
+    generator, kept = random.Random(seed), list[tuple[int, Row]]()
+    for index, row in enumerate(read_manifest(store)):
+        if len(kept) < samples:
+            kept.append((index, row))
+        elif (place := generator.randrange(index + 1)) < samples:
+            kept[place] = (index, row)
+    return [row for _, row in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _find(images: Source, wanted: set[str]) -> dict[str, SourceImage]:
+    return {image.id: image for image in images if image.id in wanted}
+
+
+def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -> str | None:
+    """What differs, or None."""
+    try:
+        data = images.read(image)
+    except OSError as error:
+        return None if row.status == manifests.FAILED else f"its source image cannot be read: {error}"
+    if row.source_sha256 is not None and hashlib.sha256(data).hexdigest() != row.source_sha256:
+        return f"its source image {image.origin} has changed since the build"
+    try:
+        payload = renderer.payload(data, row.source_id, Step(row.transform, row.level))
+    except SampleError as error:
+        return None if row.status == manifests.FAILED else f"cannot be made again: {error}"
+    if row.status == manifests.FAILED:
+        return f"is recorded as failed ({row.error}), but can be made: build with --retry-failed"
+    same = hashlib.sha256(payload).hexdigest() == row.payload_sha256
+    return None if same else "comes out differently when it is made again"

@@ -1,0 +1,116 @@
+"""How a build shows itself: a live table on a terminal, plain lines elsewhere. Always on standard error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from pipeline.plan import Plan
+from pipeline.verify import Findings
+from pipeline.worker import Report
+
+LINE_EVERY_S = 10.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class _Rate(ProgressColumn):
+    """Samples per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} images/s" if task.speed else "", style="cyan")
+
+
+class Display:
+    """Watches a build. On a terminal: a bar for each transform and one for all; elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+        )
+        self._rows: dict[str, int] = {}
+        self._all = 0
+        self._shards_todo = self._samples_todo = 0
+        self._done = Report()
+        self._started = self._said = monotonic()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._bars.stop()
+        elif self._shards_todo:
+            self._line()
+
+    def preparing(self, what: str) -> None:
+        """Say what goes on before the work."""
+        self._console.print(f"{what} ...", style="dim", highlight=False)
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """Say what is there and what is missing."""
+        self._started = self._said = monotonic()
+        self._shards_todo, self._samples_todo = shards, todo.total()
+        there = plan.shards - shards
+        self._console.print(
+            f"{plan.images:,} images, {plan.shards:,} shards: {there:,} already there, {shards:,} to make",
+            highlight=False,
+        )
+        if self._console.is_terminal and shards:
+            self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}
+            self._all = self._bars.add_task("[bold]all", total=todo.total(), note=f"0/{shards} shards")
+            self._bars.start()
+
+    def reported(self, report: Report) -> None:
+        """Take in what a worker has done."""
+        self._done.add(report)
+        if self._rows:
+            for name, count in report.samples.items():
+                self._bars.advance(self._rows[name], count)
+            self._bars.update(self._all, advance=report.samples.total(), note=self._note())
+        elif monotonic() - self._said > LINE_EVERY_S:
+            self._line()
+
+    def _note(self) -> str:
+        failed = f", {self._done.failed} failed" if self._done.failed else ""
+        return f"{self._done.shards}/{self._shards_todo} shards{failed}"
+
+    def _line(self) -> None:
+        self._said = monotonic()
+        done = self._done.samples.total()
+        rate = done / max(self._said - self._started, 1e-9)
+        left = (self._samples_todo - done) / rate if rate else float("inf")
+        latest = ", ".join(f"{name} {count:,}" for name, count in self._done.samples.items())
+        self._console.print(
+            f"{done:,}/{self._samples_todo:,} images, {self._note()}, {rate:,.0f} images/s, {left:,.0f} s left; {latest}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@contextmanager
+def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
+    """A counter of samples on a terminal; silent elsewhere. Gives the function to call with the findings so far."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        row = bar.add_task(f"{verb} nothing yet")
+
+        def update(found: Findings) -> None:
+            text = f"{verb} {found.samples:,} samples in {found.shards:,} shards, {len(found.faults)} faults"
+            bar.update(row, description=text)
+
+        yield update

@@ -1,0 +1,23 @@
+"""What can go wrong for a user, and the exit code that says which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line."""
+
+    OK = 0
+    FAULTS = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    INTERRUPTED = 130
+
+
+class UserError(Exception):
+    """Something that the user can mend: the message says what came, what is allowed and what to do."""
+
+
+class SampleError(Exception):
+    """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""

@@ -1,0 +1,120 @@
+"""A pool of Ray actors: bounded work in flight, workers replaced when they die. The only file that imports Ray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import UserError
+from pipeline.plan import Block
+from pipeline.worker import Job, Report, Worker
+
+MAX_ATTEMPTS = 3
+"""How often a block is tried before it is given up; its shards then stay missing and the build says so."""
+
+_OBJECT_STORE_BYTES = 80 * 2**20
+"""The least that Ray takes: only listings and counts travel, never an image."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A block of work that failed in every attempt, and the last reason."""
+
+    block: Block
+    reason: str
+
+
+class Pool:
+    """Workers on a Ray cluster."""
+
+    def __init__(self, job: Job, workers: int) -> None:
+        import ray
+
+        self._ray = ray
+        self._job = ray.put(job)
+        self._actor_class = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
+        self.workers = workers
+
+    def run(self, blocks: Iterator[Block]) -> Iterator[Report | Lost]:
+        """Run all blocks; yields what the workers report, and each block that is given up.
+
+        One block is in flight per worker and blocks are taken from the iterator only when a worker is free, so
+        memory does not grow with the number of blocks.
+        """
+        running: dict[Any, tuple[Any, Block, int]] = {}
+        retries: list[tuple[Block, int]] = []
+        idle: list[Any] = []
+        while True:
+            while len(running) < self.workers and (task := self._next(blocks, retries)):
+                actor = idle.pop() if idle else self._actor_class.remote(self._job)
+                running[actor.run.remote(task[0])] = (actor, *task)
+            if not running:
+                return
+            ready, _ = self._ray.wait(list(running), num_returns=1)
+            for stream in ready:
+                actor, block, attempt = running[stream]
+                try:
+                    yield self._ray.get(next(stream))
+                    continue
+                except StopIteration:
+                    idle.append(actor)
+                except self._ray.exceptions.RayError as error:
+                    # A dead actor is not used again; one whose block raised may be, but a fresh one is as cheap.
+                    self._ray.kill(actor)
+                    if attempt < MAX_ATTEMPTS:
+                        retries.append((block, attempt + 1))
+                    else:
+                        yield Lost(block, str(error).strip().splitlines()[-1])
+                del running[stream]
+
+    @staticmethod
+    def _next(blocks: Iterator[Block], retries: list[tuple[Block, int]]) -> tuple[Block, int] | None:
+        if retries:
+            return retries.pop()
+        block = next(blocks, None)
+        return None if block is None else (block, 1)
+
+
+class _Actor:
+    """A worker in a process of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._worker = Worker(job)
+
+    def run(self, block: Block) -> Iterator[Report]:
+        yield from self._worker.run(block)
+
+
+@contextmanager
+def cluster(workers: int | None, address: str | None) -> Iterator[int]:
+    """A Ray cluster for the time of a build; gives the number of workers to start.
+
+    Without an address a local one is started on the loopback interface and ended afterwards; with one, the cluster
+    there is joined and left running. ``workers`` None means one per CPU. Raises UserError if it cannot be reached.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    try:
+        if address is None:
+            cpus = workers or len(os.sched_getaffinity(0))
+            ray.init(
+                num_cpus=cpus,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _node_ip_address="127.0.0.1",
+            )
+        else:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            cpus = workers or int(ray.cluster_resources().get("CPU", 1))
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
+    try:
+        yield cpus
+    finally:
+        ray.shutdown()

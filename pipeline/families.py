@@ -1,0 +1,80 @@
+"""Families of transforms that a recipe may name: what they are called, and how one of them is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import corruptions
+from pipeline.errors import UserError
+
+Image = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, order=True)
+class Step:
+    """One transform at one level: what a shard holds for each of its images."""
+
+    transform: str
+    level: int
+
+    def __str__(self) -> str:
+        return f"{self.transform}-{self.level}"
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """What a rendering needs to know beside the image and its seed; ``frost_folder`` may differ between machines."""
+
+    profile: str
+    motion: str
+    frost_folder: str | None
+
+
+@dataclass(frozen=True)
+class Family:
+    """``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards."""
+
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    levels: tuple[int, ...]
+    members: Callable[[str], Sequence[str]]
+    version: Callable[[str], int]
+    render: Callable[[Image, Step, int, Rendering], Image]
+
+    def select(self, only: Sequence[str]) -> tuple[str, ...]:
+        """Names and groups -> names in published order, each once. Raises UserError for an unknown one."""
+        chosen: set[str] = set()
+        for name in only:
+            if name not in self.names and name not in self.groups:
+                raise UserError(
+                    f"no transform or group is called {name!r}; "
+                    f"groups: {', '.join(self.groups) or 'none'}; transforms: {', '.join(self.names)}"
+                )
+            chosen.update(self.members(name) if name in self.groups else (name,))
+        return tuple(name for name in self.names if name in chosen)
+
+
+def _corrupt(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
+    options = corruptions.Options(motion=rendering.motion, frost_folder=rendering.frost_folder)
+    return corruptions.corrupt(image, step.transform, step.level, profile=rendering.profile, seed=seed, options=options)
+
+
+def _keep(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
+    return image
+
+
+FAMILIES: Mapping[str, Family] = {
+    "corruptions": Family(
+        names=tuple(corruptions.names("all")),
+        groups=("benchmark", "extra", "all", "noise", "blur", "weather", "digital"),
+        levels=(1, 2, 3, 4, 5),
+        members=corruptions.names,
+        version=lambda name: corruptions.get(name).version,
+        render=_corrupt,
+    ),
+    "none": Family(names=("none",), groups=(), levels=(0,), members=lambda _: (), version=lambda _: 1, render=_keep),
+}

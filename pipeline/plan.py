@@ -1,0 +1,163 @@
+"""Recipe + source listing -> shard tasks. Pure: no clock, no host, no randomness."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pipeline.errors import UserError
+from pipeline.families import Step
+from pipeline.recipes import Recipe
+from pipeline.sources import Source, SourceImage
+
+
+@dataclass(frozen=True)
+class Task:
+    """One shard: a block of source images x one transform x one level. ``digest`` covers all that decides its bytes."""
+
+    step: Step
+    block: int
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """``<transform>-<level>-<block>``, the stem of the tar and of the manifest part."""
+        return shard_name(self.step, self.block)
+
+    @property
+    def shard(self) -> str:
+        """Where the tar goes in the data set."""
+        return shard_file(self.step, self.block)
+
+    @property
+    def part(self) -> str:
+        """Where the manifest part goes in the data set."""
+        return part_file(self.step, self.block)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive source images that share shards, and the tasks that they are needed for."""
+
+    index: int
+    images: tuple[SourceImage, ...]
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a build comes to. Its size in memory does not depend on the number of images.
+
+    ``listing`` is the digest of the source listing; ``ignored`` counts files passed over, by suffix.
+    """
+
+    recipe: Recipe
+    images: int
+    classes: int
+    listing: str
+    ignored: Counter[str]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of source images."""
+        return -(-self.images // self.recipe.shards.size)
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return self.blocks * len(self.recipe.steps())
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return self.images * len(self.recipe.steps())
+
+    @property
+    def digest(self) -> str:
+        """Covers everything that decides the bytes of the finished data set."""
+        return _digest(_identity(self.recipe), [str(step) for step in self.recipe.steps()], self.listing)
+
+    def parts(self) -> Iterator[str]:
+        """The manifest parts in the order of the merged manifest: transform, level, block."""
+        for step in self.recipe.steps():
+            for block in range(self.blocks):
+                yield part_file(step, block)
+
+
+def make_plan(recipe: Recipe, source: Source) -> Plan:
+    """Walk the source once. Raises UserError where it is empty or lists an id twice."""
+    state, images, classes, last = hashlib.sha256(), 0, 0, ""
+    for image in _limited(recipe, source):
+        state.update(_image_digest(image))
+        images += 1
+        classes += image.class_name != last
+        last = image.class_name
+    if not images:
+        ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
+        raise UserError(f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else ""))
+    return Plan(recipe, images, classes, state.hexdigest(), source.ignored.copy())
+
+
+def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
+    """The blocks of the plan, with all their tasks, one at a time. Walks the source again.
+
+    Raises UserError if the listing has changed since the plan was made.
+    """
+    recipe = plan.recipe
+    identity, steps, versions = _identity(recipe), recipe.steps(), _versions(recipe)
+    listing = _limited(recipe, source)
+    state = hashlib.sha256()
+    for index in range(plan.blocks):
+        images = tuple(islice(listing, recipe.shards.size))
+        content = hashlib.sha256()
+        for image in images:
+            content.update(_image_digest(image))
+            state.update(_image_digest(image))
+        block = content.hexdigest()
+        tasks = (Task(s, index, _digest(identity, s.transform, s.level, versions[s.transform], block)) for s in steps)
+        yield Block(index, images, tuple(tasks))
+    if state.hexdigest() != plan.listing or next(listing, None) is not None:
+        raise UserError(f"{source.location} has changed while it was being read; run the same command again")
+
+
+def shard_name(step: Step, block: int) -> str:
+    """``<transform>-<level>-<block>``."""
+    return f"{step}-{block:06d}"
+
+
+def shard_file(step: Step, block: int) -> str:
+    """The tar's path in the data set."""
+    return f"shards/{step.transform}/{step.level}/{shard_name(step, block)}.tar"
+
+
+def part_file(step: Step, block: int) -> str:
+    """The manifest part's path in the data set."""
+    return f"manifest/{shard_name(step, block)}.parquet"
+
+
+def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
+    return islice(iter(source), recipe.source.limit or None)
+
+
+def _identity(recipe: Recipe) -> str:
+    """All of a recipe that decides the bytes of a shard, beside the shard's own transform and level."""
+    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software"})
+    for selection in ("only", "levels"):
+        del content["transforms"][selection]
+    return json.dumps(content, sort_keys=True)
+
+
+def _versions(recipe: Recipe) -> dict[str, int]:
+    return {step.transform: recipe.family.version(step.transform) for step in recipe.steps()}
+
+
+def _image_digest(image: SourceImage) -> bytes:
+    return _digest(image.id, image.label, image.class_name, image.origin, image.size).encode()
+
+
+def _digest(*fields: str | int | Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()

@@ -1,0 +1,192 @@
+"""Recipes: which data set to build, as a TOML file. Each file of this folder ships with the package."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from corruptions.catalogue import PROFILE_SIDES
+from pipeline.decoders import DECODERS
+from pipeline.encoders import ENCODERS, Encoder
+from pipeline.errors import UserError
+from pipeline.families import FAMILIES, Family, Step
+from pipeline.resizers import OPERATORS, STEPS
+from pipeline.seeds import SEED_LIMIT
+from pipeline.sources import KINDS
+
+MAX_SHARD_SIZE = 10_000
+"""Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
+
+
+def _one_of(allowed: Iterable[str]) -> AfterValidator:
+    names = tuple(allowed)
+
+    def check(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(names)}")
+        return value
+
+    return AfterValidator(check)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class SourceTable(_Table):
+    """``[source]``: the layout of the clean images; ``limit`` keeps the first so many of the listing, 0 all."""
+
+    kind: Annotated[str, _one_of(KINDS)]
+    limit: Annotated[int, Field(ge=0)] = 0
+
+
+class PrepareTable(_Table):
+    """``[prepare]``: decoder, resize operator, and steps as [name, value]."""
+
+    decoder: Annotated[str, _one_of(DECODERS)] = "pillow"
+    resize: Annotated[str, _one_of(OPERATORS)] = "pillow-bilinear"
+    steps: tuple[tuple[Annotated[str, _one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
+
+
+class TransformsTable(_Table):
+    """``[transforms]``: a family, the names or groups taken from it, and their levels (severities)."""
+
+    family: Annotated[str, _one_of(FAMILIES)]
+    only: tuple[str, ...]
+    levels: tuple[int, ...]
+    motion: Literal["native", "imagemagick"] = "native"
+
+
+class EncoderTable(_Table):
+    """``[encoder]``: the payload's format and its settings."""
+
+    name: Annotated[str, _one_of(ENCODERS)] = "jpeg"
+    quality: Annotated[int, Field(ge=1, le=100)] = 85
+    optimize: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name} quality={self.quality} optimize={str(self.optimize).lower()}"
+
+
+class ShardsTable(_Table):
+    """``[shards]``: images per shard."""
+
+    size: Annotated[int, Field(ge=1, le=MAX_SHARD_SIZE)] = 1000
+
+
+class Recipe(_Table):
+    """A data set to build. Equal recipes on equal sources give equal bytes."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    title: str = ""
+    profile: Annotated[str, _one_of(PROFILE_SIDES)]
+    seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] = 0
+    source: SourceTable
+    prepare: PrepareTable
+    transforms: TransformsTable
+    encoder: EncoderTable
+    shards: ShardsTable
+    software: dict[str, str] = {}
+    """Written by a build: the library versions that its bytes come from."""
+
+    @model_validator(mode="after")
+    def _known_transforms(self) -> Recipe:
+        try:
+            self.family.select(self.transforms.only)
+        except UserError as error:
+            raise ValueError(f"transforms.only: {error}") from None
+        allowed = self.family.levels
+        if not self.transforms.only or not self.transforms.levels:
+            raise ValueError("transforms.only and transforms.levels must each name at least one")
+        for level in self.transforms.levels:
+            if level not in allowed:
+                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
+        return self
+
+    @property
+    def family(self) -> Family:
+        """The family of the transforms."""
+        return FAMILIES[self.transforms.family]
+
+    def build_encoder(self) -> Encoder:
+        """The encoder with its settings."""
+        return ENCODERS[self.encoder.name](quality=self.encoder.quality, optimize=self.encoder.optimize)
+
+    def steps(self) -> tuple[Step, ...]:
+        """What is built, in the order of the shards: published order of the transforms, rising levels."""
+        names, levels = self.family.select(self.transforms.only), sorted(set(self.transforms.levels))
+        return tuple(Step(name, level) for name in names for level in levels)
+
+    def canonical(self, software: dict[str, str]) -> Recipe:
+        """As built here: names in published order instead of groups, levels rising, these library versions."""
+        chosen = {
+            "only": self.family.select(self.transforms.only),
+            "levels": tuple(sorted(set(self.transforms.levels))),
+        }
+        transforms = self.transforms.model_copy(update=chosen)
+        return self.model_copy(update={"transforms": transforms, "software": software})
+
+    def changed(self, **tables: dict[str, Any]) -> Recipe:
+        """A validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None leaves as it is.
+
+        Raises UserError that names the field.
+        """
+        content = self.model_dump(mode="json")
+        for table, change in tables.items():
+            if isinstance(change, dict):
+                content[table] |= {key: value for key, value in change.items() if value is not None}
+            elif change is not None:
+                content[table] = change
+        return _validated(content, f"recipe {self.name}")
+
+    def to_toml(self) -> str:
+        """The recipe as a TOML file that loads to an equal one."""
+        return tomli_w.dumps(self.model_dump(mode="json"))
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the recipes that come with the package."""
+    files = resources.files(__name__).iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def load(name: str) -> Recipe:
+    """A shipped recipe by name, or the user's own by its path. Raises UserError that names the file and the field."""
+    if name in shipped():
+        return parse(resources.files(__name__).joinpath(f"{name}.toml").read_text(), f"recipe {name}")
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UserError(
+            f"no recipe is called {name!r}; shipped: {', '.join(shipped())}; or give the path of a .toml file"
+        )
+    try:
+        return parse(path.read_text(), str(path))
+    except OSError as error:
+        raise UserError(f"cannot read the recipe {path}: {error.strerror}") from error
+
+
+def parse(text: str, where: str) -> Recipe:
+    """A recipe from the text of a TOML file. Raises UserError that names ``where`` and the field."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where} is not valid TOML: {error}") from error
+    return _validated(content, where)
+
+
+def _validated(content: dict[str, Any], where: str) -> Recipe:
+    try:
+        # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
+        return Recipe.model_validate_json(json.dumps(content, default=str))
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'recipe'}: {fault['msg']}" for fault in error.errors()
+        )
+        raise UserError(f"{where} is not valid: {faults}") from error

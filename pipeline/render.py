@@ -1,0 +1,44 @@
+"""A recipe as functions: encoded photograph -> clean image -> output -> payload. Whoever makes a sample, makes it here."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.decoders import decode
+from pipeline.families import Rendering, Step
+from pipeline.recipes import Recipe
+from pipeline.resizers import prepare
+from pipeline.seeds import sample_seed
+
+Image = NDArray[np.uint8]
+
+
+class Renderer:
+    """All that turns one source image into the payloads of a recipe; the same bytes wherever it runs."""
+
+    def __init__(self, recipe: Recipe, frost_folder: str | None = None) -> None:
+        # Workers are processes of their own: threads inside OpenCV would only compete with the other workers.
+        cv2.setNumThreads(1)
+        self.encoder = recipe.build_encoder()
+        self._recipe = recipe
+        self._family = recipe.family
+        self._rendering = Rendering(recipe.profile, recipe.transforms.motion, frost_folder)
+
+    def decode(self, data: bytes) -> Image:
+        """The photograph as RGB (H, W, 3). Raises SampleError."""
+        return decode(data, self._recipe.prepare.decoder)
+
+    def prepare(self, photograph: Image) -> Image:
+        """The clean image that the transforms start from."""
+        return prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
+
+    def transform(self, clean: Image, source_id: str, step: Step) -> Image:
+        """The output of one transform at one level."""
+        seed = sample_seed(self._recipe.seed, source_id, step.transform, step.level)
+        return self._family.render(clean, step, seed, self._rendering)
+
+    def payload(self, data: bytes, source_id: str, step: Step) -> bytes:
+        """From encoded photograph to encoded output. Raises SampleError."""
+        return self.encoder.encode(self.transform(self.prepare(self.decode(data)), source_id, step))

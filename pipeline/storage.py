@@ -1,0 +1,102 @@
+"""Where a data set is written: publishing is atomic, and what is not published does not exist."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.errors import UserError
+
+_SCRATCH = ".partial"
+_LOCK = ".lock"
+
+
+class LocalStore:
+    """A folder. Files appear in it whole or not at all."""
+
+    def __init__(self, root: str) -> None:
+        """Raises UserError for URLs, which are not paths."""
+        if "://" in root:
+            raise UserError(f"the output {root} is a URL; give a local folder")
+        self.root = Path(root)
+
+    def path(self, name: str) -> Path:
+        """The file's path. Raises UserError where ``name`` would lead out of the store."""
+        path = self.root / name
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise UserError(f"{name!r} leads out of {self.root}")
+        return path
+
+    def scratch(self) -> Path:
+        """A new path to write aside, unknown to any other writer."""
+        folder = self.root / _SCRATCH
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / uuid.uuid4().hex
+
+    def publish(self, written: Path, name: str) -> None:
+        """Give a finished scratch file its name: it is on the disk before the name is."""
+        target = self.path(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sync(written)
+        os.replace(written, target)
+        _sync(target.parent)
+
+    def publish_bytes(self, data: bytes, name: str) -> None:
+        """Write a small file at once."""
+        scratch = self.scratch()
+        scratch.write_bytes(data)
+        self.publish(scratch, name)
+
+    def size(self, name: str) -> int:
+        """Length in bytes; -1 where there is no such file."""
+        try:
+            return self.path(name).stat().st_size
+        except FileNotFoundError:
+            return -1
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        self.path(name).unlink(missing_ok=True)
+
+    def names(self, folder: str, suffix: str) -> Iterator[str]:
+        """All files below ``folder`` that end in ``suffix``, sorted."""
+        for path in sorted((self.root / folder).rglob(f"*{suffix}")):
+            yield path.relative_to(self.root).as_posix()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the store for one build; what an earlier one left unfinished is cleared away.
+
+        The lock is the kernel's and dies with the process, however that ends. Raises UserError where another build
+        holds it or the folder cannot be written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = open(self.root / _LOCK, "w")  # noqa: SIM115 - held open for as long as the build
+        except OSError as error:
+            raise UserError(f"cannot write to {self.root}: {error.strerror}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"another build is writing to {self.root}; wait for it or choose another folder"
+                ) from None
+            shutil.rmtree(self.root / _SCRATCH, ignore_errors=True)
+            try:
+                yield
+            finally:
+                shutil.rmtree(self.root / _SCRATCH, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,234 @@
+"""One block of source images through every transform that still lacks it. Knows no Ray."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manifests
+from pipeline.errors import SampleError
+from pipeline.plan import Block, Task
+from pipeline.recipes import Recipe
+from pipeline.render import Renderer
+from pipeline.shards import ShardWriter
+from pipeline.sources import SourceImage, open_source
+from pipeline.storage import LocalStore
+
+REPORT_EVERY_S = 0.5
+"""Seconds between two reports of a worker."""
+
+FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
+"""What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a build is told once."""
+
+    recipe: Recipe
+    source: str
+    output: str
+    frost_folder: str | None = None
+
+
+@dataclass
+class Report:
+    """What a worker has done since its last report. ``seconds`` is by stage: read, decode, prepare, ..."""
+
+    samples: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    shards: int = 0
+    payload_bytes: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of a block of code to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+    def add(self, other: Report) -> None:
+        """Add another report to this one."""
+        self.samples.update(other.samples)
+        self.failed += other.failed
+        self.shards += other.shards
+        self.payload_bytes += other.payload_bytes
+        self.seconds.update(other.seconds)
+
+
+@dataclass(frozen=True)
+class _Clean:
+    """A source image, read and prepared, or the reason why not."""
+
+    source: SourceImage
+    sha256: str | None
+    pixels: NDArray[np.uint8] | None
+    error: str | None
+
+
+class Worker:
+    """Holds what stays the same from block to block."""
+
+    def __init__(self, job: Job) -> None:
+        self._recipe = job.recipe
+        self._renderer = Renderer(job.recipe, job.frost_folder)
+        self._source = open_source(job.recipe.source.kind, job.source)
+        self._store = LocalStore(job.output)
+
+    def run(self, block: Block) -> Iterator[Report]:
+        """Make and publish the shards of a block; each source image is read and prepared once for all of them.
+
+        Yields what was done about every half second, and once at the end.
+        """
+        report, reported = Report(), time.monotonic()
+        with ExitStack() as stack:
+            shards = [
+                stack.enter_context(_OpenShard(task, self._recipe, self._store.scratch())) for task in block.tasks
+            ]
+            for image in block.images:
+                clean = self._clean(image, report)
+                for shard in shards:
+                    shard.add(clean, self._renderer, report)
+                if time.monotonic() - reported > REPORT_EVERY_S:
+                    yield report
+                    report, reported = Report(), time.monotonic()
+            for shard in shards:
+                with report.stage("publish"):
+                    shard.publish(self._store)
+                report.shards += 1
+        yield report
+
+    def _clean(self, image: SourceImage, report: Report) -> _Clean:
+        sha256 = None
+        try:
+            with report.stage("read"):
+                data = self._source.read(image)
+                sha256 = hashlib.sha256(data).hexdigest()
+            with report.stage("decode"):
+                photograph = self._renderer.decode(data)
+            with report.stage("prepare"):
+                return _Clean(image, sha256, self._renderer.prepare(photograph), None)
+        except (SampleError, OSError, MemoryError) as error:
+            return _Clean(image, sha256, None, f"{image.origin}: {error}")
+
+
+class _OpenShard:
+    """A shard that is being written: its tar aside, its rows in memory."""
+
+    def __init__(self, task: Task, recipe: Recipe, scratch: Path) -> None:
+        self._task = task
+        self._recipe = recipe
+        self._version = recipe.family.version(task.step.transform)
+        self._scratch = scratch
+        self._tar = ShardWriter(scratch)
+        self._rows: list[manifests.Row] = []
+
+    def __enter__(self) -> _OpenShard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tar.close()
+
+    def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
+        """Render, encode and append one sample; what fails becomes a failed row."""
+        row = self._blank_row(clean)
+        try:
+            row = self._append(row, clean, renderer, report)
+        except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
+            row = replace(row, error=clean.error or f"{type(error).__name__}: {error}")
+            report.failed += 1
+        report.samples[self._task.step.transform] += 1
+        self._rows.append(row)
+
+    def publish(self, store: LocalStore) -> None:
+        """Give tar and part their names, the part last: a shard exists once its part does."""
+        sha256, size = self._tar.finish()
+        store.publish(self._scratch, self._task.shard)
+        failed = sum(row.status == manifests.FAILED for row in self._rows)
+        facts = {FACT_TASK: self._task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
+        part = store.scratch()
+        manifests.write_part([replace(row, shard_sha256=sha256) for row in self._rows], facts, part)
+        store.publish(part, self._task.part)
+
+    def _append(self, row: manifests.Row, clean: _Clean, renderer: Renderer, report: Report) -> manifests.Row:
+        if clean.pixels is None:
+            raise SampleError(clean.error)
+        with report.stage("transform"):
+            output = renderer.transform(clean.pixels, row.source_id, self._task.step)
+        with report.stage("encode"):
+            payload = renderer.encoder.encode(output)
+        with report.stage("check"):
+            pixels = renderer.encoder.decode(payload)
+            payload_sha256, pixel_sha256 = hashlib.sha256(payload).hexdigest(), hashlib.sha256(pixels).hexdigest()
+        with report.stage("write"):
+            offset = self._tar.add(row.key + renderer.encoder.suffix, payload)
+            for suffix, data in side_members(row).items():
+                self._tar.add(row.key + suffix, data)
+        report.payload_bytes += len(payload)
+        return replace(
+            row,
+            offset=offset,
+            size=len(payload),
+            frames=1,
+            height=pixels.shape[0],
+            width=pixels.shape[1],
+            payload_sha256=payload_sha256,
+            pixel_sha256=pixel_sha256,
+            status=manifests.OK,
+        )
+
+    def _blank_row(self, clean: _Clean) -> manifests.Row:
+        """The row of a sample of which nothing has been made yet."""
+        source, step = clean.source, self._task.step
+        return manifests.Row(
+            key=f"{source.id}-{step}",
+            shard=self._task.shard,
+            shard_sha256="",
+            offset=None,
+            size=None,
+            source_id=source.id,
+            source_sha256=clean.sha256,
+            origin=source.origin,
+            label=source.label,
+            class_name=source.class_name,
+            transform=step.transform,
+            version=self._version,
+            level=step.level,
+            profile=self._recipe.profile,
+            frames=None,
+            height=None,
+            width=None,
+            encoder=str(self._recipe.encoder),
+            payload_sha256=None,
+            pixel_sha256=None,
+            status=manifests.FAILED,
+            error=None,
+        )
+
+
+def side_members(row: manifests.Row) -> dict[str, bytes]:
+    """The members that stand beside a payload: the label, and what the sample is (no field is ever null)."""
+    about = {
+        "key": row.key,
+        "source_id": row.source_id,
+        "origin": row.origin,
+        "label": row.label,
+        "class_name": row.class_name,
+        "transform": row.transform,
+        "version": row.version,
+        "level": row.level,
+        "profile": row.profile,
+    }
+    return {".cls": str(row.label).encode(), ".json": json.dumps(about, sort_keys=True, ensure_ascii=False).encode()}

@@ -1,0 +1,87 @@
+"""Fixtures that many tests use: photographs, the shared reference files, a finished data set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.photographs import write_photographs
+
+ROOT = Path(__file__).parent.parent
+UNDER_CI = os.environ.get("CI") == "true"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference outputs beside the checkout; tests that need it skip where it is absent, except in CI."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "golden").is_dir():
+        message = f"the reference files are not at {folder}"
+        pytest.fail(message) if UNDER_CI else pytest.skip(message)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """scikit-image's photographs as an ImageFolder of five classes."""
+    folder = tmp_path_factory.mktemp("photographs")
+    write_photographs(folder)
+    return folder
+
+
+def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
+    """Made images, cheap to process: smooth colour ramps with noise, as PNG, spread over the classes."""
+    generator = np.random.default_rng(7)
+    for index in range(images):
+        rows, columns = np.mgrid[0 : 40 + index, 0:60]
+        ramp = np.stack([rows * 4, columns * 3, rows + columns], axis=2) + generator.integers(
+            0, 40, (40 + index, 60, 3)
+        )
+        path = folder / f"class{index % classes}" / f"image{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(ramp.astype(np.uint8)).save(path)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six made images in two classes. Not to be changed by a test."""
+    return write_small_source(tmp_path_factory.mktemp("small"))
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def robustshards() -> Run:
+    """Runs the command as a user would: ``robustshards("build", "imagenet-c", ...)``."""
+
+    def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)  # type: ignore[call-overload]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
+    """A finished data set: 6 images x 2 corruptions x 2 severities in shards of 4. Not to be changed by a test."""
+    folder = tmp_path_factory.mktemp("built") / "data"
+    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", folder, *selection, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path) -> Path:
+    """A copy of the finished data set that a test may damage."""
+    return shutil.copytree(built_once, tmp_path / "data")

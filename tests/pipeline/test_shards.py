@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.shards import MTIME, OWNER, ShardWriter
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="/"), min_size=1, max_size=150
+)
+NAMES = NAMES.filter(lambda name: name not in (".", ".."))
+
+
+def write(path: Path, members: dict[str, bytes]) -> tuple[dict[str, int], str, int]:
+    writer = ShardWriter(path)
+    offsets = {name: writer.add(name, data) for name, data in members.items()}
+    return offsets, *writer.finish()
+
+
+@given(st.dictionaries(NAMES, st.binary(max_size=2000), max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_members_come_back_from_where_they_were_put(tmp_path_factory: object, members: dict[str, bytes]) -> None:
+    path = tmp_path_factory.mktemp("shard") / "x.tar"  # type: ignore[attr-defined]
+    offsets, sha256, size = write(path, members)
+    data = path.read_bytes()
+    assert (hashlib.sha256(data).hexdigest(), len(data)) == (sha256, size)
+    for name, content in members.items():
+        assert data[offsets[name] : offsets[name] + len(content)] == content
+    with tarfile.open(path) as tar:
+        found = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+        assert found == members
+        assert list(found) == list(members)
+
+
+def test_headers_tell_nothing_of_time_and_place(tmp_path: Path) -> None:
+    write(tmp_path / "x.tar", {"a.jpg": b"1", "ä" * 120: b"2"})
+    with tarfile.open(tmp_path / "x.tar") as tar:
+        for member in tar:
+            assert (member.mtime, member.uid, member.gid, member.mode) == (MTIME, 0, 0, 0o644)
+            assert (member.uname, member.gname) == (OWNER, OWNER)
+
+
+def test_bytes_are_known(tmp_path: Path) -> None:
+    """The tar layout is part of the format: a change here would change every shard that was ever built."""
+    _, sha256, size = write(tmp_path / "x.tar", {"a/b-fog-1.jpg": b"jpeg", "a/b-fog-1.cls": b"0"})
+    assert (sha256, size) == ("4fbbed5256e279ab474809dbc608b145b7fdef0e4490503c6c57a0fa3e0cb8b1", 10240)
+
+
+def test_an_empty_shard_is_a_readable_tar(tmp_path: Path) -> None:
+    write(tmp_path / "x.tar", {})
+    with tarfile.open(tmp_path / "x.tar") as tar:
+        assert tar.getnames() == []

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.sources import open_source
+from pipeline.sources.base import UNLABELLED
+
+
+def make(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return root
+
+
+def listed(root: Path) -> list[tuple[str, int, str]]:
+    return [(image.id, image.label, image.class_name) for image in open_source("imagefolder", str(root))]
+
+
+def test_order_labels_ids_and_suffixes(tmp_path: Path) -> None:
+    make(tmp_path, "b/2.JPEG", "b/10.jpg", "a/x.PNG", "a/deep/er/y.webp", "a/notes.txt", "c/z.1.tif", ".hidden/q.jpg")
+    (tmp_path / "aa-empty").mkdir()
+    assert listed(tmp_path) == [
+        ("a/deep/er/y", 0, "a"),
+        ("a/x", 0, "a"),
+        ("b/10", 2, "b"),
+        ("b/2", 2, "b"),
+        ("c/z_1", 3, "c"),
+    ]
+
+
+def test_files_passed_over_are_counted(tmp_path: Path) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, "a/1.jpg", "a/2.txt", "a/3.TXT", "a/README")))
+    assert len(list(source)) == 1
+    assert source.ignored == {".txt": 2, "no suffix": 1}
+
+
+def test_reads_the_bytes_listed(tmp_path: Path) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, "a/1.jpg")))
+    (image,) = source
+    assert source.read(image) == b"a/1.jpg"
+    assert (image.origin, image.size) == ("a/1.jpg", 7)
+
+
+def test_a_folder_without_classes_is_unlabelled(tmp_path: Path) -> None:
+    assert listed(make(tmp_path, "2.jpg", "1.jpg")) == [("1", UNLABELLED, ""), ("2", UNLABELLED, "")]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a/1.jpg", "a/1.png"), ("a/x.y.jpg", "a/x_y.jpg"), ("a.b/1.jpg", "a_b/1.jpg"), ("a/1.jpg", "a/1.JPG")],
+)
+def test_two_files_of_one_id_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match="same id") as refused:
+        listed(make(tmp_path, *names))
+    for name in names:
+        assert name.split("/")[0] in str(refused.value)
+
+
+def test_same_names_in_two_classes_are_two_images(tmp_path: Path) -> None:
+    assert [identifier for identifier, *_ in listed(make(tmp_path, "a/1.jpg", "b/1.jpg"))] == ["a/1", "b/1"]
+
+
+def test_images_beside_class_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="beside class folders"):
+        listed(make(tmp_path, "a/1.jpg", "2.jpg"))
+
+
+def test_missing_folder_file_and_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        open_source("imagefolder", str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="not a folder"):
+        open_source("imagefolder", str(make(tmp_path, "file.jpg") / "file.jpg"))
+    with pytest.raises(UserError, match="allowed: imagefolder"):
+        open_source("cloud", str(tmp_path))
+
+
+def test_a_link_into_its_own_folder_is_refused(tmp_path: Path) -> None:
+    (make(tmp_path, "a/1.jpg") / "a" / "loop").symlink_to(tmp_path / "a")
+    with pytest.raises(UserError, match="links back"):
+        listed(tmp_path)
+
+
+def test_linked_folders_are_followed(tmp_path: Path) -> None:
+    make(tmp_path / "elsewhere", "1.jpg")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a").symlink_to(tmp_path / "elsewhere")
+    assert listed(tmp_path / "root") == [("a/1", 0, "a")]
+
+
+def test_names_that_no_shard_can_carry_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="control characters"):
+        listed(make(tmp_path / "one", "a/new\nline.jpg"))
+    (tmp_path / "two/a").mkdir(parents=True)
+    with open(bytes(tmp_path / "two/a") + b"/\xff.jpg", "wb"):
+        pass
+    with pytest.raises(UserError, match="UTF-8"):
+        listed(tmp_path / "two")
