@@ -77,7 +77,7 @@ class Outcome:
         """For people: a few lines."""
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
-            yield f"made {self.done.shards:,} shards with {made:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+            yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
         else:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
@@ -97,12 +97,14 @@ class Outcome:
 class Watcher(Protocol):
     """Told how a build goes on."""
 
-    def preparing(self, what: str) -> None: ...
+    def preparing(self, what: str) -> None:
+        """Told of each step before the work."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
 
-    def reported(self, report: Report) -> None: ...
+    def reported(self, report: Report) -> None:
+        """Told what a worker has done since its last report."""
 
 
 def run_build(request: Request, watcher: Watcher) -> Outcome:
@@ -212,17 +214,17 @@ def _claim(store: LocalStore, recipe: Recipe) -> None:
 
 def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
     """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
-    faults = []
     old, new = _flat(there), _flat(wanted)
     grown = {
         "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
         "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
         "source.limit": not wanted.source.limit or 0 < there.source.limit <= wanted.source.limit,
     }
-    for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name) and not grown.get(name, False):
-            faults.append(f"{name}: {old.get(name)} there, {new.get(name)} asked for")
-    return faults
+    return [
+        f"{name}: {old.get(name)} there, {new.get(name)} asked for"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not grown.get(name, False)
+    ]
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:

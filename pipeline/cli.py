@@ -13,7 +13,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import corruptions
+from corruptions.catalogue import PROFILE_SIDES
+from pipeline import recipes
+from pipeline.build import Request, run_build, try_transforms
+from pipeline.deep import last_source, regenerate
+from pipeline.display import Display, counting
 from pipeline.errors import Exit, UserError
+from pipeline.estimate import estimate
+from pipeline.families import FAMILIES
+from pipeline.plan import make_plan
+from pipeline.sources import open_source
+from pipeline.verify import verify as check
 
 app = typer.Typer(
     name="robustshards",
@@ -53,11 +64,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 def list_(as_json: JsonOption = False) -> None:
     """Recipes, transforms and profiles."""
     with _errors_told(as_json):
-        import corruptions
-        from corruptions.catalogue import PROFILE_SIDES
-        from pipeline import recipes
-        from pipeline.families import FAMILIES
-
         titles = {name: recipes.load(name).title for name in recipes.shipped()}
         transforms = [corruptions.get(name) for name in FAMILIES["corruptions"].names]
         if as_json:
@@ -93,11 +99,6 @@ def plan(
 ) -> None:
     """Images, shards, bytes and core-hours of a build, measured on a few images before spending them."""
     with _errors_told(as_json):
-        from pipeline.build import try_transforms
-        from pipeline.estimate import estimate
-        from pipeline.plan import make_plan
-        from pipeline.sources import open_source
-
         chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
         images = open_source(chosen.source.kind, source)
         made = make_plan(chosen, images)
@@ -156,9 +157,6 @@ def build(
 ) -> None:
     """Build a data set, or what is missing of it. Run again after any interruption."""
     with _errors_told(as_json):
-        from pipeline.build import Request, run_build
-        from pipeline.display import Display
-
         chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
         request = Request(chosen, source, out, workers, address, frost_folder, retry_failed)
         with Display() as display:
@@ -191,10 +189,6 @@ def verify(
 ) -> None:
     """Check every shard and sample against the manifest, and name each fault."""
     with _errors_told(as_json):
-        from pipeline.deep import last_source, regenerate
-        from pipeline.display import counting
-        from pipeline.verify import verify as check
-
         with counting("checked") as checked:
             found = check(data_set, threads or len(os.sched_getaffinity(0)), checked)
         again = None
@@ -225,10 +219,8 @@ def _recipe(
     quality: int | None,
     optimize: bool | None,
     motion: str | None,
-) -> Any:
+) -> recipes.Recipe:
     """The named recipe with the changes of the command line."""
-    from pipeline import recipes
-
     return recipes.load(name).changed(
         source={"limit": limit},
         transforms={"only": _words(only), "levels": _numbers(severities), "motion": motion},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
+from PIL import UnidentifiedImageError
 
 from pipeline.errors import SampleError
 
@@ -49,7 +50,7 @@ def _pillow(data: bytes) -> NDArray[np.uint8]:
                 return _rgb(image)
         except PillowImage.DecompressionBombError as error:
             raise SampleError(f"refused as a decompression bomb: {error}") from error
-        except PillowImage.UnidentifiedImageError as error:
+        except UnidentifiedImageError as error:
             raise SampleError(f"not an image of a known format ({', '.join(FORMATS)})") from error
         except SampleError:
             raise

@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from pipeline.plan import Plan
@@ -40,8 +49,8 @@ class Display:
             TextColumn("{task.fields[note]}"),
             console=self._console,
         )
-        self._rows: dict[str, int] = {}
-        self._all = 0
+        self._rows: dict[str, TaskID] = {}
+        self._all = TaskID(0)
         self._shards_todo = self._samples_todo = 0
         self._done = Report()
         self._started = self._said = monotonic()
@@ -91,10 +100,10 @@ class Display:
         self._said = monotonic()
         done = self._done.samples.total()
         rate = done / max(self._said - self._started, 1e-9)
-        left = (self._samples_todo - done) / rate if rate else float("inf")
+        left = f"{(self._samples_todo - done) / rate:,.0f} s left" if rate else "no estimate yet"
         latest = ", ".join(f"{name} {count:,}" for name, count in self._done.samples.items())
         self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {self._note()}, {rate:,.0f} images/s, {left:,.0f} s left; {latest}",
+            f"{done:,}/{self._samples_todo:,} images, {self._note()}, {rate:,.0f} images/s, {left}; {latest}",
             highlight=False,
             soft_wrap=True,
         )

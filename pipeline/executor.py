@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +32,9 @@ class Pool:
     """Workers on a Ray cluster."""
 
     def __init__(self, job: Job, workers: int) -> None:
-        import ray
-
-        self._ray = ray
-        self._job = ray.put(job)
-        self._actor_class = ray.remote(num_cpus=1, max_restarts=0)(_Actor)
+        self._ray = _import_ray()
+        self._job = self._ray.put(job)
+        self._actor_class = self._ray.remote(num_cpus=1, max_restarts=0)(_Actor)
         self.workers = workers
 
     def run(self, blocks: Iterator[Block]) -> Iterator[Report | Lost]:
@@ -88,6 +87,14 @@ class _Actor:
         yield from self._worker.run(block)
 
 
+def _import_ray() -> Any:
+    """Ray, loaded where it is used: it takes a second, and most commands do without. It reports no usage."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    return ray
+
+
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     """A Ray cluster for the time of a build; gives the number of workers to start.
@@ -95,9 +102,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     Without an address a local one is started on the loopback interface and ended afterwards; with one, the cluster
     there is joined and left running. ``workers`` None means one per CPU. Raises UserError if it cannot be reached.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
+    ray = _import_ray()
     try:
         if address is None:
             cpus = workers or len(os.sched_getaffinity(0))
@@ -106,11 +111,11 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
                 object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
                 _node_ip_address="127.0.0.1",
             )
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             cpus = workers or int(ray.cluster_resources().get("CPU", 1))
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error

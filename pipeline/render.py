@@ -1,4 +1,4 @@
-"""A recipe as functions: encoded photograph -> clean image -> output -> payload. Whoever makes a sample, makes it here."""
+"""A recipe as functions: photograph -> clean image -> output -> payload. Every sample is made here."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ OPERATORS: Mapping[str, Operator] = {"pillow-bilinear": _pillow(PillowImage.Resa
 
 def center_crop(image: Image, height: int, width: int) -> Image:
     """The middle of an image; offsets ``int(round((size - crop) / 2))``, Python's rounding, as published."""
-    top, left = (int(round((size - crop) / 2)) for size, crop in zip(image.shape, (height, width), strict=False))
+    top, left = (round((size - crop) / 2) for size, crop in zip(image.shape, (height, width), strict=False))
     return image[top : top + height, left : left + width]
 
 

@@ -222,5 +222,5 @@ def _check_payload(row: Row, member: tarfile.TarInfo, data: bytes, encoder: Enco
             return
         if pixels.shape[:2] != (row.height, row.width):
             found.faults.append(Fault(row.key, f"is {pixels.shape[:2]}, the manifest has {(row.height, row.width)}"))
-        elif hashlib.sha256(pixels).hexdigest() != row.pixel_sha256:
+        elif hashlib.sha256(pixels.data).hexdigest() != row.pixel_sha256:
             found.decoder_changed += 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,7 @@ class Report:
     failed: int = 0
     shards: int = 0
     payload_bytes: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -65,7 +66,8 @@ class Report:
         self.failed += other.failed
         self.shards += other.shards
         self.payload_bytes += other.payload_bytes
-        self.seconds.update(other.seconds)
+        for stage, spent in other.seconds.items():
+            self.seconds[stage] += spent
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Worker:
             with report.stage("prepare"):
                 return _Clean(image, sha256, self._renderer.prepare(photograph), None)
         except (SampleError, OSError, MemoryError) as error:
-            return _Clean(image, sha256, None, f"{image.origin}: {error}")
+            return _Clean(image, sha256, None, f"{image.origin}: {_reason(error)}")
 
 
 class _OpenShard:
@@ -147,7 +149,7 @@ class _OpenShard:
         try:
             row = self._append(row, clean, renderer, report)
         except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
-            row = replace(row, error=clean.error or f"{type(error).__name__}: {error}")
+            row = replace(row, error=clean.error or _reason(error))
             report.failed += 1
         report.samples[self._task.step.transform] += 1
         self._rows.append(row)
@@ -171,7 +173,7 @@ class _OpenShard:
             payload = renderer.encoder.encode(output)
         with report.stage("check"):
             pixels = renderer.encoder.decode(payload)
-            payload_sha256, pixel_sha256 = hashlib.sha256(payload).hexdigest(), hashlib.sha256(pixels).hexdigest()
+            payload_sha256, pixel_sha256 = hashlib.sha256(payload).hexdigest(), hashlib.sha256(pixels.data).hexdigest()
         with report.stage("write"):
             offset = self._tar.add(row.key + renderer.encoder.suffix, payload)
             for suffix, data in side_members(row).items():
@@ -216,6 +218,14 @@ class _OpenShard:
             status=manifests.FAILED,
             error=None,
         )
+
+
+def _reason(error: BaseException) -> str:
+    """An error's text without what differs between machines and runs: absolute paths and object addresses."""
+    if isinstance(error, SampleError):
+        return str(error)
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {text}")
 
 
 def side_members(row: manifests.Row) -> dict[str, bytes]:

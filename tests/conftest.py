@@ -66,7 +66,7 @@ def robustshards() -> Run:
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)  # type: ignore[call-overload]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
 
     return run
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-import skimage
+import skimage.data
 
 CLASSES = {
     "animals": ("chelsea.png",),
@@ -23,7 +23,7 @@ def write_photographs(folder: Path) -> None:
     for name, files in CLASSES.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file in files:
-            shutil.copyfile(Path(skimage.data_dir) / file, folder / name / file)
+            shutil.copyfile(Path(skimage.data.__path__[0]) / file, folder / name / file)
 
 
 if __name__ == "__main__":

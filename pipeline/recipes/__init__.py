@@ -133,7 +133,7 @@ class Recipe(_Table):
         transforms = self.transforms.model_copy(update=chosen)
         return self.model_copy(update={"transforms": transforms, "software": software})
 
-    def changed(self, **tables: dict[str, Any]) -> Recipe:
+    def changed(self, **tables: Any) -> Recipe:
         """A validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None leaves as it is.
 
         Raises UserError that names the field.

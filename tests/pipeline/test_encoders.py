@@ -37,7 +37,7 @@ def test_pixels_are_those_of_pillow(size: tuple[int, int], quality: int) -> None
 def test_damaged_and_huge_payloads_raise() -> None:
     encoder = jpeg(85, True)
     data = encoder.encode(picture(64, 64))
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"(?i)jpeg"):
         encoder.decode(b"no jpeg")
     start = data.index(b"\xff\xc0") + 5
     bomb = data[:start] + b"\xff\xdc\xff\xdc" + data[start + 4 :]

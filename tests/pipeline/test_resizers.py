@@ -22,7 +22,7 @@ def published(image: np.ndarray) -> np.ndarray:
     height, width = image.shape[:2]
     size = (256, int(256 * height / width)) if width <= height else (int(256 * width / height), 256)
     resized = Image.fromarray(image).resize(size, Image.Resampling.BILINEAR)
-    left, top = int(round((size[0] - 224) / 2)), int(round((size[1] - 224) / 2))
+    left, top = round((size[0] - 224) / 2), round((size[1] - 224) / 2)
     return np.asarray(resized.crop((left, top, left + 224, top + 224)))
 
 

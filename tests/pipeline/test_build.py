@@ -1,0 +1,153 @@
+"""Builds through the command line: the same bytes every time, resumed, extended, refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import manifests
+from tests.conftest import Run, write_small_source
+from tests.digests import data_digests
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
+
+
+def test_bytes_do_not_depend_on_workers_order_or_folder(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    renamed = shutil.copytree(small_source, tmp_path / "another name")
+    selection = ("--only", "gaussian_noise,contrast", "--severities", "3,1", "--shard-size", 4)
+    done = robustshards(
+        "build", "imagenet-c", "--source", renamed, "--out", tmp_path / "data", *selection, "--workers", 1
+    )
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+def test_an_image_has_the_same_bytes_alone_and_in_another_shard(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    alone = tmp_path / "alone" / "class1"
+    alone.mkdir(parents=True)
+    shutil.copy(small_source / "class1" / "image3.png", alone)
+    done = robustshards("build", "imagenet-c", "--source", alone.parent, "--out", tmp_path / "data", *SELECTION)
+    assert done.returncode == 0, done.stderr
+    whole = {row.key: row.payload_sha256 for row in manifests.read_rows(built_once / "manifest.parquet")}
+    rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
+    assert len(rows) == 4
+    assert {row.key: whole[row.key] for row in rows} == {row.key: row.payload_sha256 for row in rows}
+
+
+def test_a_second_run_makes_only_what_is_missing(built: Path, small_source: Path, robustshards: Run) -> None:
+    before = data_digests(built)
+    command = ("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
+    (built / "shards/contrast/3/contrast-3-000001.tar").unlink()
+    (built / "manifest/gaussian_noise-1-000000.parquet").unlink()
+    damaged = built / "shards/gaussian_noise/3/gaussian_noise-3-000000.tar"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    done = robustshards(*command, "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["shards"], facts["shards_before"], facts["shards_made"], facts["samples_made"]) == (8, 5, 3, 10)
+    assert data_digests(built) == before
+    done = robustshards(*command)
+    assert "nothing to do: all 8 shards are there" in done.stdout
+    assert data_digests(built) == before
+
+
+def test_a_build_grows_into_a_larger_one(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--shard-size", 4)
+    done = robustshards(*command, "--only", "gaussian_noise", "--severities", "3", "--limit", 5)
+    assert done.returncode == 0, done.stderr
+    done = robustshards(*command, "--only", "gaussian_noise,contrast", "--severities", "1,3", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["shards_before"] == 1
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (("--seed", 1), "seed: 0 there, 1 asked for"),
+        (("--quality", 90), "encoder.quality: 85 there, 90 asked for"),
+        (("--shard-size", 5), "shards.size: 4 there, 5 asked for"),
+        (("--only", "contrast"), "transforms.only"),
+        (("--limit", 3), "source.limit: 0 there, 3 asked for"),
+    ],
+)
+def test_another_data_set_in_the_same_folder_is_refused(
+    built: Path, small_source: Path, robustshards: Run, change: tuple[object, ...], named: str
+) -> None:
+    before = data_digests(built)
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION, *change)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert data_digests(built) == before
+
+
+def test_other_library_versions_are_not_mixed_in(built: Path, small_source: Path, robustshards: Run) -> None:
+    recipe = built / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('pillow = "', 'pillow = "0.'))
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
+    assert done.returncode == 2
+    assert "software.pillow: 0." in done.stderr
+
+
+def test_a_finished_recipe_builds_the_data_set_again(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    done = robustshards("build", built_once / "recipe.toml", "--source", small_source, "--out", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+def test_clean_images_are_the_prepared_photographs(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+    done = robustshards("build", "imagenet-c-clean", "--source", photographs, "--out", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
+    assert {(row.transform, row.level, row.height, row.width, row.status) for row in rows} == {
+        ("none", 0, 224, 224, "ok")
+    }
+    assert [row.key for row in rows][:2] == ["animals/chelsea-none-0", "people/astronaut-none-0"]
+
+
+def test_failures_are_rows_and_an_exit_code(tmp_path: Path, robustshards: Run) -> None:
+    source = write_small_source(tmp_path / "source", images=4)
+    (source / "class0" / "empty.jpg").write_bytes(b"")
+    whole = (source / "class0" / "image0.png").read_bytes()
+    (source / "class1" / "truncated.png").write_bytes(whole[:300])
+    (source / "class1" / "text.jpg").write_text("no picture")
+    (source / "class1" / "dangling.jpg").symlink_to(tmp_path / "nowhere")
+    command = ("build", "imagenet-c", "--source", source, "--out", tmp_path / "data", *SELECTION)
+    done = robustshards(*command)
+    assert done.returncode == 1
+    assert "16 of 32 samples failed" in done.stdout
+    rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
+    failed = {row.source_id: row.error for row in rows if row.status == manifests.FAILED}
+    assert sorted(failed) == ["class0/empty", "class1/dangling", "class1/text", "class1/truncated"]
+    assert failed["class0/empty"] == "class0/empty.jpg: the file is empty"
+    assert failed["class1/dangling"] == "class1/dangling.jpg: FileNotFoundError: No such file or directory"
+    assert sum(row.status == manifests.OK for row in rows) == 16
+    assert robustshards("verify", tmp_path / "data").returncode == 0
+    assert robustshards(*command, "--allow-failures").returncode == 0
+
+
+def test_retrying_failures(tmp_path: Path, robustshards: Run) -> None:
+    """A damaged file mended without a change of its length: only --retry-failed looks at it again."""
+    source = write_small_source(tmp_path / "source", images=4)
+    file = source / "class0" / "image0.png"
+    sound = file.read_bytes()
+    file.write_bytes(bytes(len(sound)))
+    command = ("build", "imagenet-c", "--source", source, "--out", tmp_path / "data", *SELECTION, "--json")
+    assert json.loads(robustshards(*command).stdout)["failed"] == 4
+    file.write_bytes(sound)
+    assert json.loads(robustshards(*command).stdout)["shards_made"] == 0
+    done = robustshards(*command, "--retry-failed")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["failed"], facts["shards_made"]) == (0, 0, 4)

@@ -1,0 +1,106 @@
+"""The command line as a new user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+SUBCOMMANDS = ("list", "plan", "build", "verify")
+
+
+def test_help_explains_itself(robustshards: Run) -> None:
+    assert all(name in robustshards("--help").stdout for name in SUBCOMMANDS)
+    for name in SUBCOMMANDS:
+        done = robustshards(name, "--help")
+        assert done.returncode == 0
+        assert "--json" in done.stdout
+
+
+def test_list_names_everything(robustshards: Run) -> None:
+    facts = json.loads(robustshards("list", "--json").stdout)
+    assert len(facts["corruptions"]) == 19
+    assert sum(each["benchmark"] for each in facts["corruptions"].values()) == 15
+    assert set(facts["recipes"]) == {"imagenet-c", "imagenet-c-clean"}
+    assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
+    shown = robustshards("list").stdout
+    assert all(name in shown for name in (*facts["corruptions"], *facts["recipes"], *facts["profiles"]))
+
+
+def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
+    done = robustshards("plan", "imagenet-c", "--source", photographs, "--shard-size", 5, "--measure", 2, "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["images"], facts["classes"], facts["samples"], facts["shards"]) == (12, 5, 900, 3 * 75)
+    assert 900 * 1000 < facts["bytes"] < 900 * 60_000
+    assert 0 < facts["core_hours"] < 0.1
+    assert facts["measured_images"] == 2
+    assert "900 (75 per image)" in robustshards("plan", "imagenet-c", "--source", photographs).stdout
+
+
+def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path, built_once: Path) -> None:
+    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4, "--measure", 6)
+    done = robustshards("plan", "imagenet-c", "--source", small_source, *selection, "--json")
+    written = sum(path.stat().st_size for path in built_once.rglob("*.tar"))
+    assert json.loads(done.stdout)["bytes"] == pytest.approx(written, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("imagenet-d", "--source", "."), "shipped: imagenet-c, imagenet-c-clean"),
+        (("imagenet-c", "--source", "/no/such/folder"), "/no/such/folder does not exist"),
+        (("imagenet-c", "--source", ".", "--only", "fgo"), "no transform or group is called 'fgo'"),
+        (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),
+        (("imagenet-c", "--source", ".", "--severities", "one"), "give whole numbers"),
+        (("imagenet-c", "--source", ".", "--quality", "0"), "encoder.quality"),
+        (("imagenet-c", "--source", ".", "--motion", "slow"), "'native' or 'imagemagick'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    robustshards: Run, tmp_path: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    for command in (("plan", *arguments), ("build", *arguments, "--out", tmp_path / "data")):
+        done = robustshards(*command)
+        assert done.returncode == 2
+        assert named in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "data").exists()
+
+
+def test_errors_reach_machines_too(robustshards: Run) -> None:
+    done = robustshards("plan", "imagenet-d", "--source", ".", "--json")
+    assert json.loads(done.stdout)["exit_code"] == done.returncode == 2
+
+
+def test_missing_frost_textures_show_before_any_work(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "frost")
+    done = robustshards(*command, "--frost-folder", tmp_path)
+    assert done.returncode == 2
+    assert "frost" in done.stderr
+    assert str(tmp_path) in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast")
+    done = robustshards(*command, "--out", tmp_path / "file")
+    assert done.returncode == 2
+    assert f"cannot write to {tmp_path / 'file'}" in done.stderr
+    assert "is a URL" in robustshards(*command, "--out", "s3://bucket/data").stderr
+
+
+@pytest.mark.parametrize(("module", "absent"), [("corruptions", "ray"), ("corruptions", "torch"), ("manifests", "cv2")])
+def test_heavy_imports_stay_at_their_edge(module: str, absent: str) -> None:
+    program = f"import sys, {module}; sys.exit({absent!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_only_the_executor_loads_ray() -> None:
+    program = "import sys, pipeline.worker, pipeline.verify, pipeline.cli; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

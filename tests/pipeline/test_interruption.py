@@ -1,0 +1,110 @@
+"""Builds that are killed, and builds that meet: nothing is lost, nothing half-written is taken for whole."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import Run
+from tests.digests import data_digests
+
+SELECTION = ("--only", "noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, robustshards: Run) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", folder, *SELECTION)
+    assert done.returncode == 0, done.stderr
+    return data_digests(folder)
+
+
+def start(photographs: Path, folder: Path) -> subprocess.Popen[str]:
+    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c"]
+    command += ["--source", str(photographs), "--out", str(folder), *SELECTION]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(what: Callable[[], object], seconds: float = 60) -> None:
+    limit = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < limit, "waited too long"
+        time.sleep(0.01)
+
+
+def committed(folder: Path) -> int:
+    return len(list(folder.glob("manifest/*.parquet")))
+
+
+def workers_of(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+    family = psutil.Process(driver.pid).children(recursive=True)
+    return [process for process in family if "ray::_Actor" in " ".join(process.cmdline())]
+
+
+def test_killing_the_driver_loses_nothing(
+    photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
+) -> None:
+    driver = start(photographs, tmp_path)
+    wait_for(lambda: committed(tmp_path) > 20)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    working = [process for process in family if not process.name().endswith("Agent")]
+    driver.kill()
+    driver.communicate()
+    assert not (tmp_path / "manifest.parquet").exists()
+    # Ray's two idle agents poll for their parent and take longer; those that work must be gone.
+    psutil.wait_procs(working, timeout=60)
+    assert not [process for process in working if process.is_running()], "the local cluster outlived its driver"
+    there = committed(tmp_path)
+    assert 20 < there < len(undisturbed) // 2
+    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
+    assert done.returncode == 0, done.stderr
+    assert f" {there} already there" in done.stderr
+    assert data_digests(tmp_path) == undisturbed
+    assert not (tmp_path / ".partial").exists()
+
+
+def test_killing_workers_is_made_good_in_the_same_build(
+    photographs: Path, tmp_path: Path, undisturbed: dict[str, str]
+) -> None:
+    driver = start(photographs, tmp_path)
+    for shards in (5, 30):
+        wait_for(lambda shards=shards: committed(tmp_path) > shards and workers_of(driver))  # type: ignore[misc]
+        workers_of(driver)[0].kill()
+    _, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 0, errors
+    assert data_digests(tmp_path) == undisturbed
+
+
+def test_ctrl_c_says_what_to_do_and_leaves_no_process(
+    photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
+) -> None:
+    driver = start(photographs, tmp_path)
+    wait_for(lambda: committed(tmp_path) > 20)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    driver.send_signal(signal.SIGINT)
+    _, errors = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "run the same command again" in errors
+    assert "Traceback" not in errors
+    psutil.wait_procs(family, timeout=60)
+    assert not [process for process in family if process.is_running()]
+    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path) == undisturbed
+
+
+def test_a_second_build_into_the_same_folder_is_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+    driver = start(photographs, tmp_path)
+    wait_for(lambda: committed(tmp_path) > 5)
+    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
+    _, errors = driver.communicate(timeout=120)
+    assert done.returncode == 2
+    assert "another build is writing" in done.stderr
+    assert driver.returncode == 0, errors

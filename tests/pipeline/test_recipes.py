@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline import recipes
+from pipeline.errors import UserError
+from pipeline.families import FAMILIES, Step
+
+IMAGENET_C = recipes.load("imagenet-c")
+
+
+def test_shipped_recipes_are_named_as_their_files() -> None:
+    assert recipes.shipped() == ("imagenet-c", "imagenet-c-clean")
+    assert all(recipes.load(name).name == name for name in recipes.shipped())
+
+
+def test_imagenet_c_is_the_published_benchmark() -> None:
+    assert len(IMAGENET_C.steps()) == 75
+    assert IMAGENET_C.steps()[0] == Step("gaussian_noise", 1)
+    assert IMAGENET_C.steps()[-1] == Step("jpeg_compression", 5)
+    assert str(IMAGENET_C.encoder) == "jpeg quality=85 optimize=true"
+    assert recipes.load("imagenet-c-clean").steps() == (Step("none", 0),)
+    assert recipes.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
+
+
+def test_all_adds_the_extra_four() -> None:
+    assert len(IMAGENET_C.changed(transforms={"only": ["all"]}).steps()) == 95
+    extra = IMAGENET_C.changed(transforms={"only": ["extra"], "levels": [5]})
+    assert [step.transform for step in extra.steps()] == ["speckle_noise", "gaussian_blur", "spatter", "saturate"]
+
+
+def test_order_of_selection_does_not_matter() -> None:
+    one = IMAGENET_C.changed(transforms={"only": ["frost", "noise", "fog"], "levels": [5, 1, 5]})
+    other = IMAGENET_C.changed(transforms={"only": ["fog", "noise", "frost", "fog"], "levels": [1, 5]})
+    assert one.canonical({}) == other.canonical({})
+    assert one.steps() == other.steps()
+
+
+def test_a_recipe_survives_its_file() -> None:
+    recipe = IMAGENET_C.changed(seed=2**64 - 1, source={"limit": 7}).canonical({"numpy": "2.4.6"})
+    assert recipes.parse(recipe.to_toml(), "x") == recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"transforms": {"only": ["fgo"]}}, "transforms.only: no transform or group is called 'fgo'.*benchmark.*fog"),
+        ({"transforms": {"levels": [0]}}, "transforms.levels: 0 is unknown; allowed: 1, 2, 3, 4, 5"),
+        ({"transforms": {"levels": []}}, "at least one"),
+        ({"transforms": {"motion": "fast"}}, "transforms.motion: .*'native' or 'imagemagick'"),
+        ({"encoder": {"quality": 101}}, "encoder.quality: .*100"),
+        ({"encoder": {"name": "gif"}}, "encoder.name: .*allowed: jpeg"),
+        ({"shards": {"size": 0}}, "shards.size"),
+        ({"source": {"limit": -1}}, "source.limit"),
+        ({"source": {"kind": "cloud"}}, "source.kind: .*allowed: imagefolder"),
+        ({"prepare": {"steps": [["shrink", 3]]}}, "prepare.steps.0.0: .*allowed: shorter_side"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"profile": "big"}, "profile: .*allowed: imagenet"),
+        ({"name": "Über"}, "name"),
+        ({"shards": {"sise": 3}}, "shards.sise: Extra"),
+    ],
+)
+def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        IMAGENET_C.changed(**change)
+
+
+def test_own_recipes_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(IMAGENET_C.to_toml().replace('name = "imagenet-c"', 'name = "mine"'))
+    assert recipes.load(str(path)).name == "mine"
+    path.write_text("name = [")
+    with pytest.raises(UserError, match=r"mine\.toml is not valid TOML"):
+        recipes.load(str(path))
+    with pytest.raises(UserError, match="cannot read"):
+        recipes.load(str(tmp_path / "other.toml"))
+    with pytest.raises(UserError, match="shipped: imagenet-c, imagenet-c-clean"):
+        recipes.load("imagenet-d")
+
+
+def test_groups_and_members_agree() -> None:
+    for family in FAMILIES.values():
+        for group in family.groups:
+            assert family.select([group]) == tuple(family.members(group))

@@ -1,0 +1,218 @@
+"""Every kind of damage to a finished data set is found and named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import manifests
+from manifests import Row
+from pipeline.build import FACT_PLAN
+from pipeline.encoders import jpeg
+from pipeline.shards import ShardWriter
+from pipeline.verify import verify
+from pipeline.worker import side_members
+from tests.conftest import Run
+
+SHARD = "shards/contrast/3/contrast-3-000000.tar"
+
+
+def faults(folder: Path) -> list[str]:
+    return [str(fault) for fault in verify(str(folder)).faults]
+
+
+def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Write the merged manifest again with changed rows."""
+    path = folder / "manifest.parquet"
+    rows = change(list(manifests.read_rows(path)))
+    manifests.write_part(rows, {FACT_PLAN: manifests.read_facts(path)[FACT_PLAN]}, path)
+
+
+def change_row(folder: Path, **change: object) -> None:
+    rewrite(folder, lambda rows: [replace(rows[0], **change), *rows[1:]])  # type: ignore[arg-type]
+
+
+def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]]) -> None:
+    """Write SHARD anew with other members, and its new digest and offsets into the manifest."""
+    data = (folder / SHARD).read_bytes()
+    rows = list(manifests.read_rows(folder / "manifest.parquet"))
+    writer, offsets = ShardWriter(folder / SHARD), {}
+    for row in rows:
+        if row.shard == SHARD:
+            assert row.offset is not None
+            assert row.size is not None
+            for name, content in members(row, data[row.offset : row.offset + row.size]).items():
+                offsets[name] = writer.add(name, content)
+    sha256, _ = writer.finish()
+
+    def mended(row: Row) -> Row:
+        if row.shard != SHARD:
+            return row
+        return replace(row, shard_sha256=sha256, offset=offsets.get(row.key + ".jpg", row.offset))
+
+    rewrite(folder, lambda rows: [mended(row) for row in rows])
+
+
+def test_a_sound_data_set_has_no_faults(built_once: Path) -> None:
+    found = verify(str(built_once), threads=2)
+    assert (found.shards, found.samples, found.failed, found.decoder_changed) == (8, 24, 0, 0)
+    assert found.faults == []
+
+
+def test_one_flipped_bit_is_found_and_its_sample_named(built: Path) -> None:
+    rows = [row for row in manifests.read_rows(built / "manifest.parquet") if row.shard == SHARD]
+    data = bytearray((built / SHARD).read_bytes())
+    data[rows[1].offset + 100] ^= 1  # type: ignore[operator]
+    (built / SHARD).write_bytes(data)
+    shard, sample = faults(built)
+    assert shard.startswith(f"{SHARD}: sha256 is")
+    assert sample == f"{rows[1].key}: payload is not the one that was built: its sha256 differs"
+
+
+def test_missing_truncated_and_extra_shards(built: Path) -> None:
+    (built / SHARD).unlink()
+    assert faults(built) == [f"{SHARD}: is missing"]
+    other = SHARD.replace("000000", "000001")
+    data = (built / other).read_bytes()
+    (built / other).write_bytes(data[: len(data) // 2])
+    assert any(fault.startswith(f"{other}: sha256") for fault in faults(built))
+    (built / "shards/contrast/3/contrast-3-000009.tar").write_bytes(b"")
+    assert any("contrast-3-000009.tar: is not in the manifest" in fault for fault in faults(built))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"payload_sha256": "00"}, "its sha256 differs"),
+        ({"shard_sha256": "00"}, "sha256 is"),
+        ({"label": 1}, "does not say what the manifest says"),
+        ({"label": 1}, "label 1 is of class"),
+        ({"class_name": "class9"}, "is of class class9"),
+        ({"key": "other-contrast-1"}, "does not belong in"),
+        ({"offset": 513}, "bytes at 512, the manifest has"),
+        ({"size": 3}, "the manifest has 3 at"),
+        ({"height": 3}, "the manifest has (3, 224)"),
+        ({"level": 2}, "does not belong in"),
+        ({"source_sha256": "00"}, "covers other images or labels than gaussian_noise-1"),
+        ({"status": manifests.FAILED}, "belongs"),
+    ],
+)
+def test_a_manifest_that_says_something_else_is_found(built: Path, change: dict[str, object], named: str) -> None:
+    change_row(built, **change)
+    assert any(named in fault for fault in faults(built)), faults(built)
+
+
+def test_another_pixel_digest_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
+    change_row(built, pixel_sha256="00")
+    done = robustshards("verify", built)
+    assert done.returncode == 0
+    assert "WARNING 1 intact payloads decode to other pixels" in done.stdout
+
+
+def test_missing_duplicate_and_foreign_rows_are_found(built: Path) -> None:
+    rewrite(built, lambda rows: rows[1:])
+    assert any("has contrast" not in fault and "belongs" in fault for fault in faults(built))
+    rewrite(built, lambda rows: [row for row in rows if row.transform == "contrast"])
+    assert "manifest.parquet: has no rows of gaussian_noise-1" in faults(built)
+    rewrite(built, lambda rows: [*rows, *rows])
+    assert f"{SHARD}: stands in the manifest twice" in faults(built)
+
+
+def test_foreign_members_are_found_and_never_read(built: Path) -> None:
+    def with_escape(row: Row, payload: bytes) -> dict[str, bytes]:
+        return {"../../escaped.jpg": payload, row.key + ".jpg": payload, **named_sides(row)}
+
+    rewrite_shard(built, with_escape)
+    assert any("has ../../escaped.jpg where" in fault for fault in faults(built))
+
+
+def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
+    def broken(row: Row, payload: bytes) -> dict[str, bytes]:
+        return {row.key + ".jpg": b"x" * len(payload), **named_sides(row)}
+
+    rewrite_shard(built, broken)
+    digest = hashlib.sha256
+    rewrite(
+        built,
+        lambda rows: [
+            replace(row, payload_sha256=digest(b"x" * (row.size or 0)).hexdigest()) if row.shard == SHARD else row
+            for row in rows
+        ],
+    )
+    assert sum("cannot be decoded" in fault for fault in faults(built)) == 4
+
+
+def named_sides(row: Row) -> dict[str, bytes]:
+    return {row.key + suffix: data for suffix, data in side_members(row).items()}
+
+
+def test_deep_makes_samples_again(built_once: Path, robustshards: Run) -> None:
+    done = robustshards("verify", built_once, "--deep", "--samples", 24, "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["regenerated"], facts["deep_faults"]) == (24, [])
+
+
+def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    """A shard and a manifest that agree with each other, but not with the recipe; and a source that has changed."""
+    other = jpeg(85, True)
+
+    def brighter(row: Row, payload: bytes) -> dict[str, bytes]:
+        return {row.key + ".jpg": other.encode(other.decode(payload) // 2), **named_sides(row)}
+
+    rewrite_shard(built, brighter)
+
+    def agree(row: Row) -> Row:
+        if row.shard != SHARD:
+            return row
+        data = (built / SHARD).read_bytes()
+        end = data.index(b"\xff\xd9", row.offset) + 2
+        payload = data[row.offset : end]
+        digest = hashlib.sha256(payload).hexdigest()
+        pixels = hashlib.sha256(other.decode(payload).data).hexdigest()
+        return replace(row, size=len(payload), payload_sha256=digest, pixel_sha256=pixels)
+
+    rewrite(built, lambda rows: [agree(row) for row in rows])
+    assert faults(built) == []
+    done = robustshards("verify", built, "--deep", "--samples", 24)
+    assert done.returncode == 1
+    assert done.stdout.count("comes out differently when it is made again") == 4
+
+    changed = shutil.copytree(small_source, tmp_path / "changed")
+    (changed / "class0" / "image0.png").write_bytes((changed / "class0" / "image2.png").read_bytes())
+    (changed / "class0" / "image2.png").unlink()
+    done = robustshards("verify", built, "--deep", "--samples", 24, "--source", changed)
+    assert "its source image class0/image0.png has changed since the build" in done.stdout
+    assert f"its source image class0/image2.png is not in {changed}" in done.stdout
+
+
+def test_deep_choice_follows_its_seed(built_once: Path, robustshards: Run) -> None:
+    command = ("verify", built_once, "--deep", "--samples", 3, "--source", "/nowhere-at-all", "--sample-seed", 5)
+    done = robustshards(*command)
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [("recipe.toml", "is no data set: it has no recipe.toml"), ("manifest.parquet", "is not finished")],
+)
+def test_unfinished_folders_are_refused(built: Path, robustshards: Run, missing: str, named: str) -> None:
+    (built / missing).unlink()
+    done = robustshards("verify", built)
+    assert done.returncode == 2
+    assert named in done.stderr
+
+
+def test_a_damaged_manifest_is_refused(built: Path, robustshards: Run) -> None:
+    (built / "manifest.parquet").write_bytes(b"PAR1 nothing PAR1")
+    done = robustshards("verify", built)
+    assert done.returncode == 2
+    assert "manifest cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
