@@ -1,0 +1,141 @@
+"""Where random numbers come from: NumPy's legacy generator in the published order, or our own fast one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import poisson, random
+
+Shape = tuple[int, ...]
+
+SEED_BITS = 128
+WORD = 2**32
+SALT_SHARE = 0.5
+"""Half of the struck values become salt, the others pepper."""
+
+
+class DrawSource(Protocol):
+    """What a corruption may ask for. Both sources give the same distributions."""
+
+    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.floating]:
+        """Normal numbers."""
+
+    def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.floating]:
+        """Uniform numbers in low..high."""
+
+    def angle(self, low: float, high: float) -> float:
+        """One uniform number, in degrees where it is an angle."""
+
+    def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.integer]:
+        """Whole numbers in low..high, upper end excluded."""
+
+    def integer(self, low: int, high: int) -> int:
+        """One whole number in low..high, upper end excluded."""
+
+    def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.integer]:
+        """Photon counts with mean ``image / 255 * lam`` for each value of the image."""
+
+    def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
+        """0: keep, 1: pepper, 2: salt, for ``amount`` (0..1) of the values."""
+
+
+class PublishedDraws:
+    """The legacy generator, asked as the published scripts asked it; normals and uniforms are float64."""
+
+    def __init__(self, rng: np.random.RandomState) -> None:
+        self._rng = rng
+
+    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.float64]:
+        """float64 normal numbers."""
+        return self._rng.normal(loc, scale, shape)
+
+    def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float64]:
+        """float64 numbers in low..high."""
+        return self._rng.uniform(low, high, shape)
+
+    def angle(self, low: float, high: float) -> float:
+        """One float64 number in low..high."""
+        return float(self._rng.uniform(low, high))
+
+    def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.int64]:
+        """int64 numbers in low..high, upper end excluded."""
+        return self._rng.randint(low, high, shape)
+
+    def integer(self, low: int, high: int) -> int:
+        """One whole number in low..high, upper end excluded."""
+        return int(self._rng.randint(low, high))
+
+    def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.int64]:
+        """int64 photon counts with mean ``image / 255 * lam``."""
+        return self._rng.poisson(image / 255.0 * lam)
+
+    def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
+        """uint8 codes, from two numbers for each value: is it struck, and by what."""
+        struck = self._rng.random_sample(shape) < amount
+        salt = self._rng.random_sample(shape) < SALT_SHARE
+        return struck.view(np.uint8) << (struck & salt).view(np.uint8)
+
+
+class FastDraws:
+    """Philox 4x32-10, a stream for each call; normals and uniforms are float32.
+
+    The lower half of the 128-bit seed is the key, its upper half two counter words; the third counter word is the
+    number of the call, so that neither seeds nor calls can share a block.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._words = tuple(np.uint32(seed >> shift & (WORD - 1)) for shift in range(0, SEED_BITS, 32))
+        self._calls = 0
+
+    def _stream(self) -> tuple[np.uint32, ...]:
+        """The words that name the next call."""
+        call = np.uint32(self._calls)
+        self._calls += 1
+        return (*self._words[:2], call, *self._words[2:])
+
+    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.float32]:
+        """float32 normal numbers."""
+        values: NDArray[np.float32] = random.normals(_size(shape), np.float32(loc), np.float32(scale), self._stream())
+        return values.reshape(shape)
+
+    def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float32]:
+        """float32 numbers in low..high, with 24 random bits."""
+        values: NDArray[np.float32] = random.uniforms(_size(shape), np.float32(low), np.float32(high), self._stream())
+        return values.reshape(shape)
+
+    def angle(self, low: float, high: float) -> float:
+        """One float64 number in low..high, with 53 random bits."""
+        first, second = random.block_words(0, self._stream())[:2]
+        return low + (high - low) * (int(first) / WORD + (int(second) >> 11) / 2**53)
+
+    def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.int32]:
+        """int32 numbers in low..high, upper end excluded, unbiased."""
+        values: NDArray[np.int32] = random.integers(_size(shape), np.int32(low), np.uint32(high - low), self._stream())
+        return values.reshape(shape)
+
+    def integer(self, low: int, high: int) -> int:
+        """One whole number in low..high, upper end excluded."""
+        return int(self.integers(low, high, (1,))[0])
+
+    def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.uint16]:
+        """uint16 photon counts with mean ``image / 255 * lam``."""
+        values: NDArray[np.uint16] = poisson.counts(image.reshape(-1), *poisson.tables(float(lam)), self._stream())
+        return values.reshape(image.shape)
+
+    def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
+        """uint8 codes, from one 32-bit word for each value."""
+        struck = round(amount * WORD)
+        pepper = round(amount * (1 - SALT_SHARE) * WORD)
+        codes: NDArray[np.uint8] = random.salt_and_pepper(_size(shape), pepper, struck, self._stream())
+        return codes.reshape(shape)
+
+
+def _size(shape: Shape) -> int:
+    """How many values an array of this shape holds."""
+    size = 1
+    for side in shape:
+        size *= side
+    return size

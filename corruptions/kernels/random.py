@@ -1,0 +1,175 @@
+"""Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011) and the few laws that the corruptions need.
+
+``stream`` names one call of one generator by five 32-bit words, (key, key, call, upper, upper); the remaining counter
+word numbers the blocks of the call. Values are made in chunks, so that every inner loop vectorises, and depend on
+nothing but stream and position: only + - * / sqrt and integer operations are used, so that no CPU and no mathematics
+library can change a bit. Chunks are written through slices, since an index that the compiler cannot prove to be
+non-negative keeps a loop from vectorising.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corruptions.kernels import inlined, kernel
+
+CHUNK = 1024
+BLOCKS = CHUNK // 4
+HALF = CHUNK // 2
+LAST_BLOCK = 2**32 - 1
+
+LOW = np.uint64(0xFFFFFFFF)
+HIGH = np.uint64(32)
+MULTIPLIER_0, MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+WEYL_0, WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+
+ONE, MINUS_TWO = np.float32(1), np.float32(-2)
+FROM_WORD, HALF_WORD = np.float32(2.0**-32), np.float32(2.0**-33)
+FROM_24_BITS = np.float32(2.0**-24)
+FROM_ANGLE = np.float32(2.0**-31)
+EIGHTH_TURN, QUARTER = np.uint32(1 << 29), np.uint32(30)
+
+SQRT_HALF_BITS, MANTISSA = np.int32(0x3F3504F3), np.int32(23)
+LN_2 = np.float32(0.6931471805599453)
+# Chebyshev fits: log(1 + f) = f + f^2 * L(f) for sqrt(1/2) <= 1 + f < sqrt(2), error 4e-8;
+L0, L1, L2, L3 = (np.float32(c) for c in (-0.49999997133, 0.33333670611, -0.25001147678, 0.19972049710))
+L4, L5, L6, L7 = (np.float32(c) for c in (-0.16588488530, 0.14834786836, -0.14159647019, 0.08787265511))
+# sin(pi x) = x * S(x^2) and cos(pi x) = 1 + x^2 * C(x^2) for |x| <= 1/4, error 1e-8.
+S0, S1, S2, S3 = (np.float32(c) for c in (3.14159264391, -5.16770782132, 2.54976696473, -0.58907509924))
+C0, C1, C2, C3 = (np.float32(c) for c in (-4.93480219750, 4.05871056571, -1.33513781384, 0.23212541349))
+
+
+@inlined
+def philox(block, stream):
+    """The four 32-bit words of one block, as uint64 of which only the lower half counts."""
+    c0, c1, c2, c3 = np.uint64(block), np.uint64(stream[2]), np.uint64(stream[3]), np.uint64(stream[4])
+    k0, k1 = np.uint64(stream[0]), np.uint64(stream[1])
+    for _ in range(10):
+        even = (c0 & LOW) * MULTIPLIER_0
+        odd = (c2 & LOW) * MULTIPLIER_1
+        c0, c1, c2, c3 = (odd >> HIGH) ^ c1 ^ k0, odd, (even >> HIGH) ^ c3 ^ k1, even
+        k0 = (k0 + WEYL_0) & LOW
+        k1 = (k1 + WEYL_1) & LOW
+    return c0, c1, c2, c3
+
+
+@kernel
+def block_words(block, stream):
+    """(4,) uint32: one block, for single draws and for the known answers."""
+    out = np.empty(4, np.uint32)
+    for i, word in enumerate(philox(block, stream)):
+        out[i] = np.uint32(word)
+    return out
+
+
+@inlined
+def fill_words(words, first, stream):
+    """(CHUNK,) uint32 from the BLOCKS blocks that begin at number ``first``; the words of a block lie BLOCKS apart."""
+    for i in range(BLOCKS):
+        a, b, c, d = philox(first + i, stream)
+        words[i] = np.uint32(a)
+        words[i + BLOCKS] = np.uint32(b)
+        words[i + 2 * BLOCKS] = np.uint32(c)
+        words[i + 3 * BLOCKS] = np.uint32(d)
+
+
+@inlined
+def log_of(u):
+    """Natural logarithm of a float32 in 0 < u <= 1, absolute error below 1e-6."""
+    bits = np.float32(u).view(np.int32)
+    exponent = np.int32(np.int32(bits - SQRT_HALF_BITS) >> MANTISSA)
+    f = np.int32(bits - np.int32(exponent << MANTISSA)).view(np.float32) - ONE
+    series = ((((((L7 * f + L6) * f + L5) * f + L4) * f + L3) * f + L2) * f + L1) * f + L0
+    return np.float32(exponent) * LN_2 + (f + f * f * series)
+
+
+@inlined
+def turn(word):
+    """Cosine and sine (float32) of the angle word / 2^32 of a full turn."""
+    quadrant = np.uint32(np.uint32(word + EIGHTH_TURN) >> QUARTER)
+    x = np.float32(np.int32(np.uint32(word - np.uint32(quadrant << QUARTER)))) * FROM_ANGLE
+    square = x * x
+    sine = x * (((S3 * square + S2) * square + S1) * square + S0)
+    cosine = ONE + square * (((C3 * square + C2) * square + C1) * square + C0)
+    swap = (quadrant & np.uint32(1)) != 0
+    a, b = (-sine, cosine) if swap else (cosine, sine)
+    return (-a, -b) if quadrant >= np.uint32(2) else (a, b)
+
+
+@kernel
+def normals(count, loc, scale, stream):
+    """(count,) float32 normal numbers by Box-Muller; the radius has 32 random bits, so tails reach 6.7 sigma."""
+    out = np.empty(count, np.float32)
+    words = np.empty(CHUNK, np.uint32)
+    values = np.empty(CHUNK, np.float32)
+    for start in range(0, count, CHUNK):
+        fill_words(words, start // 4, stream)
+        for i in range(HALF):
+            radius = np.sqrt(MINUS_TWO * log_of(np.float32(words[i]) * FROM_WORD + HALF_WORD))
+            cosine, sine = turn(words[i + HALF])
+            values[i] = radius * cosine * scale + loc
+            values[i + HALF] = radius * sine * scale + loc
+        chunk = out[start : start + CHUNK]
+        chunk[:] = values[: chunk.size]
+    return out
+
+
+@kernel
+def uniforms(count, low, high, stream):
+    """(count,) float32 in low..high, with 24 random bits."""
+    out = np.empty(count, np.float32)
+    words = np.empty(CHUNK, np.uint32)
+    span = (high - low) * FROM_24_BITS
+    for start in range(0, count, CHUNK):
+        fill_words(words, start // 4, stream)
+        values = out[start : start + CHUNK]
+        for i in range(values.size):
+            values[i] = np.float32(words[i] >> np.uint32(8)) * span + low
+    return out
+
+
+@kernel
+def integers(count, low, span, stream):
+    """(count,) int32 in low..low + span - 1, unbiased (Lemire 2019): upper half of word * span, rare words redrawn."""
+    out = np.empty(count, np.int32)
+    words = np.empty(CHUNK, np.uint32)
+    span = np.uint64(span)
+    surplus = np.uint64(2**32) % span
+    spare = LAST_BLOCK
+    for start in range(0, count, CHUNK):
+        fill_words(words, start // 4, stream)
+        values = out[start : start + CHUNK]
+        redraws = 0
+        for i in range(values.size):
+            product = np.uint64(words[i]) * span
+            redraws += (product & LOW) < surplus
+            values[i] = low + np.int32(product >> HIGH)
+        if redraws:
+            spare = redraw(values, words, low, span, surplus, spare, stream)
+    return out
+
+
+@kernel
+def redraw(out, words, low, span, surplus, spare, stream):
+    """Replaces the numbers whose word was in the surplus, from the blocks ``spare`` and below; returns the next."""
+    for i in range(out.size):
+        word = np.uint64(words[i])
+        while (word * span & LOW) < surplus:
+            word = philox(spare, stream)[0] & LOW
+            spare -= 1
+        out[i] = low + np.int32(word * span >> HIGH)
+    return spare
+
+
+@kernel
+def salt_and_pepper(count, pepper_below, salt_below, stream):
+    """(count,) uint8: 1 (pepper) for words below the first bound, 2 (salt) below the second, else 0."""
+    out = np.empty(count, np.uint8)
+    words = np.empty(CHUNK, np.uint32)
+    for start in range(0, count, CHUNK):
+        fill_words(words, start // 4, stream)
+        codes = out[start : start + CHUNK]
+        for i in range(codes.size):
+            salt = np.uint8(2) if words[i] < salt_below else np.uint8(0)
+            codes[i] = np.uint8(1) if words[i] < pepper_below else salt
+    return out

@@ -1,0 +1,123 @@
+"""Noise: Gaussian, shot (Poisson), impulse (salt and pepper) and, for validation, speckle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.catalogue import Corruption, Image, table
+from corruptions.draws import DrawSource
+from corruptions.kernels import noise
+
+
+@dataclass(frozen=True)
+class Sigma:
+    """Standard deviation, in units of the full range 0..1."""
+
+    sigma: float
+
+
+@dataclass(frozen=True)
+class Photons:
+    """Mean photon count of a white value."""
+
+    lam: float
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Share of the values that are struck, 0..1."""
+
+    amount: float
+
+
+def draw_normal(source: DrawSource, image: Image, parameters: Sigma) -> NDArray[np.floating]:
+    """One normal number for each value of the image."""
+    return source.normal(0.0, parameters.sigma, image.shape)
+
+
+def add_gaussian(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
+    """The image plus the drawn noise, clipped and truncated to 8 bits."""
+    noisy: Image = noise.add_noise(image.reshape(-1), draws.reshape(-1))
+    return noisy.reshape(image.shape)
+
+
+GAUSSIAN_NOISE = table(
+    Sigma,
+    imagenet=[(0.08,), (0.12,), (0.18,), (0.26,), (0.38,)],
+    inception=[(0.09,), (0.13,), (0.19,), (0.27,), (0.4,)],
+    tiny=[(0.04,), (0.08,), (0.12,), (0.15,), (0.18,)],
+    cifar=[(0.04,), (0.06,), (0.08,), (0.09,), (0.1,)],
+)
+
+
+def draw_photons(source: DrawSource, image: Image, parameters: Photons) -> NDArray[np.integer]:
+    """One photon count for each value of the image."""
+    return source.poisson(image, parameters.lam)
+
+
+def count_photons(image: Image, parameters: Photons, draws: NDArray[np.integer]) -> Image:
+    """The drawn counts as levels; the image itself was the mean of the counts."""
+    levels: Image = noise.look_up(draws.reshape(-1), photon_levels(parameters.lam))
+    return levels.reshape(image.shape)
+
+
+@lru_cache(maxsize=64)
+def photon_levels(lam: float) -> NDArray[np.uint8]:
+    """Level 0..255 of each photon count up to saturation: a table saves a division per value."""
+    counts = np.arange(int(np.ceil(lam)) + 1)
+    return (np.clip(counts / lam, 0, 1) * 255).astype(np.uint8)
+
+
+SHOT_NOISE = table(
+    Photons,
+    imagenet=[(60,), (25,), (12,), (5,), (3,)],
+    inception=[(50,), (20,), (10,), (5,), (3,)],
+    tiny=[(250,), (100,), (50,), (30,), (15,)],
+    cifar=[(500,), (250,), (100,), (75,), (50,)],
+)
+
+
+def draw_impulses(source: DrawSource, image: Image, parameters: Amount) -> NDArray[np.uint8]:
+    """For each value of the image, each channel on its own: keep, pepper or salt."""
+    return source.salt_and_pepper(parameters.amount, image.shape)
+
+
+def strike(image: Image, parameters: Amount, draws: NDArray[np.uint8]) -> Image:
+    """The image with the struck values black or white."""
+    struck: Image = noise.replace(image.reshape(-1), draws.reshape(-1))
+    return struck.reshape(image.shape)
+
+
+IMPULSE_NOISE = table(
+    Amount,
+    imagenet=[(0.03,), (0.06,), (0.09,), (0.17,), (0.27,)],
+    inception=[(0.04,), (0.07,), (0.1,), (0.18,), (0.28,)],
+    tiny=[(0.01,), (0.02,), (0.05,), (0.08,), (0.14,)],
+    cifar=[(0.01,), (0.02,), (0.03,), (0.05,), (0.07,)],
+)
+
+
+def add_speckle(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
+    """The image plus itself times the drawn noise, clipped and truncated to 8 bits."""
+    noisy: Image = noise.multiply_noise(image.reshape(-1), draws.reshape(-1))
+    return noisy.reshape(image.shape)
+
+
+SPECKLE_NOISE = table(
+    Sigma,
+    imagenet=[(0.15,), (0.2,), (0.35,), (0.45,), (0.6,)],
+    inception=[(0.16,), (0.21,), (0.36,), (0.46,), (0.61,)],
+    tiny=[(0.15,), (0.2,), (0.25,), (0.3,), (0.35,)],
+    cifar=[(0.06,), (0.1,), (0.12,), (0.16,), (0.2,)],
+)
+
+CORRUPTIONS: tuple[Corruption, ...] = (
+    Corruption("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, draw_normal, add_gaussian),
+    Corruption("shot_noise", "noise", True, 1, SHOT_NOISE, draw_photons, count_photons),
+    Corruption("impulse_noise", "noise", True, 1, IMPULSE_NOISE, draw_impulses, strike),
+    Corruption("speckle_noise", "noise", False, 1, SPECKLE_NOISE, draw_normal, add_speckle),
+)

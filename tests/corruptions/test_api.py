@@ -1,0 +1,139 @@
+"""The public function: what it takes, what it refuses and says, what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corruptions
+from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+
+BENCHMARK = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+)
+EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+
+
+def picture(height: int = 40, width: int = 56) -> np.ndarray:
+    rng = np.random.RandomState(5)
+    return np.kron(rng.randint(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1))).astype(np.uint8)
+
+
+def test_names_are_the_published_ones_in_order() -> None:
+    assert corruptions.names() == BENCHMARK
+    assert corruptions.names("extra") == EXTRA
+    assert corruptions.names("all") == BENCHMARK + EXTRA
+    families = [corruptions.names(group) for group in ("noise", "blur", "weather", "digital")]
+    assert [len(family) for family in families] == [4, 5, 5, 5]
+    assert sorted(sum(families, ())) == sorted(corruptions.names("all"))
+
+
+def test_get_gives_the_row_with_its_parameters(shared: Path) -> None:
+    published = json.loads((shared / "spec" / "parameters.json").read_text())["corruptions"]
+    for name, entry in published.items():
+        row = corruptions.get(name)
+        for profile in PROFILE_SIDES:
+            for severity in SEVERITIES:
+                parameters = row.parameters(profile, severity)
+                values = [getattr(parameters, field) for field in entry["fields"]]
+                assert values == entry["severities"][profile][severity - 1], (name, profile, severity)
+
+
+@pytest.mark.parametrize("name", corruptions.names("all"))
+def test_gives_a_new_array_and_leaves_the_input_alone(name: str) -> None:
+    image = picture()
+    before = image.copy()
+    result = corruptions.corrupt(image, name, 3)
+    assert np.array_equal(image, before)
+    assert not np.shares_memory(result, image)
+    assert result.dtype == np.uint8
+    assert result.shape == image.shape
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
+
+
+@pytest.mark.parametrize("name", corruptions.names("all"))
+def test_layout_of_the_input_does_not_matter(name: str) -> None:
+    image = picture()
+    expected = corruptions.corrupt(image, name, 2, seed=3)
+    read_only = image.copy()
+    read_only.flags.writeable = False
+    strided = np.repeat(image, 2, axis=1)[:, ::2]
+    for other in (read_only, strided, np.asfortranarray(image)):
+        assert np.array_equal(corruptions.corrupt(other, name, 2, seed=3), expected)
+
+
+@pytest.mark.parametrize("name", corruptions.names("all"))
+def test_grey_becomes_three_equal_channels(name: str) -> None:
+    grey = picture()[..., 0]
+    expected = corruptions.corrupt(np.repeat(grey[..., None], 3, axis=2), name, seed=4)
+    assert np.array_equal(corruptions.corrupt(grey, name, seed=4), expected)
+    assert np.array_equal(corruptions.corrupt(grey[..., None], name, seed=4), expected)
+
+
+def test_numpy_integers_are_whole_numbers() -> None:
+    expected = corruptions.corrupt(picture(), "fog", 2, seed=7)
+    assert np.array_equal(corruptions.corrupt(picture(), "fog", np.int64(2), seed=np.uint8(7)), expected)
+
+
+def test_seed_decides_the_result() -> None:
+    first, again, other, top = (
+        corruptions.corrupt(picture(), "gaussian_noise", seed=seed) for seed in (1, 1, 2, 2**128 - 1)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, top)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"image": [[1]]}, TypeError, "image must be a numpy array, not list"),
+        ({"image": np.zeros((32, 32, 3))}, TypeError, "image must be uint8 .* not float64"),
+        ({"image": np.zeros((32, 32, 4), np.uint8)}, ValueError, r"not of shape \(32, 32, 4\)"),
+        ({"image": np.zeros((2, 32, 32, 3), np.uint8)}, ValueError, "not of shape"),
+        ({"image": np.zeros((15, 40, 3), np.uint8)}, ValueError, "at least 16 x 16, not 15 x 40"),
+        ({"name": "gausian_noise"}, ValueError, "unknown corruption 'gausian_noise'; choose one of gaussian_noise"),
+        ({"severity": 0}, ValueError, r"severity must be 1\.\.5, not 0"),
+        ({"severity": 6}, ValueError, r"severity must be 1\.\.5, not 6"),
+        ({"severity": True}, TypeError, "severity must be a whole number, not True"),
+        ({"severity": 1.0}, TypeError, "severity must be a whole number, not 1.0"),
+        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; choose one of imagenet"),
+        ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
+        ({"seed": 2**128}, ValueError, "seed must be"),
+        ({"seed": "1"}, TypeError, "seed must be a whole number, not '1'"),
+        ({"rng": np.random.default_rng(1)}, TypeError, "rng must be a numpy.random.RandomState or None, not Generator"),
+        ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
+        ({"options": corruptions.Options(motion="gpu")}, ValueError, "unknown motion 'gpu'; choose one of native"),
+    ],
+)
+def test_refuses_with_what_came_and_what_is_allowed(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    call: dict[str, Any] = {"image": picture(), "name": "contrast", **arguments}
+    with pytest.raises(error, match=message):
+        corruptions.corrupt(call.pop("image"), call.pop("name"), **call)
+
+
+def test_refuses_unknown_groups() -> None:
+    with pytest.raises(ValueError, match="unknown group 'sound'; choose one of benchmark, extra, all"):
+        corruptions.names("sound")
+
+
+def test_import_stays_light_and_starts_nothing() -> None:
+    script = (
+        "import sys, threading, corruptions\n"
+        "heavy = {'ray', 'torch', 'skimage', 'pandas', 'pyarrow', 'wand', 'matplotlib', 'imagecorruptions'}\n"
+        "print(sorted(heavy & set(sys.modules)), threading.active_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "1"]

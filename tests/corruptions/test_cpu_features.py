@@ -1,0 +1,54 @@
+"""The same bytes with and without the vector extensions of the CPU."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import corruptions
+from corruptions.catalogue import SEVERITIES
+
+PLAIN_CPU = {
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    "OPENCV_CPU_DISABLE": "AVX512_SKX,AVX512_COMMON,AVX512_ICL,AVX2,FMA3,AVX,SSE4_2,SSE4_1,SSSE3,FP16",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+}
+SIDE = 224
+
+
+def picture() -> np.ndarray:
+    """Smooth waves with texture and flat areas, from integers alone."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    waves = np.stack([x * y // 37, (x * x + 3 * y) // 29, 255 - abs(x - y)], axis=-1) % 256
+    waves[:40, :40] = 200
+    return waves.astype(np.uint8)
+
+
+def digests() -> dict[str, str]:
+    """Name and severity to the SHA-256 of the corrupted picture, fast source."""
+    return {
+        f"{name} {severity}": hashlib.sha256(corruptions.corrupt(picture(), name, severity, seed=17)).hexdigest()
+        for name in corruptions.names("all")
+        for severity in SEVERITIES
+    }
+
+
+def test_vector_extensions_change_no_byte(tmp_path: Path) -> None:
+    environment = {**os.environ, **PLAIN_CPU, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, __file__], capture_output=True, text=True, env=environment, check=True, timeout=600
+    )
+    plain, here = json.loads(done.stdout), digests()
+    assert [key for key in here if here[key] != plain[key]] == []
+
+
+if __name__ == "__main__":
+    print(json.dumps(digests()))

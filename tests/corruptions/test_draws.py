@@ -1,0 +1,161 @@
+"""The fast generator: known answers, the laws it draws from, and that its calls share nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import corruptions
+from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+from corruptions.draws import FastDraws, PublishedDraws
+from corruptions.kernels import random
+
+ALL_ONES = 0xFFFFFFFF
+LEAST_P = 1e-4
+"""Seeds are fixed: a correct generator passes for good, and a biased one falls far below this."""
+
+MOST_SIGMAS = 5
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((ALL_ONES,) * 4, (ALL_ONES,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_gives_the_published_answers(
+    counter: tuple[int, ...], key: tuple[int, ...], words: tuple[int, ...]
+) -> None:
+    stream = tuple(np.uint32(word) for word in (*key, *counter[1:]))
+    assert tuple(random.block_words(counter[0], stream)) == words
+
+
+def test_seeds_and_calls_share_nothing() -> None:
+    seeds = (0, 1, 2**32, 2**64, 2**96, 2**128 - 1)
+    drawn = [source.normal(0.0, 1.0, (4096,)) for source in map(FastDraws, seeds) for _ in range(3)]
+    correlations = np.corrcoef(drawn) - np.eye(len(drawn))
+    assert np.abs(correlations).max() < 6 / np.sqrt(4096)
+
+
+def test_a_longer_call_begins_like_a_shorter_one() -> None:
+    for count in (1, 3, 1023, 1024, 1025):
+        assert np.array_equal(FastDraws(9).normal(0, 1, (count,)), FastDraws(9).normal(0, 1, (5000,))[:count])
+        assert np.array_equal(FastDraws(9).integers(0, 7, (count,)), FastDraws(9).integers(0, 7, (5000,))[:count])
+
+
+def test_normal_moments_and_law() -> None:
+    values = FastDraws(11).normal(0.0, 1.0, (4_000_000,)).astype(np.float64)
+    error = 5 / np.sqrt(values.size)
+    assert abs(values.mean()) < error
+    assert abs(values.var() - 1) < error * np.sqrt(2)
+    assert abs(stats.skew(values)) < error * np.sqrt(6)
+    assert abs(stats.kurtosis(values)) < error * np.sqrt(24)
+    assert stats.kstest(values, "norm").pvalue > LEAST_P
+    assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < error
+    assert abs(np.corrcoef(values[:-512], values[512:])[0, 1]) < error  # the two of one Box-Muller pair
+
+
+def test_normal_tails() -> None:
+    values = FastDraws(12).normal(0.0, 1.0, (20_000_000,))
+    for sigmas in (3.0, 3.5, 4.0, 4.5, 5.0):
+        for tail in (values > sigmas, values < -sigmas):
+            expected = stats.norm.sf(sigmas) * values.size
+            assert stats.poisson.cdf(tail.sum(), expected) > LEAST_P
+            assert stats.poisson.sf(tail.sum() - 1, expected) > LEAST_P
+
+
+def test_normal_has_its_place_and_scale() -> None:
+    values = FastDraws(13).normal(0.55, 0.3, (1_000_000,))
+    assert stats.kstest(values, "norm", (0.55, 0.3)).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("name", ["gaussian_noise", "speckle_noise"])
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_noise_draws_have_the_law_of_the_published_ones(name: str, severity: int) -> None:
+    row = corruptions.get(name)
+    image = np.zeros((224, 224, 3), np.uint8)
+    parameters = row.parameters("imagenet", severity)
+    fast = row.draw(FastDraws(severity), image, parameters).ravel()
+    published = row.draw(PublishedDraws(np.random.RandomState(severity)), image, parameters).ravel()
+    assert stats.ks_2samp(fast, published).pvalue > LEAST_P
+    assert fast.std() == pytest.approx(parameters.sigma, rel=0.01)
+
+
+def test_uniform_law_and_range() -> None:
+    values = FastDraws(14).uniform(-1.0, 1.0, (4_000_000,))
+    assert values.min() >= -1.0
+    assert values.max() <= 1.0
+    assert stats.kstest(values, "uniform", (-1.0, 2.0)).pvalue > LEAST_P
+    angles = [FastDraws(seed).angle(-45.0, 45.0) for seed in range(4000)]
+    assert stats.kstest(angles, "uniform", (-45.0, 90.0)).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (-3, 3), (-5, 5), (0, 5), (0, 7), (0, 1), (3, 2003)])
+def test_integers_are_even(low: int, high: int) -> None:
+    values = FastDraws(15).integers(low, high, (2_000_000,))
+    assert values.min() >= low
+    assert values.max() < high
+    if high - low > 1:
+        assert stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > LEAST_P
+
+
+def test_integers_are_even_where_most_words_must_be_redrawn() -> None:
+    span = 3 * 2**29  # the surplus is a quarter of all words
+    values = FastDraws(16).integers(0, span, (400_000,))
+    assert stats.kstest(values / span, "uniform").pvalue > LEAST_P
+    assert stats.chisquare(np.bincount(values % 3)).pvalue > LEAST_P
+    assert np.unique(values).size > 0.999 * values.size
+
+
+def photon_means() -> list[float]:
+    table = corruptions.get("shot_noise").table
+    return sorted({row.lam for profile in PROFILE_SIDES for row in table[profile]})
+
+
+@pytest.mark.parametrize("lam", photon_means())
+def test_poisson_law_of_every_intensity(lam: float) -> None:
+    count = 40_000
+    levels = np.repeat(np.arange(256, dtype=np.uint8), count)
+    drawn = FastDraws(int(lam)).poisson(levels, lam).reshape(256, count)
+    means = np.arange(256) / 255 * lam
+    assert (drawn[0] == 0).all()
+    deviations = (drawn.mean(axis=1) - means)[1:] / np.sqrt(means[1:] / count)
+    assert np.abs(deviations).max() < MOST_SIGMAS
+    assert stats.kstest(deviations, "norm").pvalue > LEAST_P
+    for level in range(1, 256):
+        assert frequency_p(drawn[level], means[level]) > LEAST_P / 10, level
+
+
+def frequency_p(counts: np.ndarray, mean: float) -> float:
+    """Chi-squared probability of Poisson counts; rare counts are pooled into the two ends."""
+    low, high = stats.poisson.ppf((0.001, 0.999), mean)
+    edges = np.arange(low, high)
+    expected = np.diff(np.concatenate([[0], stats.poisson.cdf(edges, mean), [1]])) * counts.size
+    observed = np.bincount(np.searchsorted(edges, counts), minlength=edges.size + 1)
+    return float(stats.chisquare(observed, expected).pvalue) if edges.size else 1.0
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_poisson_draws_have_the_law_of_the_published_ones(severity: int) -> None:
+    lam = corruptions.get("shot_noise").parameters("imagenet", severity).lam
+    image = np.repeat(np.arange(256, dtype=np.uint8), 1000)
+    fast = FastDraws(severity).poisson(image, lam)
+    published = PublishedDraws(np.random.RandomState(severity)).poisson(image, lam)
+    assert stats.ks_2samp(fast, published).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_impulses_strike_their_share_and_half_become_salt(severity: int) -> None:
+    amount = corruptions.get("impulse_noise").parameters("imagenet", severity).amount
+    for source in (FastDraws(severity), PublishedDraws(np.random.RandomState(severity))):
+        codes = source.salt_and_pepper(amount, (1000, 1000, 3))
+        observed = np.bincount(codes.ravel(), minlength=3)
+        expected = np.array([1 - amount, amount / 2, amount / 2]) * codes.size
+        assert stats.chisquare(observed, expected).pvalue > LEAST_P

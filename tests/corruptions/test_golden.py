@@ -1,0 +1,55 @@
+"""Every published image of the golden file, from the published draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import corruptions
+from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+
+LARGEST_DIFFERENCE = 3
+MORE_THAN_ONE_LEVEL = 0.001
+FIRST_SEED = 1000
+"""The golden file was drawn with RandomState(1000 + severity)."""
+
+GOLDEN_INPUTS = {"imagenet": 2, "inception": 1, "tiny": 2, "cifar": 2}
+GOLDEN_SEVERITIES = {"imagenet": SEVERITIES, "inception": (1, 3, 5), "tiny": SEVERITIES, "cifar": SEVERITIES}
+
+
+@pytest.fixture(scope="module")
+def golden(shared: Path) -> dict[str, np.ndarray]:
+    with np.load(shared / "golden" / "imagenet_c.npz") as archive:
+        return dict(archive)
+
+
+@pytest.mark.parametrize("name", corruptions.names("all"))
+@pytest.mark.parametrize("profile", PROFILE_SIDES)
+def test_equals_the_published_image(golden: dict[str, np.ndarray], profile: str, name: str) -> None:
+    shares, largest = [], []
+    for index in range(GOLDEN_INPUTS[profile]):
+        image = golden[f"{profile}/{index}/input"]
+        for severity in GOLDEN_SEVERITIES[profile]:
+            rng = np.random.RandomState(FIRST_SEED + severity)
+            ours = corruptions.corrupt(image, name, severity, profile=profile, rng=rng)
+            difference = np.abs(ours.astype(int) - golden[f"{profile}/{index}/{name}/{severity}"])
+            shares.append((difference > 1).mean())
+            largest.append(difference.max())
+    print(f"{profile} {name}: {100 * max(shares):.4f} % more than one level off, at most {max(largest)}")
+    assert max(shares) <= MORE_THAN_ONE_LEVEL
+    assert max(largest) <= LARGEST_DIFFERENCE
+
+
+def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
+    expected = {
+        f"{profile}/{index}/{item}"
+        for profile in PROFILE_SIDES
+        for index in range(GOLDEN_INPUTS[profile])
+        for item in (
+            "input",
+            *(f"{name}/{severity}" for name in corruptions.names("all") for severity in GOLDEN_SEVERITIES[profile]),
+        )
+    }
+    assert set(golden) == expected

@@ -1,0 +1,110 @@
+"""What holds for every image: sizes, flat images, determinism, and each part against its library."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image as PillowImage
+
+import corruptions
+from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+
+SIZES = ((16, 16), (16, 40), (61, 97), (97, 61), (224, 224), (300, 500))
+UNTOUCHED_FLAT = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "contrast",
+                  "elastic_transform", "pixelate")  # fmt: skip
+BRIGHTENS = {"defocus_blur": 4}
+"""Published kernels of more than unit sum: a flat image keeps its level only below this severity."""
+
+
+TRUNCATES_TWICE = ("glass_blur",)
+
+
+def noise_image(height: int, width: int, seed: int = 0) -> np.ndarray:
+    return np.random.RandomState(seed).randint(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("name", corruptions.names("all"))
+@pytest.mark.parametrize("size", SIZES)
+def test_any_size_with_every_profile(name: str, size: tuple[int, int]) -> None:
+    image = noise_image(*size)
+    for profile in PROFILE_SIDES:
+        for severity in SEVERITIES:
+            fast = corruptions.corrupt(image, name, severity, profile=profile, seed=severity)
+            slow = corruptions.corrupt(image, name, severity, profile=profile, rng=np.random.RandomState(severity))
+            assert fast.shape == slow.shape == image.shape
+            assert fast.dtype == slow.dtype == np.uint8
+            assert fast.flags.c_contiguous
+            assert slow.flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", UNTOUCHED_FLAT)
+@pytest.mark.parametrize("level", [0, 1, 100, 127, 254, 255])
+def test_flat_images_lose_one_level_per_truncation_at_most(name: str, level: int) -> None:
+    image = np.full((48, 40, 3), level, np.uint8)
+    for severity in range(1, BRIGHTENS.get(name, 6)):
+        result = corruptions.corrupt(image, name, severity, seed=severity)
+        assert np.abs(result.astype(int) - level).max() <= 1 + (name in TRUNCATES_TWICE)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(corruptions.names("all")),
+    st.sampled_from(SEVERITIES),
+    st.sampled_from(sorted(PROFILE_SIDES)),
+    st.integers(0, 2**128 - 1),
+    st.tuples(st.integers(16, 80), st.integers(16, 80)),
+)
+def test_same_seed_same_image(name: str, severity: int, profile: str, seed: int, size: tuple[int, int]) -> None:
+    image = noise_image(*size)
+    first = corruptions.corrupt(image, name, severity, profile=profile, seed=seed)
+    assert np.array_equal(first, corruptions.corrupt(image, name, severity, profile=profile, seed=seed))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.integers(16, 120), st.integers(16, 120)).filter(lambda size: size[0] <= 2 * size[1]),
+    st.sampled_from(SEVERITIES),
+    st.sampled_from(sorted(PROFILE_SIDES)),
+)
+def test_pixelate_is_pillows_box_filter(size: tuple[int, int], severity: int, profile: str) -> None:
+    image = noise_image(*size)
+    share = corruptions.get("pixelate").parameters(profile, severity).c
+    height, width = size
+    small = PillowImage.fromarray(image).resize((int(width * share), int(height * share)), PillowImage.Resampling.BOX)
+    expected = np.asarray(small.resize((width, height), PillowImage.Resampling.BOX))
+    assert np.array_equal(corruptions.corrupt(image, "pixelate", severity, profile=profile), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.integers(16, 120), st.integers(16, 120)),
+    st.sampled_from(SEVERITIES),
+    st.sampled_from(sorted(PROFILE_SIDES)),
+)
+def test_jpeg_is_pillows(size: tuple[int, int], severity: int, profile: str) -> None:
+    image = noise_image(*size)
+    coded = io.BytesIO()
+    quality = corruptions.get("jpeg_compression").parameters(profile, severity).quality
+    PillowImage.fromarray(image).save(coded, "JPEG", quality=quality)
+    expected = np.asarray(PillowImage.open(coded))
+    assert np.array_equal(corruptions.corrupt(image, "jpeg_compression", severity, profile=profile), expected)
+
+
+@pytest.mark.parametrize("name", ["brightness", "saturate"])
+@pytest.mark.parametrize("profile", PROFILE_SIDES)
+def test_colour_is_scikit_images(name: str, profile: str) -> None:
+    color = pytest.importorskip("skimage.color")
+    image = np.concatenate([noise_image(200, 300), noise_image(100, 300, seed=1) // 64 * 85])
+    for severity in SEVERITIES:
+        parameters = corruptions.get(name).parameters(profile, severity)
+        hsv = color.rgb2hsv(image / 255.0)
+        if name == "brightness":
+            hsv[..., 2] = np.clip(hsv[..., 2] + parameters.c, 0, 1)
+        else:
+            hsv[..., 1] = np.clip(hsv[..., 1] * parameters.gain + parameters.offset, 0, 1)
+        expected = (np.clip(color.hsv2rgb(hsv), 0, 1) * 255).astype(np.uint8)
+        assert np.array_equal(corruptions.corrupt(image, name, severity, profile=profile), expected)
