@@ -1,0 +1,162 @@
+"""Blur: defocus, frosted glass, motion, zoom and, for validation, Gaussian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.catalogue import Corruption, Image, draws_nothing, table
+from corruptions.draws import DrawSource
+from corruptions.kernels import defocus, glass, smoothing, zoom
+from corruptions.motion import motion_blur
+
+
+@dataclass(frozen=True)
+class Defocus:
+    """Radius of the disk in pixels, and sigma of the smoothing of its edge."""
+
+    radius: float
+    alias: float
+
+
+def blur_defocus(image: Image, parameters: Defocus, draws: None) -> Image:
+    """The image correlated with a smoothed disk."""
+    return defocus.defocus(image, parameters.radius, parameters.alias)
+
+
+DEFOCUS_BLUR = table(
+    Defocus,
+    imagenet=[(3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)],
+    inception=[(4, 0.1), (5, 0.5), (7, 0.5), (10, 0.5), (12, 0.5)],
+    tiny=[(0.5, 0.6), (1, 0.1), (1.5, 0.1), (2.5, 0.01), (3, 0.1)],
+    cifar=[(0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1)],
+)
+
+
+@dataclass(frozen=True)
+class Glass:
+    """Sigma of the smoothing before and after, reach of the shuffle in pixels, and how often it passes."""
+
+    sigma: float
+    delta: int
+    iterations: int
+
+
+def draw_neighbours(source: DrawSource, image: Image, parameters: Glass) -> NDArray[np.integer]:
+    """(dx, dy) for every visit of an inner pixel, in one call whose stream is that of a call per pixel.
+
+    Quirk: the upper end is excluded, so pixels come from -delta..delta - 1 (published scripts).
+    """
+    delta = parameters.delta
+    height, width = (max(side - 2 * delta, 0) for side in image.shape[:2])
+    return source.integers(-delta, delta, (parameters.iterations, height, width, 2))
+
+
+def blur_glass(image: Image, parameters: Glass, draws: NDArray[np.integer]) -> Image:
+    """Smoothed, neighbours copied about, smoothed again."""
+    smooth = smoothing.smooth_image(image, parameters.sigma)
+    shuffled = glass.shuffle(smooth, draws, parameters.delta)
+    return smoothing.smooth_image(shuffled, parameters.sigma)
+
+
+GLASS_BLUR = table(
+    Glass,
+    imagenet=[(0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2)],
+    inception=[(0.8, 1, 3), (1, 3, 1), (1.1, 2, 4), (1.2, 4, 2), (1.6, 5, 2)],
+    tiny=[(0.1, 1, 1), (0.5, 1, 1), (0.6, 1, 2), (0.7, 2, 1), (0.9, 2, 2)],
+    cifar=[(0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)],
+)
+
+
+MIN_ANGLE, MAX_ANGLE = -45.0, 45.0
+"""Directions in degrees that motion blur draws from."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Half the length of the line in pixels, sigma along it, and who blurs ("native" or "imagemagick")."""
+
+    radius: int
+    sigma: float
+    motion: str = "native"
+
+
+def draw_angle(source: DrawSource, image: Image, parameters: Motion) -> float:
+    """The direction of the motion in degrees."""
+    return source.angle(MIN_ANGLE, MAX_ANGLE)
+
+
+def blur_motion(image: Image, parameters: Motion, draws: float) -> Image:
+    """The image smeared along a line."""
+    return motion_blur(image, parameters.radius, parameters.sigma, draws, parameters.motion)
+
+
+MOTION_BLUR = table(
+    Motion,
+    imagenet=[(10, 3), (15, 5), (15, 8), (15, 12), (20, 15)],
+    inception=[(12, 4), (17, 6), (17, 9), (17, 13), (22, 16)],
+    tiny=[(10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)],
+    cifar=[(6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)],
+)
+
+
+@dataclass(frozen=True)
+class Zooms:
+    """The zoom factors: from start to stop by step."""
+
+    start: float
+    stop: float
+    step: float
+
+
+def zoom_factors(start: float, stop: float, step: float) -> tuple[float, ...]:
+    """The factors as ``numpy.arange`` counts them.
+
+    Quirk: rounding lets arange(1, 1.11, 0.01) reach 1.11, though its end is excluded (published scripts).
+    """
+    return tuple(np.arange(start, stop, step).tolist())
+
+
+def blur_zoom(image: Image, parameters: Zooms, draws: None) -> Image:
+    """The mean of the image and its centre zoomed by every factor, 1 among them."""
+    return zoom.zoom_blur(image, zoom_factors(parameters.start, parameters.stop, parameters.step))
+
+
+ZOOM_BLUR = table(
+    Zooms,
+    imagenet=[(1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.02), (1.0, 1.26, 0.02), (1.0, 1.31, 0.03)],
+    inception=[(1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.02), (1.0, 1.26, 0.02), (1.0, 1.31, 0.03)],
+    tiny=[(1.0, 1.06, 0.01), (1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.01), (1.0, 1.26, 0.01)],
+    cifar=[(1.0, 1.06, 0.01), (1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.01), (1.0, 1.26, 0.01)],
+)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Sigma of the smoothing in pixels."""
+
+    sigma: float
+
+
+def blur_gaussian(image: Image, parameters: Gaussian, draws: None) -> Image:
+    """The image smoothed."""
+    return smoothing.smooth_image(image, parameters.sigma)
+
+
+GAUSSIAN_BLUR = table(
+    Gaussian,
+    imagenet=[(1,), (2,), (3,), (4,), (6,)],
+    inception=[(1.5,), (2.5,), (3.5,), (4.5,), (6.5,)],
+    tiny=[(0.5,), (0.75,), (1,), (1.25,), (1.5,)],
+    cifar=[(0.4,), (0.6,), (0.7,), (0.8,), (1,)],
+)
+
+CORRUPTIONS: tuple[Corruption, ...] = (
+    Corruption("defocus_blur", "blur", True, 1, DEFOCUS_BLUR, draws_nothing, blur_defocus),
+    Corruption("glass_blur", "blur", True, 1, GLASS_BLUR, draw_neighbours, blur_glass),
+    Corruption("motion_blur", "blur", True, 1, MOTION_BLUR, draw_angle, blur_motion),
+    Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draws_nothing, blur_zoom),
+    Corruption("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, draws_nothing, blur_gaussian),
+)

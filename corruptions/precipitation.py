@@ -1,0 +1,195 @@
+"""What falls on the picture: snow, and spatter of water or mud."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.catalogue import Image, table
+from corruptions.draws import DrawSource
+from corruptions.kernels import blend, distance, smoothing, zoom
+from corruptions.motion import motion_blur
+
+MIN_FALL, MAX_FALL = -135.0, -45.0
+"""Directions in degrees in which snow falls."""
+
+SNOW_GAIN, SNOW_OFFSET = 1.5, 0.5
+"""What whitens a snowy scene: its grey times the gain, plus the offset, both on 0..1."""
+
+
+@dataclass(frozen=True)
+class Snow:
+    """Mean and deviation of the layer, its zoom and threshold, its motion blur, and the share of unwhitened image."""
+
+    loc: float
+    scale: float
+    zoom: float
+    threshold: float
+    radius: int
+    sigma: float
+    mix: float
+    motion: str = "native"
+
+
+class SnowDraws(NamedTuple):
+    """The centre of the layer that the zoom reads, (h, w), and the direction of the fall in degrees."""
+
+    centre: NDArray[Any]
+    angle: float
+
+
+def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
+    """A layer as large as the image, of which the centre is kept, and an angle."""
+    layer = source.normal(parameters.loc, parameters.scale, image.shape[:2])
+    return SnowDraws(zoom.centre(layer, parameters.zoom), source.angle(MIN_FALL, MAX_FALL))
+
+
+def lay_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
+    """The image, whitened, under falling flakes and the same flakes turned by 180 degrees."""
+    height, width, channels = image.shape
+    layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom)
+    flakes = blend.flake_levels(layer, parameters.threshold)
+    fallen = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
+    keep, whiteness = np.float32(parameters.mix), np.float32(1 - parameters.mix)
+    gain, offset = np.float32(SNOW_GAIN), np.float32(SNOW_OFFSET)
+    pixels = image.reshape(height, width * channels)
+    snowy: Image = blend.lay_snow(pixels, fallen, keep, whiteness, gain, offset)
+    return snowy.reshape(image.shape)
+
+
+SNOW = table(
+    Snow,
+    imagenet=[
+        (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+        (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+        (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+    ],
+    inception=[
+        (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+        (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+        (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+    ],
+    tiny=[
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.8),
+        (0.1, 0.2, 1, 0.5, 10, 4, 0.8),
+        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.7),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.65),
+        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.6),
+    ],
+    cifar=[
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
+        (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
+        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.85),
+        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.8),
+    ],
+)
+
+WATER, MUD = 0, 1
+"""The kinds of spatter."""
+
+WATER_COLOUR = np.array([175, 238, 238], np.float64) / 255.0
+MUD_COLOUR = np.array([63, 42, 20], np.float64) / 255.0
+"""RGB on 0..1."""
+
+CANNY_LOW, CANNY_HIGH = 50, 150
+SHORE = 20
+"""Pixels from an edge beyond which water is no thicker."""
+
+EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
+BOX = (3, 3)
+"""Neighbourhood of the box blur, pixels."""
+
+MUD_FLOOR = np.float32(0.8)
+"""Smoothed mud thinner than this is left out."""
+
+
+@dataclass(frozen=True)
+class Spatter:
+    """Mean and deviation of the layer, its smoothing and threshold, strength of water or sigma of mud, and the kind."""
+
+    loc: float
+    scale: float
+    sigma: float
+    threshold: float
+    amount: float
+    kind: int
+
+
+def draw_drops(source: DrawSource, image: Image, parameters: Spatter) -> NDArray[np.floating]:
+    """One normal number per pixel."""
+    return source.normal(parameters.loc, parameters.scale, image.shape[:2])
+
+
+def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> Image:
+    """The image behind drops of water or splashes of mud."""
+    layer = smoothing.smooth_plane(draws, parameters.sigma)
+    pixels = image.reshape(image.shape[0], -1)
+    if parameters.kind == MUD:
+        cover = smoothing.smooth_mask(layer > parameters.threshold, parameters.amount)
+        cover[cover < MUD_FLOOR] = 0
+        muddy: Image = blend.lay_mud(pixels, cover, MUD_COLOUR.astype(np.float32))
+        return muddy.reshape(image.shape)
+    layer[layer < parameters.threshold] = 0
+    drops = wrapped_levels(layer)
+    depth = drops.astype(np.float32) * thickness(drops).astype(np.float32)
+    amount, colour = np.float32(parameters.amount), WATER_COLOUR.astype(np.float32)
+    wet: Image = blend.lay_water(pixels, depth, amount, colour)
+    return wet.reshape(image.shape)
+
+
+def wrapped_levels(layer: NDArray[Any]) -> NDArray[np.uint8]:
+    """A float layer (H, W), not negative, as 8 bits.
+
+    Quirk: values above 1 wrap modulo 256 instead of being clipped (published scripts).
+    """
+    return (layer * 255).astype(np.int64).astype(np.uint8)
+
+
+def thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(H, W) uint8 relief of the water: distance to the outlines of the drops, equalised, embossed and softened."""
+    edges = np.asarray(cv2.Canny(drops, CANNY_LOW, CANNY_HIGH), np.uint8)
+    inland = distance.mean_distances(distance.edge_distances(edges), SHORE)
+    embossed = cv2.filter2D(cv2.equalizeHist(inland), cv2.CV_8U, EMBOSS)
+    return np.asarray(cv2.blur(embossed, BOX), np.uint8)
+
+
+SPATTER = table(
+    Spatter,
+    imagenet=[
+        (0.65, 0.3, 4, 0.69, 0.6, WATER),
+        (0.65, 0.3, 3, 0.68, 0.6, WATER),
+        (0.65, 0.3, 2, 0.68, 0.5, WATER),
+        (0.65, 0.3, 1, 0.65, 1.5, MUD),
+        (0.67, 0.4, 1, 0.65, 1.5, MUD),
+    ],
+    inception=[
+        (0.65, 0.3, 4, 0.69, 0.9, WATER),
+        (0.65, 0.3, 3.5, 0.68, 0.9, WATER),
+        (0.65, 0.3, 3, 0.68, 0.8, WATER),
+        (0.65, 0.3, 1.2, 0.65, 1.8, MUD),
+        (0.67, 0.4, 1.2, 0.65, 1.8, MUD),
+    ],
+    tiny=[
+        (0.62, 0.1, 0.7, 0.7, 0.6, WATER),
+        (0.65, 0.1, 0.8, 0.7, 0.6, WATER),
+        (0.65, 0.3, 1, 0.69, 0.6, WATER),
+        (0.65, 0.1, 0.7, 0.68, 0.6, MUD),
+        (0.65, 0.1, 0.5, 0.67, 0.6, MUD),
+    ],
+    cifar=[
+        (0.62, 0.1, 0.7, 0.7, 0.5, WATER),
+        (0.65, 0.1, 0.8, 0.7, 0.5, WATER),
+        (0.65, 0.3, 1, 0.69, 0.5, WATER),
+        (0.65, 0.1, 0.7, 0.69, 0.6, MUD),
+        (0.65, 0.1, 0.5, 0.68, 0.6, MUD),
+    ],
+)

@@ -1,0 +1,155 @@
+"""Weather: snow and spatter (in ``precipitation``), frost, fog and brightness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions import precipitation, textures
+from corruptions.catalogue import Corruption, Image, draws_nothing, table
+from corruptions.draws import DrawSource
+from corruptions.kernels import blend, color, fog
+
+Table = Mapping[str, tuple[Any, ...]]
+
+
+def per_profile(rows: Table, field: str, values: Mapping[str, float]) -> Table:
+    """A parameter table with one field set from the profile."""
+    return {
+        profile: tuple(replace(row, **{field: values[profile]}) for row in severities)
+        for profile, severities in rows.items()
+    }
+
+
+DRAWN_TEXTURES = 5
+"""Quirk: the published scripts list six textures and draw from the first five."""
+
+FROST_SCALES: Mapping[str, float] = {"imagenet": 1.0, "inception": 1.0, "tiny": 0.3, "cifar": 0.2}
+"""By how much each profile scales the textures before it cuts a part out of one."""
+
+
+@dataclass(frozen=True)
+class Frost:
+    """Weights of the image and of the texture, scale of the texture, and where the textures lie (None: the package)."""
+
+    keep: float
+    add: float
+    scale: float = 1.0
+    frost_folder: str | None = None
+
+
+class FrostDraws(NamedTuple):
+    """Which texture, and the corner of the part that is used, in pixels."""
+
+    texture: int
+    row: int
+    column: int
+
+
+def draw_frost(source: DrawSource, image: Image, parameters: Frost) -> FrostDraws:
+    """A texture and a part of it as large as the image."""
+    index = source.integer(0, DRAWN_TEXTURES)
+    texture = textures.load(parameters.frost_folder, index, parameters.scale)
+    rows, columns = textures.covering_shape(texture.shape[:2], image.shape[:2])
+    row = source.integer(0, rows - image.shape[0])
+    return FrostDraws(index, row, source.integer(0, columns - image.shape[1]))
+
+
+def lay_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
+    """The image under a part of a frost texture."""
+    texture = textures.load(parameters.frost_folder, draws.texture, parameters.scale)
+    height, width, channels = image.shape
+    layer = textures.cover(texture, (height, width))
+    pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
+    keep, add = float(parameters.keep), float(parameters.add)
+    frosted: Image = blend.lay_frost(pixels, frost, draws.row, draws.column * channels, keep, add)
+    return frosted.reshape(image.shape)
+
+
+FROST = per_profile(
+    table(
+        Frost,
+        imagenet=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
+        inception=[(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)],
+        tiny=[(1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)],
+        cifar=[(1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)],
+    ),
+    "scale",
+    FROST_SCALES,
+)
+
+FOG_MAP_SIDES: Mapping[str, int] = {"imagenet": 256, "inception": 512, "tiny": 64, "cifar": 32}
+"""Side of the height map that each profile makes and then crops to the image."""
+
+
+@dataclass(frozen=True)
+class Fog:
+    """Thickness, decay of the roughness per octave, and least side of the height map in pixels (a power of two)."""
+
+    amount: float
+    decay: float
+    map_side: int = FOG_MAP_SIDES["imagenet"]
+
+
+def map_side(image: Image, parameters: Fog) -> int:
+    """The published side, or the next power of two that covers a larger image."""
+    side = parameters.map_side
+    while side < max(image.shape[:2]):
+        side *= 2
+    return side
+
+
+def draw_heights(source: DrawSource, image: Image, parameters: Fog) -> NDArray[np.floating]:
+    """One uniform number for every point of the map but its corner, coarse points first, in the published order."""
+    return source.uniform(0.0, 1.0, (fog.map_draws(map_side(image, parameters)),))
+
+
+def lay_fog(image: Image, parameters: Fog, draws: NDArray[np.floating]) -> Image:
+    """The image under fog."""
+    return fog.fog(image, draws, map_side(image, parameters), parameters.amount, parameters.decay)
+
+
+FOG = per_profile(
+    table(
+        Fog,
+        imagenet=[(1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)],
+        inception=[(1.5, 2), (2, 2), (2.5, 1.8), (2.5, 1.6), (3, 1.5)],
+        tiny=[(0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)],
+        cifar=[(0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)],
+    ),
+    "map_side",
+    FOG_MAP_SIDES,
+)
+
+
+@dataclass(frozen=True)
+class Brightness:
+    """What is added to the HSV value, 0..1."""
+
+    c: float
+
+
+def brighten(image: Image, parameters: Brightness, draws: None) -> Image:
+    """The image with its HSV value raised."""
+    return color.shift_value(image, parameters.c)
+
+
+BRIGHTNESS = table(
+    Brightness,
+    imagenet=[(0.1,), (0.2,), (0.3,), (0.4,), (0.5,)],
+    inception=[(0.1,), (0.2,), (0.3,), (0.4,), (0.5,)],
+    tiny=[(0.1,), (0.2,), (0.3,), (0.4,), (0.5,)],
+    cifar=[(0.05,), (0.1,), (0.15,), (0.2,), (0.3,)],
+)
+
+CORRUPTIONS: tuple[Corruption, ...] = (
+    Corruption("snow", "weather", True, 1, precipitation.SNOW, precipitation.draw_snow, precipitation.lay_snow),
+    Corruption("frost", "weather", True, 1, FROST, draw_frost, lay_frost),
+    Corruption("fog", "weather", True, 1, FOG, draw_heights, lay_fog),
+    Corruption("brightness", "weather", True, 1, BRIGHTNESS, draws_nothing, brighten),
+    Corruption("spatter", "weather", False, 1, precipitation.SPATTER, precipitation.draw_drops, precipitation.spatter),
+)

@@ -1,0 +1,143 @@
+"""Blur: the named quirks, and each kernel against a plain statement of what it computes."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from corruptions import blur
+from corruptions.draws import PublishedDraws
+from corruptions.kernels import defocus, glass, motion, smoothing, zoom
+from corruptions.motion import motion_blur
+
+SHAPES = ((16, 16, 3), (16, 40, 3), (61, 97, 3))
+
+
+def noise(shape, seed=0):
+    return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
+
+
+def levels(image):
+    return (np.clip(image, 0, 1) * 255).astype(np.uint8)
+
+
+def disks():
+    return sorted({(row.radius, row.alias) for rows in blur.DEFOCUS_BLUR.values() for row in rows})
+
+
+@pytest.mark.parametrize(("radius", "alias"), disks())
+def test_defocus_correlates_with_the_published_kernel(radius, alias):
+    weights = defocus.disk_weights(radius, alias)
+    for shape in SHAPES:
+        image = noise(shape)
+        planes = [cv2.filter2D(image[..., c] / 255.0, -1, weights) for c in range(3)]
+        difference = np.abs(defocus.defocus(image, radius, alias).astype(int) - levels(np.stack(planes, axis=-1)))
+        assert difference.max() <= 1
+
+
+def test_defocus_kernels_as_wide_as_their_grid_brighten():
+    assert defocus.disk_weights(8, 0.5).sum() == pytest.approx(1.013, abs=5e-4)
+    assert defocus.disk_weights(10, 0.5).sum() == pytest.approx(1.011, abs=5e-4)
+    assert defocus.disk_weights(6, 0.5).sum() == pytest.approx(1, abs=1e-6)
+    flat = np.full((32, 32, 3), 200, np.uint8)
+    assert (defocus.defocus(flat, 8, 0.5) == 202).all()
+
+
+@pytest.mark.parametrize(("radius", "alias"), disks())
+def test_a_split_disk_keeps_the_sum_of_the_kernel(radius, alias):
+    disk = defocus.split_disk(radius, alias)
+    main = sum(2 * disk.heights[row] + 1 for row, _ in disk.runs.reshape(-1, 2) if row < disk.heights.size)
+    zeros = disk.taps[..., 0].max(initial=0)
+    rest = 0.0
+    for quad, weight in zip(disk.taps, disk.weights, strict=True):
+        taps = [tap for tap in quad.tolist() if tap != [zeros, 0]]
+        rest += weight * sum(1 if dy == 0 else 2 for dy, _ in taps)
+    total = disk.main * main + rest * defocus.REST_UNIT
+    assert total == pytest.approx(defocus.disk_weights(radius, alias).astype(float).sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.4, 0.7, 1.0, 2.5, 6.0])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_smoothing_is_scipys(sigma, shape):
+    image = noise(shape)
+    expected = ndimage.gaussian_filter(image / 255.0, (sigma, sigma, 0), mode="nearest", truncate=smoothing.TRUNCATE)
+    assert (smoothing.smooth_image(image, sigma) == levels(expected)).all()
+    plane = image[..., 0] / 255.0
+    wanted = ndimage.gaussian_filter(plane, sigma, mode="nearest")
+    assert smoothing.smooth_plane(plane, sigma) == pytest.approx(wanted, abs=1e-14)
+    mask = plane > 0.5
+    wanted = ndimage.gaussian_filter(mask.astype(np.float32), sigma, mode="nearest")
+    assert (smoothing.smooth_mask(mask, sigma) == wanted).all()
+
+
+def test_glass_copies_instead_of_swapping():
+    image = noise((16, 20, 3))
+    delta = 2
+    offsets = np.random.RandomState(1).randint(-delta, delta, (2, 12, 16, 2))
+    expected = image.copy()
+    for visits in offsets:
+        for i, row in enumerate(visits):
+            for j, (dx, dy) in enumerate(row):
+                h, w = 16 - delta - i, 20 - delta - j
+                expected[h, w] = expected[h + dy, w + dx]
+    assert (glass.shuffle(image, offsets, delta) == expected).all()
+
+
+def test_glass_draws_are_those_of_a_call_per_pixel():
+    draws = blur.draw_neighbours(PublishedDraws(np.random.RandomState(3)), noise((16, 18, 3)), blur.Glass(1.0, 3, 2))
+    one_by_one = np.random.RandomState(3)
+    assert draws.shape == (2, 10, 12, 2)
+    assert all((one_by_one.randint(-3, 3, size=2) == pair).all() for pair in draws.reshape(-1, 2))
+
+
+def test_motion_offsets_round_in_imagemagicks_order():
+    assert motion.tap_offset(2, 21, 0.0) == (2, 0)
+    assert motion.tap_offset(2, 21, 90.0) == (0, 2)
+    assert motion.tap_offset(2, 21, 180.0)[0] == -2
+    assert [motion.tap_offset(i, 21, 45.0) for i in range(3)] == [(0, 0), (1, 1), (1, 1)]
+
+
+def test_motion_taps_on_one_pixel_are_merged():
+    offsets, weights = motion.taps(10, 3.0, 45.0)
+    assert len({tuple(offset) for offset in offsets.tolist()}) == len(offsets) < 2 * 10 + 1
+    assert weights.sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_motion_rounds_like_a_16_bit_quantum():
+    for level in np.linspace(0, 255, 10001):
+        quantum = np.floor(motion.QUANTUM * level + 0.5)
+        assert np.floor(quantum / motion.QUANTUM) == np.floor(level + motion.ROUNDING)
+
+
+def test_an_unknown_motion_backend_is_named():
+    with pytest.raises(ValueError, match="'photoshop'; choose one of native, imagemagick"):
+        motion_blur(noise((16, 16, 3)), 3, 1.0, 0.0, "photoshop")
+
+
+def test_arange_reaches_its_excluded_end():
+    factors = blur.zoom_factors(1.0, 1.11, 0.01)
+    assert len(factors) == 12
+    assert factors[-1] == pytest.approx(1.11)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.03, 1.25, 2.0, 3.0, 4.5])
+@pytest.mark.parametrize("shape", [(16, 16), (16, 40), (61, 97), (224, 224)])
+def test_zoom_is_scipys(factor, shape):
+    layer = np.random.RandomState(0).normal(0, 1, shape)
+    whole = ndimage.zoom(zoom.centre(layer, factor), factor, order=1)
+    top, left = ((big - side) // 2 for big, side in zip(whole.shape, shape, strict=True))
+    expected = whole[top : top + shape[0], left : left + shape[1]]
+    zoomed = zoom.zoom_centre(zoom.centre(layer, factor), shape, factor)
+    assert zoomed == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("row", blur.CORRUPTIONS, ids=lambda row: row.name)
+def test_flat_images_move_by_a_level_at_most_but_for_kernels_that_brighten(row):
+    image = np.full((40, 24, 3), 77, np.uint8)
+    for profile, severities in row.table.items():
+        for severity, parameters in enumerate(severities, start=1):
+            draws = row.draw(PublishedDraws(np.random.RandomState(0)), image, parameters)
+            difference = row.apply(image, parameters, draws).astype(int) - 77
+            assert -2 <= difference.min() <= difference.max() <= 1, (profile, severity)

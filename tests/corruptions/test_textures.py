@@ -1,0 +1,107 @@
+"""Frost textures: found without an import, checked, scaled, enlarged; and what is said when they are missing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from corruptions import textures
+from corruptions.catalogue import PROFILE_SIDES
+from corruptions.weather import DRAWN_TEXTURES, FROST, FROST_SCALES, draw_frost, lay_frost
+
+
+class Highest:
+    """A source of draws that always gives the highest number it may."""
+
+    def integer(self, low: int, high: int) -> int:
+        assert high > low
+        return high - 1
+
+
+def test_all_six_files_have_the_authors_bytes():
+    folder = textures.find_folder(None)
+    for texture in textures.TEXTURES:
+        assert textures.read_checked(folder / texture.name, texture.sha256)
+
+
+def test_the_package_is_found_but_not_imported():
+    code = "from corruptions import textures; textures.load(None, 0, 1.0)"
+    check = "import sys; print('imagecorruptions' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_textures_are_rgb_without_alpha_and_scaled_per_profile():
+    folder = textures.find_folder(None)
+    for index, texture in enumerate(textures.TEXTURES):
+        blue_first = cv2.imread(str(folder / texture.name), cv2.IMREAD_COLOR)
+        whole = textures.load(None, index, 1.0)
+        assert (whole == blue_first[..., ::-1]).all()
+        for scale in set(FROST_SCALES.values()) - {1.0}:
+            expected = tuple(round(side * scale) for side in whole.shape[:2])
+            assert np.abs(np.subtract(textures.load(None, index, scale).shape[:2], expected)).max() <= 1
+
+
+def test_published_sides_use_textures_as_they_are():
+    for profile, side in PROFILE_SIDES.items():
+        for index in range(DRAWN_TEXTURES):
+            shape = textures.load(None, index, FROST_SCALES[profile]).shape[:2]
+            assert textures.covering_shape(shape, (side, side)) == shape
+
+
+@pytest.mark.parametrize("shape", [(315, 200), (400, 300), (300, 1200), (2000, 2000)])
+def test_larger_images_enlarge_the_texture_by_one_factor(shape):
+    rows, columns = textures.covering_shape((315, 560), shape)
+    assert rows > shape[0]
+    assert columns > shape[1]
+    assert abs(rows / columns - 315 / 560) < 0.01
+    assert min(rows - shape[0], columns - shape[1]) == 1
+    assert textures.cover(textures.load(None, 1, 1.0), shape).shape == (rows, columns, 3)
+
+
+@pytest.mark.parametrize("profile", PROFILE_SIDES)
+@pytest.mark.parametrize("shape", [(16, 16), (61, 97), (200, 700)])
+def test_the_last_corner_still_holds_a_whole_crop(profile, shape):
+    image = np.zeros((*shape, 3), np.uint8)
+    parameters = FROST[profile][0]
+    draws = draw_frost(Highest(), image, parameters)
+    frosted = lay_frost(image, parameters, draws)
+    whole = textures.cover(textures.load(None, draws.texture, parameters.scale), shape)
+    part = whole[draws.row : draws.row + shape[0], draws.column : draws.column + shape[1]]
+    assert part.shape == image.shape
+    assert (frosted == (parameters.add * part).astype(np.uint8)).all()
+
+
+def test_the_sixth_texture_is_never_drawn():
+    assert len(textures.TEXTURES) == 6
+    assert draw_frost(Highest(), np.zeros((16, 16, 3), np.uint8), FROST["imagenet"][0]).texture == 4
+
+
+def test_a_folder_works_like_the_package(tmp_path):
+    folder = shutil.copytree(textures.find_folder(None), tmp_path / "frost")
+    assert (textures.load(str(folder), 2, 1.0) == textures.load(None, 2, 1.0)).all()
+
+
+def test_other_pixels_are_refused_by_name_and_digest(tmp_path):
+    folder = shutil.copytree(textures.find_folder(None), tmp_path / "frost")
+    (folder / "frost4.jpg").write_bytes(b"other pixels")
+    with pytest.raises(ValueError, match=r"frost4\.jpg has sha256 [0-9a-f]{64}, expected 3f8b91ca1a9f"):
+        textures.load(str(folder), 3, 1.0)
+
+
+def test_a_missing_file_or_folder_says_what_to_install(tmp_path):
+    with pytest.raises(FileNotFoundError, match="pip install imagecorruptions"):
+        textures.load(str(tmp_path), 0, 1.0)
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*pip install imagecorruptions"):
+        textures.load(str(tmp_path / "nowhere"), 0, 1.0)
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(textures, "PACKAGE", "no_such_package_of_textures")
+    with pytest.raises(FileNotFoundError, match="not installed"):
+        textures.find_folder(None)

@@ -1,0 +1,118 @@
+"""Weather: the named quirks, and each kernel against a plain statement of what it computes."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from corruptions import precipitation, weather
+from corruptions.draws import PublishedDraws
+from corruptions.kernels import blend, distance, fog
+
+
+def noise(shape, seed=0):
+    return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
+
+
+def plain_map(side, decay, rng):
+    """Diamond-square as the specification words it, with a draw for each set of points."""
+    heights = np.zeros((side, side))
+    step, wibble = side, 100.0
+
+    def wobbled(total):
+        return total / 4 + wibble * rng.uniform(-wibble, wibble, total.shape)
+
+    while step >= 2:
+        half = step // 2
+        corner = heights[::step, ::step]
+        pairs = corner + np.roll(corner, -1, 0)
+        centre = wobbled(pairs + np.roll(pairs, -1, 1))
+        heights[half::step, half::step] = centre
+        heights[::step, half::step] = wobbled((centre + np.roll(centre, 1, 0)) + (corner + np.roll(corner, -1, 1)))
+        heights[half::step, ::step] = wobbled((centre + np.roll(centre, 1, 1)) + (corner + np.roll(corner, -1, 0)))
+        step, wibble = half, wibble / decay
+    return heights
+
+
+@pytest.mark.parametrize("decay", [1.4, 2.0, 3.0])
+def test_the_height_map_is_diamond_square_with_wibble_squared(decay):
+    draws = np.random.RandomState(4).uniform(0.0, 1.0, fog.map_draws(64))
+    heights = fog.height_map(draws, 64, decay)
+    assert (heights == plain_map(64, decay, np.random.RandomState(4))).all()
+    assert fog.wobble(0.0, 3.0, 1.0) == 9.0
+    assert fog.wobble(0.0, 3.0, 0.0) == -9.0
+
+
+def test_the_map_keeps_its_published_side_until_an_image_is_larger():
+    parameters = weather.FOG["imagenet"][0]
+    sides = {shape: weather.map_side(np.zeros((*shape, 3), np.uint8), parameters) for shape in ((16, 40), (300, 500))}
+    assert sides == {(16, 40): 256, (300, 500): 512}
+    assert {name: rows[0].map_side for name, rows in weather.FOG.items()} == dict(weather.FOG_MAP_SIDES)
+
+
+def test_fog_of_a_black_image_is_black():
+    image = np.zeros((20, 30, 3), np.uint8)
+    parameters = weather.FOG["cifar"][4]
+    draws = weather.draw_heights(PublishedDraws(np.random.RandomState(0)), image, parameters)
+    assert not weather.lay_fog(image, parameters, draws).any()
+
+
+def test_snow_keeps_only_the_centre_that_the_zoom_reads():
+    image = noise((90, 45, 3))
+    parameters = precipitation.SNOW["imagenet"][3]
+    draws = precipitation.draw_snow(PublishedDraws(np.random.RandomState(0)), image, parameters)
+    layer = np.random.RandomState(0).normal(parameters.loc, parameters.scale, (90, 45))
+    assert (draws.centre == layer[35:55, 17:27]).all()
+    assert precipitation.MIN_FALL <= draws.angle <= precipitation.MAX_FALL
+
+
+def test_flakes_are_truncated_and_fall_twice_turned_by_half():
+    layer = np.array([[0.49, 0.5, 0.999, 1.5, -2.0]])
+    assert blend.flake_levels(layer, 0.5).tolist() == [[0, 127, 254, 255, 0]]
+    flakes = np.zeros((2, 3), np.uint8)
+    flakes[0, 0] = 100
+    one, nothing = np.float32(1), np.float32(0)
+    snowy = blend.lay_snow(np.zeros((2, 9), np.uint8), flakes, one, nothing, nothing, nothing).reshape(2, 3, 3)
+    assert snowy[..., 0].tolist() == [[100, 0, 0], [0, 0, 100]]
+
+
+def test_water_wraps_modulo_256():
+    layer = np.array([[0.0, 0.999, 1.0, 1.01, 2.0]])
+    assert precipitation.wrapped_levels(layer).tolist() == [[0, 254, 255, 1, 254]]
+
+
+@pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
+@pytest.mark.parametrize("level", [0.0, 0.3])
+def test_without_drops_the_image_stays_as_it_is(kind, level):
+    image = noise((32, 20, 3))
+    parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
+    assert (precipitation.spatter(image, parameters, np.full((32, 20), level)) == image).all()
+
+
+@pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
+def test_a_layer_above_the_threshold_everywhere_is_no_error(kind):
+    image = noise((32, 20, 3))
+    parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
+    wet = precipitation.spatter(image, parameters, np.full((32, 20), 0.9))
+    assert wet.shape == image.shape
+
+
+def test_edge_distances_are_opencvs():
+    edges = (np.random.RandomState(2).random_sample((61, 97)) < 0.003).astype(np.uint8) * 255
+    expected = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
+    assert distance.edge_distances(edges) / distance.UNIT == pytest.approx(expected, abs=2e-3)
+
+
+def test_mean_distances_are_cut_averaged_and_truncated():
+    distances = np.random.RandomState(2).randint(0, 40 * distance.UNIT, (17, 33)).astype(np.int32)
+    capped = np.minimum(distances / distance.UNIT, precipitation.SHORE)
+    assert (distance.mean_distances(distances, precipitation.SHORE) == cv2.blur(capped, (3, 3)).astype(np.uint8)).all()
+    far = np.full((16, 16), distance.FAR, np.int32)
+    assert (distance.mean_distances(far, precipitation.SHORE) == precipitation.SHORE).all()
+
+
+def test_brightness_adds_to_the_largest_channel():
+    image = np.array([[[100, 50, 0]]], np.uint8)
+    bright = weather.brighten(image, weather.Brightness(0.2), None)
+    assert bright.tolist() == [[[151, 75, 0]]]
