@@ -28,8 +28,8 @@ MANIFEST_FILE = "manifest.parquet"
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
 
-TASKS_PER_WORKER = 4
-"""A block is split by transform until there is this much work for each worker, so that all end at about one time."""
+ENOUGH_PER_WORKER = 4
+"""With this many pieces of work for each worker, all end at about one time, even or not."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
         job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
         with cluster(request.workers, request.address) as workers:
             outcome.workers = workers
-            pieces = -(-workers * TASKS_PER_WORKER // blocks)
+            pieces = pieces_of_a_block(blocks, workers)
             work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
             for event in Pool(job, workers).run(work):
                 if isinstance(event, Lost):
@@ -158,10 +158,18 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
     return outcome
 
 
+def pieces_of_a_block(blocks: int, workers: int) -> int:
+    """Into how few pieces to split each block, so that the workers share the work evenly or have many pieces each."""
+    pieces = 1
+    while blocks * pieces % workers and blocks * pieces < ENOUGH_PER_WORKER * workers:
+        pieces += 1
+    return pieces
+
+
 def split(block: Block, pieces: int) -> Iterator[Block]:
-    """A block's tasks in up to ``pieces`` even runs; each repeats the decoding, none changes a byte."""
-    for tasks in np.array_split(np.arange(len(block.tasks)), min(pieces, len(block.tasks))):
-        yield replace(block, tasks=tuple(block.tasks[i] for i in tasks))
+    """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
+    for first in range(min(pieces, len(block.tasks))):
+        yield replace(block, tasks=block.tasks[first::pieces])
 
 
 def is_committed(store: LocalStore, task: Task, retry_failed: bool) -> bool:

@@ -44,7 +44,6 @@ class LocalStore:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sync(written)
         os.replace(written, target)
-        _sync(target.parent)
 
     def publish_bytes(self, data: bytes, name: str) -> None:
         """Write a small file at once."""

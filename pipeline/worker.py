@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from pipeline.storage import LocalStore
 
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
+
+PUBLISHING_THREADS = 8
 
 FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
 """What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
@@ -106,10 +109,9 @@ class Worker:
                 if time.monotonic() - reported > REPORT_EVERY_S:
                     yield report
                     report, reported = Report(), time.monotonic()
-            for shard in shards:
-                with report.stage("publish"):
-                    shard.publish(self._store)
-                report.shards += 1
+            # Side by side, since each waits for the disk.
+            with report.stage("publish"), ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
+                report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
         yield report
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:

@@ -19,6 +19,15 @@ ROOT = Path(__file__).parent.parent
 UNDER_CI = os.environ.get("CI") == "true"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints what the golden tests found, the worst of each corruption and profile."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    parity = [text for report in reports for name, text in report.user_properties if name == "parity"]
+    if parity:
+        terminalreporter.section("parity with the published images")
+        terminalreporter.write_line("\n".join(map(str, parity)))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference outputs beside the checkout; tests that need it skip where it is absent, except in CI."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
-"""The one way in which the project compiles: cached on disk, without fast-math, so that rounding never depends on the CPU."""
+"""The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""
 
 inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
-"""For a per-pixel step that several kernels share."""
+"""For a step that several kernels share."""
