@@ -1,6 +1,7 @@
 # make setup   a virtual environment in .venv with everything that the project needs
 # make demo    ImageNet-C from the photographs that scikit-image bundles, verified
 # make test    all tests
+# make bench   speed against other packages, measured in the same run: docs/benchmark.md
 # make lint    formatter, linter, types, import contracts
 # make format  let the formatter and the linter mend what they can
 
@@ -8,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo test bench lint format clean
 
 setup: .venv/.installed
 
@@ -27,6 +28,9 @@ demo: setup
 	@echo "  the shards      $(DEMO)/imagenet-c/shards/<corruption>/<severity>/*.tar"
 	@echo "  the manifest    $(DEMO)/imagenet-c/manifest.parquet"
 	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar animals/chelsea-snow-3.jpg"
+
+bench: setup
+	$(BIN)/python -m bench
 
 test: setup
 	$(BIN)/pytest

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +12,24 @@ from numpy.typing import NDArray
 import corruptions
 from bench.peers import Corrupt, works
 from bench.timing import medians
+from corruptions.catalogue import SEVERITIES
 from pipeline.encoders import jpeg
 
 Image = NDArray[np.uint8]
-SEVERITIES = (1, 2, 3, 4, 5)
 OURS, ENCODING = "robustshards", "JPEG encoding"
 
 
 @dataclass(frozen=True)
 class Row:
-    """Mean over the severities of median milliseconds, by who; ``fastest`` is the mean of each severity's fastest peer."""
+    """Means over the severities of median milliseconds, by who.
+
+    ``fastest`` is the mean of each severity's fastest peer, ``peer`` the one that is fastest on average.
+    """
 
     name: str
     milliseconds: Mapping[str, float]
     fastest: float
+    peer: str
 
     @property
     def ratio(self) -> float:
@@ -33,26 +38,31 @@ class Row:
 
 
 def measure(image: Image, profile: str, peers: Mapping[str, Corrupt], seconds: float) -> list[Row]:
-    """One row per corruption, all 19; ``seconds`` is spent on each severity."""
+    """One row per corruption, all 19; each call has three turns of ``seconds`` for each severity."""
     return [_row(image, name, profile, peers, seconds) for name in corruptions.names("all")]
 
 
+def mean_ratio(rows: list[Row]) -> float:
+    """Mean time of the fastest peers over our mean time."""
+    return sum(row.fastest for row in rows) / sum(row.milliseconds[OURS] for row in rows)
+
+
 def _row(image: Image, name: str, profile: str, peers: Mapping[str, Corrupt], seconds: float) -> Row:
-    encode = jpeg(85, True).encode
-    able = {peer: corrupt for peer, corrupt in peers.items() if works(corrupt, image, name, 3)}
+    able = {peer: corrupt for peer, corrupt in peers.items() if works(corrupt, image, name, SEVERITIES[-1])}
     times = []
     for severity in SEVERITIES:
-        seeds = iter(range(1 << 62))
         output = corruptions.corrupt(image, name, severity, profile=profile)
-        calls = {
-            OURS: lambda severity=severity: corruptions.corrupt(
-                image, name, severity, profile=profile, seed=next(seeds)
-            ),
-            ENCODING: lambda output=output: encode(output),
+        calls: dict[str, Callable[[], object]] = {
+            OURS: partial(_ours, image, name, severity, profile, iter(range(1 << 62))),
+            ENCODING: partial(jpeg(85, True).encode, output),
         }
-        for peer, corrupt in able.items():
-            calls[peer] = lambda corrupt=corrupt, severity=severity: corrupt(image, name, severity)
+        calls |= {peer: partial(corrupt, image, name, severity) for peer, corrupt in able.items()}
         times.append(medians(calls, seconds))
     means = {who: float(np.mean([each[who] for each in times])) for who in times[0]}
     fastest = [min(each[peer] for peer in able) for each in times]
-    return Row(name, means, float(np.mean(fastest)))
+    return Row(name, means, float(np.mean(fastest)), min(able, key=lambda peer: means[peer]))
+
+
+def _ours(image: Image, name: str, severity: int, profile: str, seeds: Iterator[int]) -> Image:
+    """A new seed at each call, as in a build."""
+    return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 import corruptions
@@ -123,8 +124,8 @@ def plan(
             ("images", f"{made.images:,} in {made.classes:,} classes"),
             ("outputs", f"{made.samples:,} ({len(chosen.steps())} per image)"),
             ("shards", f"{made.shards:,} of up to {chosen.shards.size:,} images"),
-            ("size", f"{cost.output_bytes / 1e9:,.2f} GB"),
-            ("time", f"{cost.core_seconds / 3600:,.2f} core-hours ({_duration(cost.core_seconds)} on one core)"),
+            ("size", decimal(cost.output_bytes)),
+            ("time", f"{cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
             ("measured on", f"{cost.measured} images on this machine"),
         ]
         if made.ignored:

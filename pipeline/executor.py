@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pipeline.errors import UserError
 from pipeline.plan import Block
@@ -15,6 +16,9 @@ from pipeline.worker import Job, Report, Worker
 
 MAX_ATTEMPTS = 3
 """How often a block is tried before it is given up; its shards then stay missing and the build says so."""
+
+_CONNECT_S = 10.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _OBJECT_STORE_BYTES = 80 * 2**20
 """The least that Ray takes: only listings and counts travel, never an image."""
@@ -28,12 +32,22 @@ class Lost:
     reason: str
 
 
-class Pool:
-    """Workers on a Ray cluster."""
+class Runner(Protocol):
+    """What an actor holds: built from a job, it runs blocks and reports."""
 
-    def __init__(self, job: Job, workers: int) -> None:
+    def __init__(self, job: Job) -> None: ...
+
+    def run(self, block: Block) -> Iterator[Report]:
+        """Run one block."""
+
+
+class Pool:
+    """Workers on a Ray cluster. ``worker`` is built from the job in each actor, and runs blocks."""
+
+    def __init__(self, job: Job, workers: int, worker: type[Runner] = Worker) -> None:
         self._ray = _import_ray()
         self._job = self._ray.put(job)
+        self._worker = worker
         self._actor_class = self._ray.remote(num_cpus=1, max_restarts=0)(_Actor)
         self.workers = workers
 
@@ -48,7 +62,7 @@ class Pool:
         idle: list[Any] = []
         while True:
             while len(running) < self.workers and (task := self._next(blocks, retries)):
-                actor = idle.pop() if idle else self._actor_class.remote(self._job)
+                actor = idle.pop() if idle else self._actor_class.remote(self._worker, self._job)
                 running[actor.run.remote(task[0])] = (actor, *task)
             if not running:
                 return
@@ -80,8 +94,8 @@ class Pool:
 class _Actor:
     """A worker in a process of its own."""
 
-    def __init__(self, job: Job) -> None:
-        self._worker = Worker(job)
+    def __init__(self, worker: type[Runner], job: Job) -> None:
+        self._worker = worker(job)
 
     def run(self, block: Block) -> Iterator[Report]:
         yield from self._worker.run(block)
@@ -95,27 +109,39 @@ def _import_ray() -> Any:
     return ray
 
 
+def _reach(address: str) -> None:
+    """Raises UserError where nothing answers at host:port; Ray itself would try for minutes."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        raise UserError(f"the address {address!r} is not host:port, nor 'auto' for the cluster on this machine")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"no Ray cluster answers at {address}: {error}") from error
+    if host in _LOOPBACK:
+        # Ray turns loopback into the address of the network card, where a cluster on loopback does not listen.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+
+
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     """A Ray cluster for the time of a build; gives the number of workers to start.
 
-    Without an address a local one is started on the loopback interface and ended afterwards; with one, the cluster
-    there is joined and left running. ``workers`` None means one per CPU. Raises UserError if it cannot be reached.
+    Without an address a local one is started on the loopback interface and ended afterwards; with host:port or
+    "auto", the cluster there is joined and left running. ``workers`` None means one per CPU. Raises UserError if it
+    cannot be reached.
     """
+    if address not in (None, "auto"):
+        _reach(address)
     ray = _import_ray()
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address is None:
             cpus = workers or len(os.sched_getaffinity(0))
-            ray.init(
-                num_cpus=cpus,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _node_ip_address="127.0.0.1",
-            )
+            own: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
+            ray.init(num_cpus=cpus, include_dashboard=False, **own, **quiet)
         else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=address, **quiet)
             cpus = workers or int(ray.cluster_resources().get("CPU", 1))
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error

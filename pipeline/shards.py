@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
+from functools import cache
 from pathlib import Path
 
-_BLOCK = tarfile.BLOCKSIZE
 _BUFFER = 1 << 18
 
 OWNER = "robustshards"
 MODE = 0o644
 MTIME = 0
+
+_SIZE, _CHECKSUM = slice(124, 136), slice(148, 156)
+"""Fields of a header that differ between members of one kind, beside the name in front (POSIX.1-1988, ustar)."""
 
 
 class ShardWriter:
@@ -24,15 +27,14 @@ class ShardWriter:
 
     def add(self, name: str, data: bytes) -> int:
         """Append a member; returns the offset of its first byte of data in the tar."""
-        self._write(_header(name, len(data)))
-        offset = self._position
-        self._write(data)
-        self._write(bytes(-len(data) % _BLOCK))
+        header = member_header(name, len(data))
+        offset = self._position + len(header)
+        self._write(header + data + bytes(-len(data) % tarfile.BLOCKSIZE))
         return offset
 
     def finish(self) -> tuple[str, int]:
         """End the tar; returns its sha256 (hex) and length in bytes."""
-        self._write(bytes(2 * _BLOCK))
+        self._write(bytes(2 * tarfile.BLOCKSIZE))
         self._write(bytes(-self._position % tarfile.RECORDSIZE))
         self.close()
         return self._hash.hexdigest(), self._position
@@ -47,8 +49,27 @@ class ShardWriter:
         self._position += len(data)
 
 
-def _header(name: str, size: int) -> bytes:
-    """The member's header; long or non-ASCII names take a PAX header before it."""
+def member_header(name: str, size: int) -> bytes:
+    """The header of a member, as tarfile writes it; long or non-ASCII names take a PAX header before it."""
+    if not name.isascii() or len(name) > tarfile.LENGTH_NAME:
+        return _tarfile_header(name, size)
+    # tarfile takes 40 microseconds for a header, three times for each sample: here only what differs is filled in.
+    header = bytearray(_template())
+    header[: len(name)] = name.encode()
+    header[_SIZE] = b"%011o\0" % size
+    header[_CHECKSUM] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+@cache
+def _template() -> bytes:
+    """The header of an empty member without a name, its checksum still blank."""
+    header = bytearray(_tarfile_header("", 0))
+    header[_CHECKSUM] = b" " * 8
+    return bytes(header)
+
+
+def _tarfile_header(name: str, size: int) -> bytes:
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode = size, MTIME, MODE
     member.uname = member.gname = OWNER

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ray.cluster_utils import Cluster
 
 import manifests
 from tests.conftest import Run, write_small_source
@@ -151,3 +152,24 @@ def test_retrying_failures(tmp_path: Path, robustshards: Run) -> None:
     done = robustshards(*command, "--retry-failed")
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["failed"], facts["shards_made"]) == (0, 0, 4)
+
+
+def test_joining_a_running_cluster_gives_the_same_bytes(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
+    try:
+        command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
+        done = robustshards(*command, "--address", cluster.address)
+        assert done.returncode == 0, done.stderr
+    finally:
+        cluster.shutdown()
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+def test_a_cluster_that_is_not_there_is_told(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
+    done = robustshards(*command, "--address", "127.0.0.1:1")
+    assert done.returncode == 2
+    assert "no Ray cluster answers at 127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.shards import MTIME, OWNER, ShardWriter
+from pipeline.shards import MODE, MTIME, OWNER, ShardWriter, member_header
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="/"), min_size=1, max_size=150
@@ -42,6 +42,13 @@ def test_headers_tell_nothing_of_time_and_place(tmp_path: Path) -> None:
         for member in tar:
             assert (member.mtime, member.uid, member.gid, member.mode) == (MTIME, 0, 0, 0o644)
             assert (member.uname, member.gname) == (OWNER, OWNER)
+
+
+@given(NAMES, st.integers(0, 8**11 - 1))
+def test_headers_are_those_of_tarfile(name: str, size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime, member.mode, member.uname, member.gname = size, MTIME, MODE, OWNER, OWNER
+    assert member_header(name, size) == member.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
 def test_bytes_are_known(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""``make bench``: measures everything and writes docs/benchmark.md and docs/benchmark.png."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_variable] = "1"  # before NumPy and numba are loaded
+
+from bench import build_speed, corruption_speed, images, peers, report, scaling
+from pipeline import recipes
+from pipeline.resizers import prepare
+
+FOLDER = Path("build/bench")
+DOCS = Path("docs")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    arguments = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    arguments.add_argument("--seconds", type=float, default=0.03, help="turn of each call, three times per severity")
+    arguments.add_argument("--only-corruptions", action="store_true", help="leave out the build; write nothing")
+    given = arguments.parse_args()
+    scratch = FOLDER / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    photographs = images.photographs(FOLDER / "photographs").resolve()
+    packages = peers.load(FOLDER / "peers")
+
+    (clean,) = images.clean_images(photographs, recipes.load("imagenet-c"), 1)
+    rows = corruption_speed.measure(clean, "imagenet", packages, given.seconds)
+    sections = [_said(report.corruption_table("224 x 224", rows, list(packages)))]
+    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, given.seconds / 3)
+    sections.append(_said(report.corruption_table("32 x 32", small, list(packages))))
+    if given.only_corruptions:
+        return
+    fastest = {row.name: row.peer for row in rows}
+    build = build_speed.measure(photographs, scratch, packages, fastest)
+    sections.append("### The build\n\n" + _said(report.build_table(build)))
+    rates = {workers: scaling.throughput(photographs, scratch, workers) for workers in (1, 2)}
+    driver = scaling.overhead(photographs, scratch)
+    memory = scaling.worker_megabytes(photographs, scratch)
+    costs = report.scaling_table(rates, driver, build.build, memory, scaling.start_seconds())
+    sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
+    shutil.rmtree(scratch)
+    report.plot(rows, DOCS / "benchmark.png")
+    (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))
+
+
+def _said(section: str) -> str:
+    print(section, end="\n\n", flush=True)
+    return section
+
+
+if __name__ == "__main__":
+    main()

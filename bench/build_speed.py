@@ -1,0 +1,108 @@
+"""The whole build against JPEG encoding alone and against the plain procedure, in one process on one thread."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from PIL import Image as PillowImage
+
+import manifests
+from bench.peers import Corrupt
+from pipeline import recipes
+from pipeline.build import MANIFEST_FILE
+from pipeline.plan import make_blocks, make_plan
+from pipeline.render import Renderer
+from pipeline.sources import open_source
+from pipeline.storage import LocalStore
+from pipeline.worker import Job, Report, Worker
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class BuildSpeed:
+    """Milliseconds per output: of the build, of its stages, of JPEG encoding alone, of the plain procedure."""
+
+    outputs: int
+    build: float
+    stages: Mapping[str, float]
+    encoding: float
+    plain: float
+
+
+def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> BuildSpeed:
+    """Medians of three rounds; ``fastest`` names the peer that the plain procedure uses for each corruption."""
+    recipe = recipes.load("imagenet-c")
+    outputs = make_plan(recipe, open_source("imagefolder", str(photographs))).samples
+    builds, encodings, plains, stages = [], [], [], Report()
+    for _ in range(ROUNDS):
+        seconds, report = _build(recipe, photographs, scratch / "build")
+        builds.append(seconds / outputs * 1e3)
+        stages.add(report)
+        encodings.append(_encode(recipe, photographs) / outputs * 1e3)
+        plains.append(_plain(recipe, photographs, scratch / "plain", peers, fastest))
+    per_output = {stage: spent / ROUNDS / outputs * 1e3 for stage, spent in stages.seconds.items()}
+    middle = statistics.median
+    return BuildSpeed(outputs, middle(builds), per_output, middle(encodings), middle(plains))
+
+
+def _build(recipe: recipes.Recipe, photographs: Path, output: Path) -> tuple[float, Report]:
+    """Listing, plan, shards, parts and merged manifest, as a build does it but without Ray; seconds and stages."""
+    shutil.rmtree(output, ignore_errors=True)
+    total, start = Report(), perf_counter()
+    source = open_source("imagefolder", str(photographs))
+    plan = make_plan(recipe, source)
+    worker = Worker(Job(recipe, str(photographs), str(output)))
+    for block in make_blocks(plan, source):
+        for report in worker.run(block):
+            total.add(report)
+    merging = perf_counter()
+    store = LocalStore(str(output))
+    scratch = store.scratch()
+    manifests.merge(map(store.path, plan.parts()), {}, scratch)
+    store.publish(scratch, MANIFEST_FILE)
+    total.seconds["merge"] += perf_counter() - merging
+    return perf_counter() - start, total
+
+
+def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
+    """Seconds for encoding all outputs, which are made beforehand."""
+    renderer, source, seconds = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0
+    for image in source:
+        clean = renderer.prepare(renderer.decode(source.read(image)))
+        outputs = [renderer.transform(clean, image.id, step) for step in recipe.steps()]
+        start = perf_counter()
+        for output in outputs:
+            renderer.encoder.encode(output)
+        seconds += perf_counter() - start
+    return seconds
+
+
+def _plain(
+    recipe: recipes.Recipe, photographs: Path, output: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
+) -> float:
+    """Milliseconds per output of: open, resize, crop, corrupt with the fastest peer, save one file; on four images."""
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    files = [photographs / image.origin for image in open_source("imagefolder", str(photographs))][:4]
+    start = perf_counter()
+    for file in files:
+        for step in recipe.steps():
+            with PillowImage.open(io.BytesIO(file.read_bytes())) as image:
+                rgb = image.convert("RGB")
+            width, height = rgb.size
+            scale = 256 / min(width, height)
+            resized = rgb.resize((round(width * scale), round(height * scale)), PillowImage.Resampling.BILINEAR)
+            left, top = (resized.width - 224) // 2, (resized.height - 224) // 2
+            clean = np.asarray(resized.crop((left, top, left + 224, top + 224)))
+            corrupted = peers[fastest[step.transform]](clean, step.transform, step.level)
+            saved = output / f"{file.stem}-{step}.jpg"
+            PillowImage.fromarray(np.uint8(corrupted)).save(saved, quality=85, optimize=True)
+    return (perf_counter() - start) / (len(files) * len(recipe.steps())) * 1e3

@@ -1,0 +1,42 @@
+"""What is measured on: photographs, as an ImageFolder, as often as a measurement wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline import recipes
+from pipeline.render import Image, Renderer
+from pipeline.sources import open_source
+from tests.photographs import write_photographs
+
+
+def photographs(folder: Path) -> Path:
+    """The 48 ImageNet photographs beside the checkout, or those that scikit-image bundles."""
+    shared = Path(__file__).parent.parent.parent / "shared" / "images"
+    if shared.is_dir():
+        return shared
+    write_photographs(folder)
+    return folder
+
+
+def clean_images(folder: Path, recipe: recipes.Recipe, count: int) -> list[Image]:
+    """The first ``count`` prepared images of a folder."""
+    renderer, source = Renderer(recipe), open_source("imagefolder", str(folder))
+    images = []
+    for image in source:
+        images.append(renderer.prepare(renderer.decode(source.read(image))))
+        if len(images) == count:
+            break
+    return images
+
+
+def repeated(folder: Path, target: Path, count: int) -> Path:
+    """An ImageFolder of ``count`` links to the photographs of a folder, in one class."""
+    files = [Path(folder) / image.origin for image in open_source("imagefolder", str(folder))]
+    (target / "all").mkdir(parents=True, exist_ok=True)
+    for index in range(count):
+        file = files[index % len(files)]
+        link = target / "all" / f"{index:06d}{file.suffix}"
+        if not link.exists():
+            link.symlink_to(file.resolve())
+    return target

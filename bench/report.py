@@ -1,0 +1,119 @@
+"""The measurements as a Markdown page and a picture."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+from bench.build_speed import BuildSpeed
+from bench.corruption_speed import ENCODING, OURS, Row, mean_ratio
+from bench.scaling import Overhead
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402 - the backend comes first
+
+
+def corruption_table(title: str, rows: Sequence[Row], peers: Sequence[str]) -> str:
+    """One table for one image size: milliseconds, means over five severities."""
+    lines = [
+        f"### {title}",
+        "",
+        _line(("corruption", "ours", *peers, "fastest peer / ours", "JPEG encoding of the result")),
+    ]
+    lines.append("|---" + "|---:" * (len(peers) + 3) + "|")
+    for row in rows:
+        times = [_ms(row.milliseconds.get(who)) for who in (OURS, *peers)]
+        lines.append(_line((row.name, *times, f"{row.ratio:.1f}", _ms(row.milliseconds[ENCODING]))))
+    means = [_ms(_mean(rows, who)) for who in (OURS, *peers)]
+    lines.append(_line(("**mean**", *means, f"**{mean_ratio(list(rows)):.1f}**", _ms(_mean(rows, ENCODING)))))
+    return "\n".join(lines)
+
+
+def build_table(speed: BuildSpeed) -> str:
+    """The build, its stages, and what it is compared with."""
+    rows = [
+        ("the whole build", speed.build, 1.0),
+        *((f"&nbsp; {stage}", spent, spent / speed.build) for stage, spent in speed.stages.items()),
+        ("JPEG encoding of the same outputs alone", speed.encoding, speed.encoding / speed.build),
+        ("the plain procedure, with the faster peer of each row", speed.plain, speed.plain / speed.build),
+    ]
+    lines = [_line(("one process, one thread", "ms per output", "relative")), "|---|---:|---:|"]
+    lines += [_line((name, f"{spent:.3f}", f"{share:.2f}")) for name, spent, share in rows]
+    ratios = f"Build / JPEG encoding alone: **{speed.build / speed.encoding:.2f}**. "
+    ratios += f"Plain procedure / build: **{speed.plain / speed.build:.1f}**."
+    return "\n".join([*lines, "", f"{speed.outputs:,} outputs. {ratios}"])
+
+
+def scaling_table(rates: Mapping[int, float], driver: Overhead, build_ms: float, megabytes: float, start: float) -> str:
+    """Workers, driver, memory, start."""
+    spent = driver.planning + driver.scheduling + driver.merging
+    share = spent / (150_000 * build_ms / 1e3)
+    one, two = rates[1], rates[2]
+    lines = [
+        _line(("measured", "figure")),
+        "|---|---:|",
+        _line(("outputs per second, 1 worker", f"{one:,.0f}")),
+        _line(("outputs per second, 2 workers", f"{two:,.0f} ({two / one:.2f} x)")),
+        _line(("planning 2,000 images x 75 outputs", f"{driver.planning:.2f} s")),
+        _line(("scheduling them", f"{driver.scheduling:.2f} s")),
+        _line(("merging their manifest", f"{driver.merging:.2f} s")),
+        _line(("all three, of the core time of that build", f"{share:.1%}")),
+        _line(("peak memory of a worker, 75 shards of 1,000 images", f"{megabytes:,.0f} MB")),
+        _line(("first image of each corruption, process start to end, kernels cached", f"{start:.2f} s")),
+    ]
+    return "\n".join(lines)
+
+
+def page(sections: Sequence[str]) -> str:
+    """The whole page."""
+    about = f"Python {platform.python_version()}, {platform.machine()}, {_processor()}, one thread."
+    head = "# Benchmark\n\nWritten by `make bench`; medians, milliseconds unless said otherwise. " + about
+    return "\n\n".join([head, *sections]) + "\n"
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Bars of ours, the fastest peer and JPEG encoding, on a logarithmic axis."""
+    figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
+    places = range(len(rows))
+    series = [
+        ("fastest published package", [row.fastest for row in rows], "#c9c9c9"),
+        ("JPEG encoding of the result", [row.milliseconds[ENCODING] for row in rows], "#8fb8de"),
+        ("robustshards", [row.milliseconds[OURS] for row in rows], "#d1495b"),
+    ]
+    for index, (label, values, colour) in enumerate(series):
+        axes.barh([place + (1 - index) * 0.27 for place in places], values, height=0.27, label=label, color=colour)
+    axes.set_yticks(list(places), [f"{row.name}  {row.ratio:.0f} x" for row in rows])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds per 224 x 224 image, mean of five severities, one thread")
+    axes.set_title(
+        f"Corruptions: {mean_ratio(list(rows)):.0f} times faster than the fastest published package of each row"
+    )
+    axes.legend(loc="lower right")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _mean(rows: Sequence[Row], who: str) -> float | None:
+    times = [row.milliseconds[who] for row in rows if who in row.milliseconds]
+    return sum(times) / len(times) if len(times) == len(rows) else None
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown processor"

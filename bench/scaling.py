@@ -1,0 +1,152 @@
+"""What a build costs beside its pictures: a second worker, planning, scheduling, merging, memory, starting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+import manifests
+from bench.images import repeated
+from pipeline import recipes
+from pipeline.build import Request, run_build
+from pipeline.executor import Pool, cluster
+from pipeline.plan import Block, Plan, make_blocks, make_plan
+from pipeline.sources import open_source
+from pipeline.worker import Job, Report
+
+SHARDS_FOR_SCALING = 96
+IMAGES_FOR_OVERHEAD = 2000
+IMAGES_PER_SHARD = 1000
+
+
+class Stopwatch:
+    """Watches a build: when the first and the last of its samples were reported."""
+
+    def __init__(self) -> None:
+        self.first = self.last = 0.0
+        self.after_first = 0
+
+    def preparing(self, what: str) -> None:
+        """Nothing to see yet."""
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """Nothing to see yet."""
+
+    def reported(self, report: Report) -> None:
+        """Counts what comes after the first report, by which time every worker has started."""
+        self.last = perf_counter()
+        if self.first:
+            self.after_first += report.samples.total()
+        else:
+            self.first = self.last
+
+
+def throughput(photographs: Path, scratch: Path, workers: int) -> float:
+    """Outputs per second of a real build with so many workers, once they run."""
+    source = repeated(photographs, scratch / "scaling", SHARDS_FOR_SCALING * 2)
+    recipe = recipes.load("imagenet-c").changed(shards={"size": 2})
+    watch = Stopwatch()
+    run_build(Request(recipe, str(source), str(scratch / f"scaling-{workers}"), workers=workers), watch)
+    return watch.after_first / (watch.last - watch.first)
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds of the driver in a build of 2,000 images x 75 outputs."""
+
+    planning: float
+    scheduling: float
+    merging: float
+
+
+class NoWork:
+    """A worker that reports at once and writes nothing: what is left is the scheduling."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def run(self, block: Block) -> Iterator[Report]:
+        """One report."""
+        yield Report(samples=Counter({task.step.transform: len(block.images) for task in block.tasks}))
+
+
+def overhead(photographs: Path, scratch: Path) -> Overhead:
+    """Plan and schedule 2,000 listed images without making them; merge the manifest that they would have."""
+    folder = repeated(photographs, scratch / "overhead", IMAGES_FOR_OVERHEAD)
+    recipe = recipes.load("imagenet-c")
+    start = perf_counter()
+    source = open_source("imagefolder", str(folder))
+    plan = make_plan(recipe, source)
+    blocks = list(make_blocks(plan, source))
+    planning = perf_counter() - start
+    with cluster(2, None) as workers:
+        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork)
+        list(pool.run(iter(blocks)))  # starts the workers
+        start = perf_counter()
+        list(pool.run(iter(blocks)))
+        scheduling = perf_counter() - start
+    parts = [_made_part(scratch / "parts", block, index) for block in blocks for index in range(len(block.tasks))]
+    start = perf_counter()
+    manifests.merge(parts, {}, scratch / "merged.parquet")
+    return Overhead(planning, scheduling, perf_counter() - start)
+
+
+def _made_part(folder: Path, block: Block, index: int) -> Path:
+    """A manifest part such as a worker writes, about pictures that nobody made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task = block.tasks[index]
+    blank = manifests.Row(
+        *("", task.shard, "0" * 64, 512, 20_000, "", "1" * 64, "", 0, "all", task.step.transform, 1, task.step.level),
+        *("imagenet", 1, 224, 224, "jpeg quality=85 optimize=true", "2" * 64, "3" * 64, manifests.OK, None),
+    )
+    rows = [
+        replace(blank, key=f"{image.id}-{task.step}", source_id=image.id, origin=image.origin) for image in block.images
+    ]
+    path = folder / f"{task.name}.parquet"
+    manifests.write_part(rows, {}, path)
+    return path
+
+
+MEMORY_PROGRAM = """
+import resource, sys
+from pipeline import recipes
+from pipeline.plan import make_blocks, make_plan
+from pipeline.sources import open_source
+from pipeline.worker import Job, Worker
+recipe, source = recipes.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
+for block in make_blocks(make_plan(recipe, source), source):
+    for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(block):
+        pass
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+START_PROGRAM = """
+from time import perf_counter
+start = perf_counter()
+import numpy, corruptions
+for name in corruptions.names("all"):
+    corruptions.corrupt(numpy.full((224, 224, 3), 128, numpy.uint8), name)
+print(perf_counter() - start)
+"""
+
+
+def worker_megabytes(photographs: Path, scratch: Path) -> float:
+    """Peak memory of a worker that makes 75 shards of 1,000 images, in MB."""
+    folder = repeated(photographs, scratch / "memory", IMAGES_PER_SHARD)
+    return float(_run(MEMORY_PROGRAM, str(folder), str(scratch / "memory-out"))) / 1024
+
+
+def start_seconds() -> float:
+    """From nothing to one image of each of the 19 corruptions, with the kernels in numba's cache."""
+    return float(_run(START_PROGRAM))
+
+
+def _run(program: str, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    ).stdout
