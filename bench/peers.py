@@ -17,7 +17,7 @@ Image = NDArray[np.uint8]
 Corrupt = Callable[[Image, str, int], Any]
 
 PACKAGES = {"imagecorruptions-imaug==1.1.5": "imagecorruptions", "corrupt-tta==0.1.7": "corrupt_tta"}
-"""Requirement -> module. The first takes the module name of the package whose frost textures we use: hence the folder."""
+"""Requirement -> module. The first has the module name of the package that carries our frost textures."""
 
 
 def load(folder: Path) -> dict[str, Corrupt]:

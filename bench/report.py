@@ -13,7 +13,7 @@ from bench.corruption_speed import ENCODING, OURS, Row, mean_ratio
 from bench.scaling import Overhead
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 - the backend comes first
+from matplotlib import pyplot as plt
 
 
 def corruption_table(title: str, rows: Sequence[Row], peers: Sequence[str]) -> str:

@@ -24,11 +24,8 @@ class Share:
 
 def flatten_contrast(image: Image, parameters: Share, draws: None) -> Image:
     """The image drawn towards the mean of each channel."""
-    means = contrast.channel_sums(image) / (255.0 * image.shape[0] * image.shape[1])
-    levels = np.arange(256)[:, None] / 255.0
-    mixed = np.clip((levels - means) * parameters.c + means, 0, 1) * 255
-    result: Image = contrast.look_up(image, mixed.astype(np.uint8))
-    return result
+    flat: Image = contrast.flatten(image.reshape(-1), parameters.c)
+    return flat.reshape(image.shape)
 
 
 CONTRAST = table(

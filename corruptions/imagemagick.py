@@ -18,7 +18,7 @@ INSTALL_HINT = (
 def image_class() -> Any:
     """Wand's image class. Raises ImportError with the install hint if Wand or the library is missing."""
     try:
-        from wand.image import Image  # noqa: PLC0415 - optional, and slow to import
+        from wand.image import Image
     except ImportError as error:
         raise ImportError(INSTALL_HINT) from error
     return Image

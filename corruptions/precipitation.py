@@ -134,7 +134,7 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     layer = smoothing.smooth_plane(draws, parameters.sigma)
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
-        cover = smoothing.smooth_mask(layer > parameters.threshold, parameters.amount)
+        cover = smoothing.smooth_plane((layer > parameters.threshold).astype(np.float32), parameters.amount)
         cover[cover < MUD_FLOOR] = 0
         muddy: Image = blend.lay_mud(pixels, cover, MUD_COLOUR.astype(np.float32))
         return muddy.reshape(image.shape)

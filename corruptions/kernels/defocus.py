@@ -1,4 +1,4 @@
-"""The smoothed disk of defocus blur: few distinct weights, so pixels that share one are summed as integers first."""
+"""The smoothed disk of defocus blur: sums over the sharp disk, in integers, and then the smoothing of its edge."""
 
 from __future__ import annotations
 
@@ -9,40 +9,70 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
+from corruptions.kernels.smoothing import add_pairs
 
 SMALL_GRID = 8
 """Radius of the grid on which every disk up to that radius is drawn."""
 
-
 RESOLUTION = 1000
-"""Weights within a thousandth of the largest are taken as one, their mean: under 0.02 levels, the sum is kept."""
+"""Corrections within a thousandth of a disk's weight are taken as one, their mean: under 0.02 levels."""
 
 NEGLIGIBLE = 1e-7
-"""Weights below this part of the largest are left out."""
-
-FRACTION_BITS = 23
-"""Bits after the point of all weights but the largest: their products with sums of pixels fit 32 bits."""
-
-REST_UNIT = 2.0**-FRACTION_BITS
+"""A smoothing whose side weights are below this part of the whole is left out."""
 
 
 class Disk(NamedTuple):
-    """A symmetric kernel split by weight: runs along y of the largest weight, and the taps of all other weights.
+    """The kernel in units of the disk's weight: a disk of ones, smoothed along both axes, plus corrections.
 
     Quads are (Q, 4, 2): (row, dx) of four rows that are added in one pass; a group that does not fill its last quad
     ends with a row of zeros.
     """
 
     main: float
+    """What all of it is multiplied with."""
+    half: NDArray[np.float32]
+    """One side of the smoothing, centre first: (3,), or (1,) where there is none."""
     heights: NDArray[np.int64]
-    """The distinct half heights of the runs."""
+    """The distinct half heights of the disk's columns, runs of ones."""
     runs: NDArray[np.int64]
-    """Quads of runs; row counts in ``heights``."""
+    """Quads of columns; row counts in ``heights``."""
     taps: NDArray[np.int64]
-    """Quads of taps of one weight; row is dy >= 0 and stands for -dy too."""
-    weights: NDArray[np.int32]
-    """(Q,): the weight of each quad in ``taps``, times 2 ** FRACTION_BITS."""
+    """Quads of corrections of one weight; row is dy >= 0 and stands for -dy too."""
+    weights: NDArray[np.float32]
+    """(Q,): the weight of each quad in ``taps``."""
+
+
+def sharp_disk(radius: float) -> NDArray[np.float32]:
+    """Ones inside, zeros outside, on the published grid."""
+    reach = SMALL_GRID if radius <= SMALL_GRID else int(radius)
+    axis = np.arange(-reach, reach + 1)
+    inside: NDArray[np.float32] = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius**2).astype(np.float32)
+    return inside
+
+
+def edge_taps(radius: float, alias: float) -> list[np.float32]:
+    """One side of the Gaussian of sigma ``alias`` that smooths the disk, centre first: 3 wide, for large disks 5."""
+    half = 1 if radius <= SMALL_GRID else 2
+    bell = [math.exp(-(i * i) / (2.0 * alias * alias)) for i in range(half + 1)]
+    total = math.fsum(bell + bell[1:])
+    return [np.float32(weight / total) for weight in bell]
+
+
+def smooth_across(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """(N, M) smoothed along its second axis in float32, the centre first and then pairs outwards, as OpenCV does it."""
+    half = len(taps) - 1
+    width = padded.shape[1] - 2 * half
+    total = padded[:, half : half + width] * taps[0]
+    for k in range(1, half + 1):
+        left, right = padded[:, half - k : half - k + width], padded[:, half + k : half + k + width]
+        total = total + (left + right) * taps[k]
+    return total
+
+
+def smooth_both_ways(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """:func:`smooth_across` along both axes."""
+    return smooth_across(smooth_across(padded, taps).T, taps).T
 
 
 def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
@@ -51,49 +81,45 @@ def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
     Quirk: a disk as wide as its grid is mirrored into itself by the smoothing, so the kernels of radius 8 and 10 sum
     to 1.013 and 1.011 and their images brighten (published scripts, ``disk``).
     """
-    reach, half = (SMALL_GRID, 1) if radius <= SMALL_GRID else (int(radius), 2)
-    axis = np.arange(-reach, reach + 1)
-    inside = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius**2).astype(np.float32)
-    bell = [math.exp(-(i * i) / (2.0 * alias * alias)) for i in range(-half, half + 1)]
-    tap = [np.float32(weight / math.fsum(bell)) for weight in bell]
-    padded = np.pad(inside / inside.sum(), half, mode="reflect")
-    across = smooth_across(padded, tap)
-    return smooth_across(across.T, tap).T
+    inside, taps = sharp_disk(radius), edge_taps(radius, alias)
+    return smooth_both_ways(np.pad(inside / inside.sum(), len(taps) - 1, mode="reflect"), taps)
 
 
-def smooth_across(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
-    """(N, M) smoothed along its second axis in float32, the centre first and then pairs outwards, as OpenCV does it."""
-    half = len(taps) // 2
-    width = padded.shape[1] - 2 * half
-    total = padded[:, half : half + width] * taps[half]
-    for k in range(1, half + 1):
-        left, right = padded[:, half - k : half - k + width], padded[:, half + k : half + k + width]
-        total = total + (left + right) * taps[half + k]
-    return total
+def corrections(radius: float, alias: float) -> NDArray[np.float64]:
+    """What the published kernel has more than the smoothed disk, in units of the disk's weight.
+
+    Zero but at the edge of the grid: :func:`disk_weights` is mirrored there and cut.
+    """
+    inside, taps = sharp_disk(radius), edge_taps(radius, alias)
+    published = np.pad(disk_weights(radius, alias).astype(np.float64), len(taps) - 1) * float(inside.sum())
+    difference: NDArray[np.float64] = published - smooth_both_ways(np.pad(inside, 2 * (len(taps) - 1)), taps)
+    return difference
 
 
 @lru_cache(maxsize=64)
 def split_disk(radius: float, alias: float) -> Disk:
     """The kernel of :func:`disk_weights` in the form that the compiled loop reads."""
-    weights = disk_weights(radius, alias).astype(np.float64)
-    relative = weights / weights.max()
-    level = np.where(relative > NEGLIGIBLE, np.maximum(np.rint(relative * RESOLUTION), 1), 0).astype(np.int64)
-    reach = int(np.abs(np.argwhere(level) - weights.shape[0] // 2).max())
-    inner = slice(weights.shape[0] // 2 - reach, weights.shape[0] // 2 + reach + 1)
-    main = level[inner, inner] == RESOLUTION
-    others = np.unique(level[(level > 0) & (level < RESOLUTION)])
-    rounded = [round(float(weights[level == value].mean()) * 2**FRACTION_BITS) for value in others]
-    rest = sum(weight * int((level == value).sum()) for weight, value in zip(rounded, others, strict=True))
-    half_heights = (main.sum(axis=0) + 1) // 2 - 1
-    heights = np.unique(half_heights[half_heights >= 0])
-    runs = np.argwhere(heights[:, None] == half_heights[None, :]) - (0, reach)
-    taps = [quads(np.argwhere(level[inner, inner][reach:] == value) - (0, reach), reach + 1) for value in others]
+    inside, edge = sharp_disk(radius), edge_taps(radius, alias)
+    reach = inside.shape[0] // 2
+    columns = (inside.sum(axis=0).astype(np.int64) + 1) // 2 - 1
+    heights = np.unique(columns[columns >= 0])
+    runs = np.argwhere(heights[:, None] == columns[None, :]) - (0, reach)
+    half = np.array([*edge, 0][:3] if edge[1] > NEGLIGIBLE else [1], np.float32)
+    correction = corrections(radius, alias)
+    level = np.rint(correction * RESOLUTION).astype(np.int64)
+    middle = level.shape[0] // 2
+    others = np.unique(level[level != 0])
+    means = np.array([correction[level == value].mean() for value in others], np.float32)
+    rest = sum(float(mean) * int((level == value).sum()) for mean, value in zip(means, others, strict=True))
+    smoothed = float(inside.sum()) * (2.0 * half.astype(np.float64).sum() - float(half[0])) ** 2
+    taps = [quads(np.argwhere(level[middle:] == value) - (0, middle), middle + 1) for value in others]
     return Disk(
-        main=(float(weights.sum()) - rest / 2**FRACTION_BITS) / int(main.sum()),  # keeps the sum of the kernel
+        main=float(disk_weights(radius, alias).astype(np.float64).sum()) / (smoothed + rest),  # keeps the sum
+        half=half,
         heights=heights,
         runs=quads(runs, heights.size),
         taps=np.concatenate([np.zeros((0, 4, 2), np.int64), *taps]),
-        weights=np.repeat(np.array(rounded, np.int32), [len(quad) for quad in taps]),
+        weights=np.repeat(means, [len(quad) for quad in taps]),
     )
 
 
@@ -125,7 +151,7 @@ def pad_mirrored(pixels, rows, columns, margin, channels):
     return out
 
 
-@kernel
+@inlined
 def start_runs(padded, y, heights, sums):
     """Sums (len(heights), width) uint16 over the columns' runs of 2 * height + 1 rows about row ``y``."""
     sums[:] = 0
@@ -137,7 +163,7 @@ def start_runs(padded, y, heights, sums):
                 column[i] += source[i]
 
 
-@kernel
+@inlined
 def slide_runs(padded, y, heights, sums):
     """Move the sums of :func:`start_runs` from row ``y - 1`` to ``y``."""
     for k in range(heights.size):
@@ -146,55 +172,79 @@ def slide_runs(padded, y, heights, sums):
             column[i] += np.uint16(entering[i]) - np.uint16(leaving[i])
 
 
-@kernel
-def pair_rows(padded, y, margin, pairs):
-    """pairs[k] (uint16) = row ``y - k`` + row ``y + k``: the kernel is symmetric, so half of the additions remain."""
+@inlined
+def pair_rows(padded, y, pairs):
+    """pairs[k] (uint16) = row ``y - k`` + row ``y + k`` but for the last, which is zero: the kernel is symmetric."""
     pairs[0] = padded[y]
-    for k in range(1, margin + 1):
+    for k in range(1, pairs.shape[0] - 1):
         pair, above, below = pairs[k], padded[y - k], padded[y + k]
         for i in range(pair.size):
             pair[i] = np.uint16(above[i]) + np.uint16(below[i])
 
 
-@kernel
-def add_quad(rows, quad, margin, channels, weight, total):
-    """total (int32) += weight * the sum of four taps in ``rows`` (uint16)."""
+@inlined
+def add_quad(rows, quad, start, channels, weight, total):
+    """total (float32) += weight * the sum of four taps in ``rows`` (uint16), whose dx = 0 begins at ``start``."""
     width = total.size
-    at = (quad[0, 1] + margin) * channels
+    at = start + quad[0, 1] * channels
     a = rows[quad[0, 0]][at : at + width]
-    at = (quad[1, 1] + margin) * channels
+    at = start + quad[1, 1] * channels
     b = rows[quad[1, 0]][at : at + width]
-    at = (quad[2, 1] + margin) * channels
+    at = start + quad[2, 1] * channels
     c = rows[quad[2, 0]][at : at + width]
-    at = (quad[3, 1] + margin) * channels
+    at = start + quad[3, 1] * channels
     d = rows[quad[3, 0]][at : at + width]
     for i in range(width):
-        total[i] += np.int32(np.uint16(a[i] + b[i] + c[i] + d[i])) * weight
+        total[i] += np.float32(np.int32(np.uint16(a[i] + b[i] + c[i] + d[i]))) * weight
+
+
+@inlined
+def smooth_edge(disks, y, half, channels, line, row):
+    """``row`` = row ``y`` of the ring ``disks`` smoothed along y, into ``line``, and then along x."""
+    width, count = row.size, disks.shape[0]
+    centre = disks[y % count]
+    for i in range(line.size):
+        line[i] = centre[i] * half[0]
+    if half.size > 1:
+        far, near = (disks[(y - 2) % count], disks[(y + 2) % count]), (disks[(y - 1) % count], disks[(y + 1) % count])
+        add_pairs(line, far[0], far[1], half[2], near[0], near[1], half[1])
+    start = (half.size - 1) * channels
+    middle = line[start : start + width]
+    for i in range(width):
+        row[i] = middle[i] * half[0]
+    if half.size > 1:
+        left, right = line[start - channels :][:width], line[start + channels :][:width]
+        add_pairs(row, line[:width], line[2 * start :], half[2], left, right, half[1])
 
 
 @kernel
-def blur_disk(padded, margin, channels, main, heights, runs, taps, weights):
+def blur_disk(padded, margin, channels, main, half, heights, runs, taps, weights):
     """(H, W * channels) uint8: the mirrored image correlated with a split kernel, cut at 255, truncated."""
     height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
     out = np.empty((height, width), np.uint8)
+    spread, start = half.size - 1, margin * channels
     sums = np.zeros((heights.size + 1, padded.shape[1]), np.uint16)
     pairs = np.zeros((margin + 2, padded.shape[1]), np.uint16)
-    largest, rest = np.empty(width, np.int32), np.empty(width, np.int32)
-    start_runs(padded, margin, heights, sums)
-    for y in range(height):
-        if y > 0:
-            slide_runs(padded, y + margin, heights, sums)
-        largest[:] = 0
+    disks = np.empty((2 * spread + 1, width + 2 * spread * channels), np.float32)
+    line, row = np.empty(disks.shape[1], np.float32), np.empty(width, np.float32)
+    start_runs(padded, margin - spread, heights, sums)
+    for ready in range(-spread, height + spread):
+        if ready > -spread:
+            slide_runs(padded, ready + margin, heights, sums)
+        disk = disks[ready % disks.shape[0]]
+        disk[:] = 0
         for k in range(runs.shape[0]):
-            add_quad(sums, runs[k], margin, channels, np.int32(1), largest)
-        rest[:] = 0
-        if weights.size > 0:
-            pair_rows(padded, y + margin, margin, pairs)
-        for k in range(weights.size):
-            add_quad(pairs, taps[k], margin, channels, weights[k], rest)
-        target = out[y]
-        for i in range(width):
-            target[i] = np.uint8(np.int32(min(largest[i] * main + rest[i] * REST_UNIT, 255.0)))
+            add_quad(sums, runs[k], start - spread * channels, channels, np.float32(1), disk)
+        y = ready - spread
+        if y >= 0:
+            smooth_edge(disks, y, half, channels, line, row)
+            if weights.size > 0:
+                pair_rows(padded, y + margin, pairs)
+            for k in range(weights.size):
+                add_quad(pairs, taps[k], start, channels, weights[k], row)
+            target = out[y]
+            for i in range(width):
+                target[i] = np.uint8(np.int32(min(row[i] * main, 255.0)))
     return out
 
 
@@ -202,7 +252,7 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     """(H, W, C) uint8 correlated with the smoothed disk."""
     disk = split_disk(radius, alias)
     height, width, channels = image.shape
-    margin = int(np.abs(disk.taps[..., 1]).max(initial=int(disk.heights.max())))
+    margin = int(disk.heights.max()) + disk.half.size - 1
     rows, columns = mirrored(height, margin), mirrored(width, margin)
     padded = pad_mirrored(image.reshape(height, -1), rows, columns, margin, channels)
     blurred: NDArray[np.uint8] = blur_disk(padded, margin, channels, *disk)

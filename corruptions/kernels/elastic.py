@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.planes import join
 from corruptions.kernels.smoothing import add_pair, half_gaussian
+from corruptions.kernels.waves import smooth_long
 
 LONG_RADIUS = 24
-"""Filters of a longer reach are applied by cosine transform, whose time does not depend on the reach."""
+"""Filters of a longer reach are applied as a sum of cosines, whose time does not depend on the reach."""
 
 BAND = 8
 """Rows that are smoothed together: long inner loops, and still in the first-level cache."""
@@ -24,18 +23,19 @@ CHANNEL = 21
 """Between the two samplings a pixel is one 64-bit word, three channels of 8 + 13 bits: one load instead of three."""
 
 MASK = np.uint64(2**CHANNEL - 1)
-HALF = np.float32(0.5)
+ONE_LEVEL = np.float32(2**FRACTION)
+BYTE = np.uint32(255)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
-ON_EDGE, BESIDE_EDGE = 0, 1
-"""Where an image is mirrored: on its edge pixels (OpenCV's reflect-101) or beside them (scipy's reflect)."""
+ON_EDGE, BESIDE_EDGE = np.float32(0), np.float32(-0.5)
+"""Where the mirrors stand: on the edge pixels (OpenCV's reflect-101) or half a pixel outside (scipy's reflect)."""
 
 
 @inlined
-def mirrored(index, size, where):
-    """The place in 0..size - 1 of any index, reflected as often as needed; ``where``: ON_EDGE or BESIDE_EDGE."""
-    period = 2 * (size - 1 + where)
-    index = index % period
-    return min(index, period - where - index)
+def beside(index, size):
+    """The place in 0..size - 1 of any index, mirrored beside the edges as often as needed."""
+    index = index % (2 * size)
+    return min(index, 2 * size - 1 - index)
 
 
 @kernel
@@ -44,11 +44,11 @@ def widened(field, margin):
     height, width = field.shape
     out = np.empty((height + 2 * margin, width + 2 * margin), field.dtype)
     for y in range(out.shape[0]):
-        row, source = out[y], field[mirrored(y - margin, height, BESIDE_EDGE)]
+        row, source = out[y], field[beside(y - margin, height)]
         row[margin : margin + width] = source
         for x in range(margin):
-            row[x] = source[mirrored(x - margin, width, BESIDE_EDGE)]
-            row[margin + width + x] = source[mirrored(width + x, width, BESIDE_EDGE)]
+            row[x] = source[beside(x - margin, width)]
+            row[margin + width + x] = source[beside(width + x, width)]
     return out
 
 
@@ -84,16 +84,6 @@ def smooth_mirrored(field, half):
     return out
 
 
-@lru_cache(maxsize=64)
-def spectrum(sigma: float, truncate: float, size: int) -> NDArray[np.float64]:
-    """What the mirrored filter multiplies each of the ``size`` cosine waves with (it is diagonal in them)."""
-    half = half_gaussian(sigma, truncate)
-    cosines = np.array([math.cos(math.pi * m / size) for m in range(2 * size)])
-    steps = np.arange(1, half.size)[:, None] * np.arange(size) % (2 * size)
-    gains: NDArray[np.float64] = half[0] + 2.0 * (half[1:, None] * cosines[steps]).sum(axis=0)
-    return gains
-
-
 def smooth_field(field: NDArray[Any], sigma: float, truncate: float) -> NDArray[np.float32]:
     """(H, W) smoothed by a Gaussian with mirrored edges."""
     field = field.astype(np.float32, copy=False)
@@ -101,106 +91,137 @@ def smooth_field(field: NDArray[Any], sigma: float, truncate: float) -> NDArray[
     if half.size - 1 <= LONG_RADIUS:
         smoothed: NDArray[np.float32] = smooth_mirrored(field, half.astype(np.float32))
         return smoothed
-    height, width = field.shape
-    gains = spectrum(sigma, truncate, height)[:, None] * spectrum(sigma, truncate, width)
-    filtered: NDArray[np.float32] = scipy.fft.idctn(scipy.fft.dctn(field) * gains.astype(np.float32))
-    return filtered
+    return smooth_long(field, sigma, truncate)
 
 
 @inlined
-def fetch(source, shape, lefts, tops, where, corners):
+def folded(at, last, mirror):
+    """Coordinates ``at`` (float32) mirrored into 0..``last`` as often as needed, without branches."""
+    period = ONE * 2 * (last - 2 * mirror)
+    distance = abs(at - mirror)
+    distance -= period * np.floor(distance / period)
+    # Between a mirror outside and its edge pixel, both neighbours are that pixel: the clip.
+    return min(max(min(distance, period - distance) + mirror, ZERO), last)
+
+
+@kernel
+def locate(xs, ys, shape, mirror, places):
+    """Turns coordinates of a row into the ``places`` of their upper left pixels and the parts beyond these."""
+    last_x, last_y = np.float32(shape[1] - 1), np.float32(shape[0] - 1)
+    most_x, most_y, width = np.int32(shape[1] - 2), np.int32(shape[0] - 2), np.int32(shape[1])
+    for x in range(places.size):
+        at_x, at_y = folded(xs[x], last_x, mirror), folded(ys[x], last_y, mirror)
+        left, top = min(np.int32(at_x), most_x), min(np.int32(at_y), most_y)
+        xs[x], ys[x] = at_x - np.float32(left), at_y - np.float32(top)
+        places[x] = top * width + left
+
+
+@kernel
+def fetch(source, width, places, corners):
     """Fills (4, W) ``corners`` with the pixels left-top, right-top, left-low, right-low of each place of a row."""
-    height, width = shape
-    for x in range(lefts.size):
-        left, top = np.int64(lefts[x]), np.int64(tops[x])
-        # As unsigned numbers, negative places are large: one comparison for both ends.
-        if np.uint64(left) < np.uint64(width - 1) and np.uint64(top) < np.uint64(height - 1):
-            place = np.uint64(top * width + left)
-            corners[0, x], corners[1, x] = source[place], source[place + np.uint64(1)]
-            place += np.uint64(width)
-            corners[2, x], corners[3, x] = source[place], source[place + np.uint64(1)]
-        else:
-            right, low = mirrored(left + 1, width, where), mirrored(top + 1, height, where)
-            left, top = mirrored(left, width, where), mirrored(top, height, where)
-            corners[0, x], corners[1, x] = source[top * width + left], source[top * width + right]
-            corners[2, x], corners[3, x] = source[low * width + left], source[low * width + right]
+    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+    right, low, right_low = source[1:], source[width:], source[width + 1 :]
+    for x in range(places.size):
+        place = np.uint64(places[x])  # an unsigned index needs no check for a count from the end
+        left_tops[x], right_tops[x] = source[place], right[place]
+        left_lows[x], right_lows[x] = low[place], right_low[place]
 
 
 @inlined
-def unpacked(word, channel):
-    """A channel of a packed pixel, float32, in units of 2^-FRACTION levels."""
-    return np.float32(np.int32((word >> np.uint64(CHANNEL * channel)) & MASK))
+def byte(word, channel):
+    """A channel of an image's packed pixel, float32, in levels."""
+    return np.float32(np.int32(word >> np.uint32(8 * channel) & BYTE))
 
 
 @inlined
-def blended(corners, x, channel, part_x, part_y):
-    """A channel between the four corners, float32 in the corners' units; exact where these are equal."""
-    a, b = unpacked(corners[0, x], channel), unpacked(corners[1, x], channel)
-    c, d = unpacked(corners[2, x], channel), unpacked(corners[3, x], channel)
+def fine(word, channel):
+    """A channel of a sampled packed pixel, float32, in units of 2^-FRACTION levels."""
+    return np.float32(np.int32(word >> np.uint64(CHANNEL * channel) & MASK))
+
+
+@inlined
+def blended(a, b, c, d, part_x, part_y):
+    """Between left-top, right-top, left-low and right-low; exact where these are equal."""
     upper = a + (b - a) * part_x
     lower = c + (d - c) * part_x
     return upper + (lower - upper) * part_y
 
 
 @kernel
-def pack(image):
-    """(H, W, 3) uint8 to (H * W,) packed pixels."""
-    pixels = image.reshape(-1, 3)
-    out = np.empty(pixels.shape[0], np.uint64)
+def pack(flat):
+    """(3 P,) interleaved uint8 to (P,) uint32 pixels."""
+    out = np.empty(flat.size // 3, np.uint32)
     for i in range(out.size):
-        r, g, b = np.uint64(pixels[i, 0]), np.uint64(pixels[i, 1]), np.uint64(pixels[i, 2])
-        out[i] = (r | g << np.uint64(CHANNEL) | b << np.uint64(2 * CHANNEL)) << np.uint64(FRACTION)
+        r, g, b = np.uint32(flat[3 * i]), np.uint32(flat[3 * i + 1]), np.uint32(flat[3 * i + 2])
+        out[i] = r | g << np.uint32(8) | b << np.uint32(16)
     return out
 
 
 @kernel
+def sample_bytes(corners, xs, ys, row):
+    """Fills a row with packed fine pixels from the corners and the parts of each place."""
+    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+    for x in range(row.size):
+        a, b, c, d = left_tops[x], right_tops[x], left_lows[x], right_lows[x]
+        word = np.uint64(0)
+        for k in range(3):
+            level = blended(byte(a, k), byte(b, k), byte(c, k), byte(d, k), xs[x], ys[x])
+            word |= np.uint64(np.int32(level * ONE_LEVEL + HALF)) << np.uint64(CHANNEL * k)
+        row[x] = word
+
+
+@kernel
+def sample_fine(corners, xs, ys, channel, plane):
+    """Fills a row of one channel with truncated levels from the corners and the parts of each place."""
+    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+    for x in range(plane.size):
+        a, b = fine(left_tops[x], channel), fine(right_tops[x], channel)
+        c, d = fine(left_lows[x], channel), fine(right_lows[x], channel)
+        plane[x] = np.uint8(np.int32(blended(a, b, c, d, xs[x], ys[x])) >> FRACTION)
+
+
+@kernel
 def warp(image, inverse):
-    """(H, W, 3) uint8 to (H * W,) packed pixels: pixel (x, y) comes from ``inverse`` @ (x, y, 1), mirrored."""
+    """(H, W, 3) uint8 to (H * W,) fine pixels: pixel (x, y) comes from ``inverse`` @ (x, y, 1), mirrored."""
     shape = image.shape[:2]
     width = shape[1]
-    source = pack(image)
+    source = pack(image.reshape(-1))
     out = np.empty(source.size, np.uint64)
-    lefts, tops = np.empty(width, np.int64), np.empty(width, np.int64)
-    parts = np.empty((2, width), np.float32)
-    corners = np.empty((4, width), np.uint64)
+    places = np.empty(width, np.int32)
+    xs, ys = np.empty(width, np.float32), np.empty(width, np.float32)
+    corners = np.empty((4, width), np.uint32)
+    slope_x, slope_y = np.float32(inverse[0, 0]), np.float32(inverse[1, 0])
     for y in range(shape[0]):
-        start_x = inverse[0, 1] * y + inverse[0, 2]
-        start_y = inverse[1, 1] * y + inverse[1, 2]
+        start_x = np.float32(inverse[0, 1] * y + inverse[0, 2])
+        start_y = np.float32(inverse[1, 1] * y + inverse[1, 2])
         for x in range(width):
-            at_x, at_y = inverse[0, 0] * x + start_x, inverse[1, 0] * x + start_y
-            whole_x, whole_y = np.floor(at_x), np.floor(at_y)
-            lefts[x], tops[x] = np.int64(whole_x), np.int64(whole_y)
-            parts[0, x], parts[1, x] = at_x - whole_x, at_y - whole_y
-        fetch(source, shape, lefts, tops, ON_EDGE, corners)
-        row = out[y * width : (y + 1) * width]
-        for x in range(width):
-            word = np.uint64(0)
-            for channel in range(3):
-                value = np.uint64(np.int32(blended(corners, x, channel, parts[0, x], parts[1, x]) + HALF))
-                word |= value << np.uint64(CHANNEL * channel)
-            row[x] = word
+            at = np.float32(np.int32(x))
+            xs[x], ys[x] = slope_x * at + start_x, slope_y * at + start_y
+        locate(xs, ys, shape, ON_EDGE, places)
+        fetch(source, width, places, corners)
+        sample_bytes(corners, xs, ys, out[y * width : (y + 1) * width])
     return out
 
 
 @kernel
 def displace(source, right, down, gain):
-    """(H * W,) packed pixels to (H, W, 3) uint8: pixel (x, y) comes from (x, y) + gain * (right, down), truncated."""
+    """(H * W,) fine pixels to (H, W, 3) uint8: pixel (x, y) comes from (x, y) + gain * (right, down), truncated."""
     shape = right.shape
     width = shape[1]
-    out = np.empty((shape[0], width, 3), np.uint8)
-    lefts, tops = np.empty(width, np.int64), np.empty(width, np.int64)
-    parts = np.empty((2, width), np.float32)
+    out = np.empty(3 * source.size, np.uint8)
+    places = np.empty(width, np.int32)
+    xs, ys = np.empty(width, np.float32), np.empty(width, np.float32)
     corners = np.empty((4, width), np.uint64)
+    planes = np.empty((3, width), np.uint8)
     for y in range(shape[0]):
+        start_y = np.float32(y)
+        right_row, down_row = right[y], down[y]
         for x in range(width):
-            step_x, step_y = right[y, x] * gain, down[y, x] * gain
-            whole_x, whole_y = np.floor(step_x), np.floor(step_y)
-            lefts[x], tops[x] = x + np.int64(whole_x), y + np.int64(whole_y)
-            parts[0, x], parts[1, x] = step_x - whole_x, step_y - whole_y
-        fetch(source, shape, lefts, tops, BESIDE_EDGE, corners)
-        row = out[y]
-        for x in range(width):
-            for channel in range(3):
-                value = np.int32(blended(corners, x, channel, parts[0, x], parts[1, x]))
-                row[x, channel] = np.uint8(value >> FRACTION)
-    return out
+            xs[x] = np.float32(np.int32(x)) + right_row[x] * gain
+            ys[x] = start_y + down_row[x] * gain
+        locate(xs, ys, shape, BESIDE_EDGE, places)
+        fetch(source, width, places, corners)
+        for k in range(3):
+            sample_fine(corners, xs, ys, k, planes[k])
+        join(planes[0], planes[1], planes[2], out[3 * y * width : 3 * (y + 1) * width])
+    return out.reshape(shape[0], width, 3)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
 
 FIRST_WIBBLE = 100.0
 """Roughness of the first, coarsest step."""
@@ -18,75 +18,103 @@ def map_draws(side: int) -> int:
     return side * side - 1
 
 
-@kernel
+@inlined
 def wobble(base, wibble, u):
     """A point: the mean of four plus its random part; ``u`` in 0..1 is spread over -wibble..wibble.
 
     Quirk: that is multiplied by wibble once more, so the roughness falls with its square (published scripts,
     ``plasma_fractal``).
     """
-    return base / 4.0 + wibble * (-wibble + (wibble + wibble) * u)
+    return base / type(wibble)(4) + wibble * (-wibble + (wibble + wibble) * u)
 
 
 @kernel
-def refine(grid, draws, first, wibble):
-    """A (n, n) periodic map on a grid twice as fine, (2n, 2n) float64; uses 3 n^2 of ``draws`` from ``first`` on."""
-    n = grid.shape[0]
-    out = np.empty((2 * n, 2 * n))
-    right, below = first + n * n, first + 2 * n * n
-    centres = np.empty((n, n))
+def centre_points(grid, draws, wibble):
+    """(n + 1, n + 1): the centres of the squares of a grid, each at (row + 1, column + 1), periodic."""
+    n = grid.shape[0] - 1
+    out = np.empty_like(grid)
     for i in range(n):
-        row, next_row, u = grid[i], grid[(i + 1) % n], draws[first + i * n : first + i * n + n]
+        row, below, u, target = grid[i], grid[i + 1], draws[i * n : (i + 1) * n], out[i + 1][1:]
+        right, below_right = row[1:], below[1:]
         for j in range(n):
-            k = j + 1 if j + 1 < n else 0
-            centres[i, j] = wobble((row[j] + next_row[j]) + (row[k] + next_row[k]), wibble, u[j])
+            target[j] = wobble((row[j] + below[j]) + (right[j] + below_right[j]), wibble, u[j])
+        out[i + 1, 0] = out[i + 1, n]
+    out[0] = out[n]
+    return out
+
+
+@kernel
+def refine(grid, draws, wibble):
+    """A periodic map, (n + 1, n + 1) with its first row and column once more at the end, on a grid twice as fine.
+
+    Uses the first 3 n^2 of ``draws``, in whose float type it calculates.
+    """
+    n = grid.shape[0] - 1
+    out = np.empty((2 * n + 1, 2 * n + 1), draws.dtype)
+    centres = centre_points(grid, draws, wibble)
     for i in range(n):
-        row, next_row, centre, above = grid[i], grid[(i + 1) % n], centres[i], centres[i - 1]
-        u, v = draws[right + i * n : right + i * n + n], draws[below + i * n : below + i * n + n]
+        row, right, below, above, centre = grid[i], grid[i][1:], grid[i + 1], centres[i][1:], centres[i + 1][1:]
+        before = centres[i + 1]
+        u, v = draws[(n + i) * n : (n + i + 1) * n], draws[(2 * n + i) * n : (2 * n + i + 1) * n]
         even, odd = out[2 * i], out[2 * i + 1]
         for j in range(n):
-            k, before = j + 1 if j + 1 < n else 0, j - 1 if j > 0 else n - 1
             even[2 * j] = row[j]
-            even[2 * j + 1] = wobble((centre[j] + above[j]) + (row[j] + row[k]), wibble, u[j])
-            odd[2 * j] = wobble((centre[j] + centre[before]) + (row[j] + next_row[j]), wibble, v[j])
+            even[2 * j + 1] = wobble((centre[j] + above[j]) + (row[j] + right[j]), wibble, u[j])
+        for j in range(n):
+            odd[2 * j] = wobble((centre[j] + before[j]) + (row[j] + below[j]), wibble, v[j])
             odd[2 * j + 1] = centre[j]
+        even[2 * n], odd[2 * n] = even[0], odd[0]
+    out[2 * n] = out[0]
     return out
 
 
 @kernel
 def height_map(draws, side, decay):
-    """(side, side) float64 diamond-square map; ``side`` is a power of two, ``draws`` holds map_draws(side) in 0..1.
+    """(side, side) diamond-square map; ``side`` is a power of two, ``draws`` holds map_draws(side) floats in 0..1.
 
     Each step keeps its points side by side: the last one would otherwise touch them at strides of the coarse grid.
     """
-    grid = np.zeros((1, 1))
+    grid = np.zeros((2, 2), draws.dtype)
     wibble = FIRST_WIBBLE
     used = 0
-    while grid.shape[0] < side:
-        points = grid.size
-        grid = refine(grid, draws, used, wibble)
+    while grid.shape[0] - 1 < side:
+        points = (grid.shape[0] - 1) ** 2
+        grid = refine(grid, draws[used:], draws.dtype.type(wibble))
         used += 3 * points
         wibble /= decay
-    return grid
+    return grid[:side, :side]
+
+
+@kernel
+def extremes(rows):
+    """Least and largest value of a 2D array: column by column first, since that vectorises."""
+    low, top = rows[0].copy(), rows[0].copy()
+    for y in range(1, rows.shape[0]):
+        row = rows[y]
+        for x in range(row.size):
+            low[x] = min(low[x], row[x])
+            top[x] = max(top[x], row[x])
+    return low.min(), top.max()
 
 
 @kernel
 def veil(pixels, heights, channels, amount):
     """(H, W * channels) uint8 under fog of the top left of a height map, which is scaled to 0..``amount`` first."""
-    low, top = heights.min(), heights.max()
-    brightest = pixels.max() / 255.0
-    scale = amount * 255.0 / (top - low)
-    gain = brightest / (brightest + amount)
+    low, top = extremes(heights)
+    brightest = extremes(pixels)[1] / 255.0
+    gain = np.float32(brightest / (brightest + amount))
+    scale = np.float32(amount * 255.0 / (top - low)) * gain
     out = np.empty_like(pixels)
-    haze = np.empty(pixels.shape[1])
+    haze = np.empty(pixels.shape[1], np.float32)
     for y in range(pixels.shape[0]):
         row = heights[y]
         for x in range(haze.size // channels):
+            level = np.float32(row[x] - low) * scale
             for c in range(channels):
-                haze[x * channels + c] = (row[x] - low) * scale
+                haze[x * channels + c] = level
         source, target = pixels[y], out[y]
         for i in range(haze.size):
-            target[i] = np.uint8(np.int32(min((source[i] + haze[i]) * gain, 255.0)))
+            target[i] = np.uint8(np.int32(min(source[i] * gain + haze[i], np.float32(255))))
     return out
 
 

@@ -1,18 +1,33 @@
-"""Separable Gaussian smoothing with replicated edges, in scikit-image's order of operations."""
+"""Separable Gaussian smoothing with replicated edges."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
 
 TRUNCATE = 4.0
 """Reach of the filter in sigmas: scikit-image's default."""
+
+SIGMA_PER_STRIDE = 1.2
+"""Least sigma, in pixels, for each row that a wide filter steps on: what it drops then is below 1e-6."""
+
+
+class Filter(NamedTuple):
+    """A Gaussian as three passes: ``near`` down to every stride-th row, ``across`` these, ``far`` down to all rows.
+
+    ``near`` and ``across`` are one side of a symmetric filter, centre first, of an even radius. ``far`` is (stride,
+    taps), an even number of taps: weights of the kept rows about each of the places from one kept row to the next.
+    """
+
+    near: NDArray[Any]
+    across: NDArray[Any]
+    far: NDArray[Any]
 
 
 @lru_cache(maxsize=256)
@@ -27,27 +42,68 @@ def half_gaussian(sigma: float, truncate: float = TRUNCATE) -> NDArray[np.float6
     return half
 
 
-@kernel
+def even_gaussian(sigma: float, truncate: float) -> NDArray[np.float64]:
+    """:func:`half_gaussian`, its radius made even by a weight of 0."""
+    half: NDArray[np.float64] = half_gaussian(sigma, truncate)
+    return np.append(half, np.zeros(1 - half.size % 2))
+
+
+@lru_cache(maxsize=256)
+def single_step(sigma: float, truncate: float, kind: Any) -> Filter:
+    """The filter that keeps all rows, as scipy applies it, in a float type ``kind``."""
+    half = even_gaussian(sigma, truncate).astype(kind)
+    return Filter(half, half, np.array([[1, 0]], kind))
+
+
+@lru_cache(maxsize=256)
+def two_steps(sigma: float, truncate: float, kind: Any) -> Filter:
+    """The filter with its vertical part in two steps, where it is wide enough: most of the work falls on fewer rows.
+
+    Two Gaussians of sigma / sqrt(2) one after the other are one of sigma; after the first, the rows in between hold
+    nothing that the kept ones do not.
+    """
+    stride = int(sigma / SIGMA_PER_STRIDE)
+    if stride < 2:
+        return single_step(sigma, truncate, kind)
+    part = sigma / math.sqrt(2.0)
+    reach = math.ceil(truncate * part / stride)
+    far = np.empty((stride, 2 * reach))
+    for phase in range(stride):
+        places = [phase - stride * k for k in range(1 - reach, reach + 1)]
+        weights = np.array([math.exp(-0.5 * (place / part) ** 2) for place in places])
+        far[phase] = weights / weights.sum()
+    near, across = even_gaussian(part, truncate), even_gaussian(sigma, truncate)
+    return Filter(near.astype(kind), across.astype(kind), far.astype(kind))
+
+
+@inlined
 def add_pair(total, left, right, weight):
     """total += (left + right) * weight for three rows of equal length."""
     for i in range(total.size):
         total[i] += (left[i] + right[i]) * weight
 
 
-@kernel
-def smooth_down(rows, y, last, half, row):
-    """Row ``y`` of an image with rows 0..``last``, smoothed along y, into ``row``; row k is ``rows[k % len(rows)]``.
+@inlined
+def add_pairs(total, a, b, outer, c, d, inner):
+    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often."""
+    for i in range(total.size):
+        total[i] += total.dtype.type(a[i] + b[i]) * outer + total.dtype.type(c[i] + d[i]) * inner
 
-    The pairs are added from the outermost to the innermost, as scipy does: in float64 this is bit-exact.
-    """
-    count, centre = rows.shape[0], rows[y % rows.shape[0]]
+
+@inlined
+def smooth_down(source, y, half, row):
+    """``row`` = row ``y`` of ``source``, or beyond its edges, smoothed along y, from the outermost pair inwards."""
+    last = source.shape[0] - 1
+    centre = source[min(max(y, 0), last)]
     for i in range(row.size):
         row[i] = centre[i] * half[0]
-    for k in range(half.size - 1, 0, -1):
-        add_pair(row, rows[max(y - k, 0) % count], rows[min(y + k, last) % count], half[k])
+    for k in range(half.size - 1, 0, -2):
+        above, below = source[min(max(y - k, 0), last)], source[min(max(y + k, 0), last)]
+        nearer = source[min(max(y - k + 1, 0), last)], source[min(max(y + k - 1, 0), last)]
+        add_pairs(row, above, below, half[k], nearer[0], nearer[1], half[k - 1])
 
 
-@kernel
+@inlined
 def smooth_across(line, half, channels, row):
     """``row`` (W * channels) = the middle of ``line`` smoothed along x, after filling the margins of ``line``."""
     width = row.size
@@ -58,71 +114,60 @@ def smooth_across(line, half, channels, row):
         line[margin + width + i] = inner[width - channels + i % channels]
     for i in range(width):
         row[i] = inner[i] * half[0]
-    for k in range(half.size - 1, 0, -1):
+    for k in range(half.size - 1, 0, -2):
         start, end = margin - k * channels, margin + k * channels
-        add_pair(row, line[start : start + width], line[end : end + width], half[k])
+        left, right = line[start : start + width], line[end : end + width]
+        start, end = start + channels, end - channels
+        add_pairs(row, left, right, half[k], line[start : start + width], line[end : end + width], half[k - 1])
+
+
+@inlined
+def mix_rows(rows, first, weights, row):
+    """``row`` = the weighted sum of the rows from ``first`` on; row k is ``rows[k % len(rows)]``."""
+    count = rows.shape[0]
+    row[:] = 0
+    for k in range(0, count, 2):
+        a, b = rows[(first + k) % count], rows[(first + k + 1) % count]
+        for i in range(row.size):
+            row[i] += a[i] * weights[k] + b[i] * weights[k + 1]
 
 
 @kernel
-def smooth_rows(source, half, stored):
-    """(H, W) of a float type, smoothed in that type; each of the two passes is rounded to the type of ``stored``."""
-    height, width = source.shape
-    margin = half.size - 1
-    out = np.empty((height, width), stored.dtype)
-    line = np.empty(width + 2 * margin, source.dtype)
-    row, rounded = np.empty(width, source.dtype), np.empty(width, stored.dtype)
-    for y in range(height):
-        smooth_down(source, y, height - 1, half, row)
-        rounded[:] = row
-        line[margin : margin + width] = rounded
-        smooth_across(line, half, 1, row)
-        out[y] = row
-    return out
+def smooth(source, near, across, far, channels, out):
+    """(H, W * channels) smoothed by a :class:`Filter`, in the type of its weights, into ``out``, truncated if integer.
 
-
-@kernel
-def smooth_levels(pixels, half, channels):
-    """(H, W * channels) uint8 smoothed on 0..1 in float64, times 255, truncated.
-
-    Only the rows within reach are kept as floats: they stay in the cache.
+    Only the kept rows within reach of the row that is made are there at a time: they stay in the cache.
     """
-    height, width = pixels.shape
-    reach = half.size - 1
-    margin = reach * channels
-    out = np.empty((height, width), np.uint8)
-    rows = np.empty((min(2 * reach + 1, height), width))
-    line = np.empty(width + 2 * margin)
-    row = np.empty(width)
-    ready = 0
+    height, width = source.shape
+    stride, reach = far.shape[0], far.shape[1] // 2
+    margin = (across.size - 1) * channels
+    rows = np.empty((2 * reach, width), far.dtype)
+    line, row = np.empty(width + 2 * margin, far.dtype), np.empty(width, far.dtype)
+    ready = 1 - reach
     for y in range(height):
-        while ready <= min(y + reach, height - 1):
-            target, source = rows[ready % rows.shape[0]], pixels[ready]
-            for i in range(width):
-                target[i] = source[i] / 255.0
+        kept = y // stride
+        while ready <= kept + reach:
+            smooth_down(source, ready * stride, near, line[margin : margin + width])
+            smooth_across(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
-        smooth_down(rows, y, height - 1, half, line[margin : margin + width])
-        smooth_across(line, half, channels, row)
-        levels = out[y]
+        mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+        target = out[y]
         for i in range(width):
-            levels[i] = np.uint8(np.int32(row[i] * 255.0))
-    return out
+            target[i] = row[i]
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
     """A float32 or float64 layer (H, W), smoothed in its own precision."""
-    smooth: NDArray[Any] = smooth_rows(np.ascontiguousarray(plane), half_gaussian(sigma).astype(plane.dtype), plane[:0])
-    return smooth
-
-
-def smooth_mask(mask: NDArray[np.bool_], sigma: float) -> NDArray[np.float32]:
-    """A mask (H, W) smoothed as scipy smooths float32: sums in float64, each pass stored in float32."""
-    kind = np.empty(0, np.float32)
-    smooth: NDArray[np.float32] = smooth_rows(mask.astype(np.float64), half_gaussian(sigma), kind)
-    return smooth
+    out = np.empty_like(plane)
+    kind: Any = plane.dtype.type
+    smooth(np.ascontiguousarray(plane), *single_step(sigma, TRUNCATE, kind), 1, out)
+    return out
 
 
 def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
-    """(H, W, C) uint8, smoothed and truncated as the published script does it, bit for bit."""
-    pixels = image.reshape(image.shape[0], -1)
-    smooth: NDArray[np.uint8] = smooth_levels(pixels, half_gaussian(sigma, truncate), image.shape[2])
-    return smooth.reshape(image.shape)
+    """(H, W, C) uint8, smoothed in float32 and truncated."""
+    out = np.empty(image.shape, np.uint8)
+    height, _, channels = image.shape
+    weights = two_steps(sigma, truncate, np.float32)
+    smooth(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
+    return out

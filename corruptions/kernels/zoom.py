@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
-from corruptions.kernels.lanes import LANES, add_between
+from corruptions.kernels import inlined, kernel
 
-UNIT = (np.arange(256) / 255.0).astype(np.float32)
-"""Every 8-bit level in 0..1, float32."""
+LANES = 4
+"""16-bit numbers in a 64-bit word: the three channels of a pixel, and one unused."""
+
+LANE = np.uint64(16)
+FRACTION = np.uint64(8)
+"""Bits after the point of weights along a row: 8 and 8 bits fill a lane."""
+
+SHARE_BITS = np.uint32(16)
+"""Bits after the point of weights along a column."""
 
 
 class Grid(NamedTuple):
@@ -57,13 +63,54 @@ def zoom_grid(side: int, factor: float) -> Grid:
     return grid
 
 
+class Stack(NamedTuple):
+    """The grids of F factors along one axis, counted within the whole side."""
+
+    lower: NDArray[np.int32]
+    """(F, side): the lower neighbour."""
+    weight: NDArray[np.float64]
+    """(F, side): the weight of the upper neighbour, 0..1."""
+
+
 @lru_cache(maxsize=128)
-def stacked_grids(side: int, factors: tuple[float, ...]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The grids of several factors along one axis of an image, counted within the whole side: two (F, side) arrays."""
+def stacked_grids(side: int, factors: tuple[float, ...]) -> Stack:
+    """The grids of several factors along one axis of an image."""
     grids = [zoom_grid(side, factor) for factor in factors]
     starts = [crop_side(side, factor)[0] for factor in factors]
     index = np.stack([grid.lower + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
-    return index, np.stack([grid.weight for grid in grids]).astype(np.float32)
+    return Stack(index, np.stack([grid.weight for grid in grids]))
+
+
+class Average(NamedTuple):
+    """How an image is averaged with its zooms, in integers."""
+
+    rows: NDArray[np.int32]
+    """(F, H): the upper of the two rows that each row of a zoom lies between."""
+    shares: NDArray[np.uint16]
+    """(F, H, 2): their shares of the average, times 2 ** SHARE_BITS."""
+    columns: NDArray[np.uint32]
+    """(F, W): the left of the two pixels."""
+    weights: NDArray[np.uint64]
+    """(F, W): the weight of the right one, times 2 ** FRACTION."""
+    own: int
+    """The image's own share, its zooms by 1 among it."""
+
+
+@lru_cache(maxsize=128)
+def average_of(height: int, width: int, factors: tuple[float, ...]) -> Average:
+    """The tables for an image of a size and its zooms; the zoom by 1 is the image itself."""
+    real = tuple(factor for factor in factors if factor != 1.0)
+    down, across = stacked_grids(height, real), stacked_grids(width, real)
+    one = 2 ** int(SHARE_BITS)
+    share = round(one / (len(factors) + 1))
+    lower = np.rint(down.weight * share).astype(np.uint16)
+    return Average(
+        down.lower,
+        np.stack([share - lower, lower], axis=-1).astype(np.uint16),
+        across.lower.astype(np.uint32),
+        np.rint(across.weight * 2 ** int(FRACTION)).astype(np.uint64),
+        one - share * len(real),
+    )
 
 
 @kernel
@@ -93,48 +140,76 @@ def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> ND
 
 
 @kernel
-def spread_pixels(image, unit):
-    """(H, W, 3) uint8 as (H, W * LANES) float32 on 0..1."""
+def pack(image):
+    """(H, W, 3) uint8 as (H, W) uint64 words of four 16-bit lanes."""
     height, width, _ = image.shape
-    out = np.zeros((height, width * LANES), np.float32)
+    out = np.empty((height, width), np.uint64)
     for y in range(height):
         for x in range(width):
-            for c in range(3):
-                out[y, x * LANES + c] = unit[image[y, x, c]]
+            r, g, b = np.uint64(image[y, x, 0]), np.uint64(image[y, x, 1]), np.uint64(image[y, x, 2])
+            out[y, x] = r | g << LANE | b << (LANE + LANE)
     return out
 
 
+@inlined
+def stretch_row(source, columns, weights, out):
+    """``out`` = a row of packed pixels between ``columns`` and their right neighbours, lanes times 2 ** FRACTION.
+
+    All lanes in one multiplication: what it borrows from lane to lane for negative differences, the sum gives back.
+    """
+    for x in range(out.size):
+        left, right = source[columns[x]], source[columns[x] + np.uint32(1)]
+        out[x] = (left << FRACTION) + (right - left) * weights[x]
+
+
+@inlined
+def add_shares(total, upper, lower, upper_share, lower_share):
+    """total += both rows, each times its share: the upper halves of 16-bit products.
+
+    The shares come as rows, since the compiler finds the instruction for upper halves only between loaded values.
+    """
+    for i in range(total.size):
+        above = np.uint16((np.uint32(upper[i]) * np.uint32(upper_share[i])) >> SHARE_BITS)
+        below = np.uint16((np.uint32(lower[i]) * np.uint32(lower_share[i])) >> SHARE_BITS)
+        total[i] += above + below
+
+
 @kernel
-def average_zooms(image, unit, rows, row_weights, columns, column_weights):
-    """(H, W, 3) uint8 averaged with its zooms by F factors, in float32; the grids are (F, H) and (F, W)."""
+def average_zooms(image, rows, shares, columns, weights, own):
+    """(H, W, 3) uint8 averaged with its zooms, see :class:`Average`, truncated.
+
+    A zoom's rows are stretched once each, as they come up: two of them are kept for every factor.
+    """
     height, width, _ = image.shape
-    pixels = spread_pixels(image, unit)
+    pixels = pack(image)
     out = np.empty_like(image)
-    line = np.empty(pixels.shape[1], np.float32)
-    count = np.float32(rows.shape[0] + 1)
-    total = np.empty(pixels.shape[1], np.float32)
+    factors = rows.shape[0]
+    stretched = np.empty((factors, 2, width), np.uint64)
+    lanes = stretched.view(np.uint16)
+    upper_share, lower_share = np.empty(width * LANES, np.uint16), np.empty(width * LANES, np.uint16)
+    ready = np.full(factors, -1)
+    total = np.empty(width * LANES, np.uint16)
+    source = pixels.view(np.uint16)
     for y in range(height):
-        total[:] = np.float32(0.0)
-        for f in range(rows.shape[0]):
-            upper, lower = pixels[rows[f, y]], pixels[rows[f, y] + 1]
-            weight = row_weights[f, y]
-            for i in range(line.size):
-                line[i] = upper[i] + weight * (lower[i] - upper[i])
-            for x in range(width):
-                add_between(  # type: ignore[call-arg]
-                    total, x * LANES, line, columns[f, x] * LANES, column_weights[f, x]
-                )
+        mine = source[y]
         for i in range(total.size):
-            total[i] = (pixels[y, i] + total[i]) / count * np.float32(255.0)
+            total[i] = np.uint16((np.uint32(mine[i]) * np.uint32(own)) >> np.uint32(8)) + np.uint16(factors)
+        for f in range(factors):
+            top = rows[f, y]
+            for row in range(max(ready[f] + 1, top), top + 2):
+                stretch_row(pixels[row], columns[f], weights[f], stretched[f, row % 2])
+                ready[f] = row
+            upper_share[:] = shares[f, y, 0]
+            lower_share[:] = shares[f, y, 1]
+            add_shares(total, lanes[f, top % 2], lanes[f, (top + 1) % 2], upper_share, lower_share)
+        target = out[y]
         for x in range(width):
             for c in range(3):
-                out[y, x, c] = np.uint8(np.int32(total[x * LANES + c]))
+                target[x, c] = np.uint8(total[x * LANES + c] >> np.uint16(8))
     return out
 
 
 def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[np.uint8]:
     """(H, W, 3) uint8 averaged with its centre zoomed by each factor."""
-    rows, row_weights = stacked_grids(image.shape[0], factors)
-    columns, column_weights = stacked_grids(image.shape[1], factors)
-    blurred: NDArray[np.uint8] = average_zooms(image, UNIT, rows, row_weights, columns, column_weights)
+    blurred: NDArray[np.uint8] = average_zooms(image, *average_of(image.shape[0], image.shape[1], factors))
     return blurred

@@ -92,4 +92,4 @@ def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
 
 def test_nulls_only_where_the_schema_allows(tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        manifests.write_part([replace(ROW, key=None)], {}, tmp_path / "part")  # type: ignore[arg-type]
+        manifests.write_part([replace(ROW, key=None)], {}, tmp_path / "part")

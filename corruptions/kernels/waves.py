@@ -1,0 +1,137 @@
+"""Gaussian smoothing of long reach with mirrored edges, in a time that does not depend on the reach.
+
+Within its reach a Gaussian is a sum of a few cosines. What such a window of a cosine gives at one place follows from
+its values at the two places before and from the four samples at the ends of the window.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import inlined, kernel
+
+TERMS = 6
+"""The constant and five cosines: with ``SPARE`` the filter is off by 5e-5 of its largest weight at most."""
+
+SPARE = 4.5
+"""The cosines repeat the Gaussian; its next image begins this many sigmas beyond the reach."""
+
+COLUMNS = 16
+"""Columns smoothed together, at most as many as an image has. Their sums lie in one array at fixed distances, so that
+all terms become one vector loop; where the columns do not divide the width, the last ones are smoothed twice."""
+
+INNER, OUTER, SLIDE, TOTAL, NOW = (row * COLUMNS for row in range(5))
+BEFORE = NOW + TERMS * COLUMNS
+SIZE = BEFORE + TERMS * COLUMNS
+
+
+class Waves(NamedTuple):
+    """A filter as cosines for lines of one size.
+
+    ``first``: (size, TERMS) weights of the sums at place 0. ``rows``: the mirrored places from -reach - 1 to
+    size + reach. Then each term's factors: of its last sum, of the samples that enter, and of those that leave.
+    """
+
+    first: NDArray[np.float32]
+    rows: NDArray[np.uint64]
+    turns: tuple[np.float32, ...]
+    enters: tuple[np.float32, ...]
+    leaves: tuple[np.float32, ...]
+
+
+def beside(index: int, size: int) -> int:
+    """The place in 0..size - 1 of any index, mirrored beside the edges as often as needed."""
+    index %= 2 * size
+    return min(index, 2 * size - 1 - index)
+
+
+@lru_cache(maxsize=64)
+def waves(sigma: float, truncate: float, size: int) -> Waves:
+    """The Gaussian cut at ``truncate`` sigmas, of sum 1, for lines of ``size`` samples mirrored beside their ends."""
+    reach = int(truncate * sigma + 0.5)
+    angles = [2.0 * math.pi * k / ((truncate + SPARE) * sigma) for k in range(TERMS)]
+    weights = [(2.0 if k else 1.0) * math.exp(-0.5 * (angle * sigma) ** 2) for k, angle in enumerate(angles)]
+    first = np.zeros((size, TERMS))
+    rows = np.array([beside(i, size) for i in range(-reach - 1, size + reach + 1)], np.uint64)
+    for i in range(-reach, reach + 1):
+        first[rows[i + reach + 1]] += [w * math.cos(a * i) for w, a in zip(weights, angles, strict=True)]
+    scale = first.sum()
+    rims = [[w / scale * math.cos(a * i) for w, a in zip(weights, angles, strict=True)] for i in (reach, reach + 1)]
+    turns, enters, leaves = (tuple(map(np.float32, row)) for row in ([2 * math.cos(a) for a in angles], *rims))
+    return Waves((first / scale).astype(np.float32), rows, turns, enters, leaves)
+
+
+@inlined
+def begin(bank, lines, first):
+    """The sums of every term at row 0, and at row -1, which mirrors it."""
+    bank[:] = 0
+    for y in range(lines.shape[0]):
+        a, b, c, d, e, f = first[y]
+        for x in range(COLUMNS):
+            level = lines[y, x]
+            bank[NOW + x] += level * a
+            bank[NOW + COLUMNS + x] += level * b
+            bank[NOW + 2 * COLUMNS + x] += level * c
+            bank[NOW + 3 * COLUMNS + x] += level * d
+            bank[NOW + 4 * COLUMNS + x] += level * e
+            bank[NOW + 5 * COLUMNS + x] += level * f
+    bank[BEFORE:] = bank[NOW:BEFORE]
+
+
+@inlined
+def advance(bank, turns, enters, leaves):
+    """Fills the totals of this row, then takes every term's sum to the next row."""
+    for x in range(COLUMNS):
+        inner, outer = bank[INNER + x], bank[OUTER + x]
+        total = bank[NOW + x]
+        bank[NOW + x] += bank[SLIDE + x] * enters[0]  # the constant: a plain sliding sum, which rounds less
+        for k in range(1, TERMS):
+            now = bank[NOW + k * COLUMNS + x]
+            total += now
+            step = turns[k] * now - bank[BEFORE + k * COLUMNS + x]
+            bank[NOW + k * COLUMNS + x] = step + (outer * enters[k] - inner * leaves[k])
+            bank[BEFORE + k * COLUMNS + x] = now
+        bank[TOTAL + x] = total
+
+
+@kernel
+def smooth_columns(field, first, rows, turns, enters, leaves):
+    """(H, W) float32 smoothed along its columns, transposed: (W, H)."""
+    height, width = field.shape
+    window = rows.size - height - 1  # from the first sample of a window to the one after its last
+    out = np.empty((width, height), np.float32)
+    lines = np.empty((height, COLUMNS), np.float32)
+    bank = np.empty(SIZE, np.float32)
+    for start in range(0, width, COLUMNS):
+        left = min(start, width - COLUMNS)
+        for y in range(height):
+            row = field[y, left : left + COLUMNS]
+            for x in range(COLUMNS):
+                lines[y, x] = row[x]
+        begin(bank, lines, first)
+        target = out[left : left + COLUMNS]
+        for y in range(height):
+            outside, behind, ahead, beyond = rows[y], rows[y + 1], rows[y + window], rows[y + window + 1]
+            # In two loops: of too many arrays, the compiler does not check that they are apart.
+            for x in range(COLUMNS):
+                bank[INNER + x] = lines[ahead, x] + lines[behind, x]
+            for x in range(COLUMNS):
+                bank[OUTER + x] = lines[beyond, x] + lines[outside, x]
+                bank[SLIDE + x] = lines[beyond, x] - lines[behind, x]
+            advance(bank, turns, enters, leaves)
+            for x in range(COLUMNS):
+                target[x, y] = bank[TOTAL + x]
+    return out
+
+
+def smooth_long(field: NDArray[np.float32], sigma: float, truncate: float) -> NDArray[np.float32]:
+    """(H, W) float32 smoothed along both axes: twice along the columns, transposed each time."""
+    height, width = field.shape
+    turned = smooth_columns(field, *waves(sigma, truncate, height))
+    smooth: NDArray[np.float32] = smooth_columns(turned, *waves(sigma, truncate, width))
+    return smooth
