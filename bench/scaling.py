@@ -19,7 +19,7 @@ from pipeline.plan import Block, Plan, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
-SHARDS_FOR_SCALING = 96
+IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 
@@ -48,8 +48,8 @@ class Stopwatch:
 
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     """Outputs per second of a real build with so many workers, once they run."""
-    source = repeated(photographs, scratch / "scaling", SHARDS_FOR_SCALING * 2)
-    recipe = recipes.load("imagenet-c").changed(shards={"size": 2})
+    source = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING)
+    recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch()
     run_build(Request(recipe, str(source), str(scratch / f"scaling-{workers}"), workers=workers), watch)
     return watch.after_first / (watch.last - watch.first)
@@ -113,7 +113,7 @@ def _made_part(folder: Path, block: Block, index: int) -> Path:
 
 
 MEMORY_PROGRAM = """
-import resource, sys
+import re, sys
 from pipeline import recipes
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import open_source
@@ -122,7 +122,7 @@ recipe, source = recipes.load("imagenet-c"), open_source("imagefolder", sys.argv
 for block in make_blocks(make_plan(recipe, source), source):
     for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(block):
         pass
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
 """
 
 START_PROGRAM = """

@@ -13,6 +13,8 @@ Shape = tuple[int, ...]
 
 SEED_BITS = 128
 WORD = 2**32
+SMALL_SPAN, SMALL_PER_WORD = 16, 4
+"""Of so few different numbers, four come from one word; one word in 2^16 at most is drawn anew."""
 SALT_SHARE = 0.5
 """Half of the struck values become salt, the others pepper."""
 
@@ -111,10 +113,13 @@ class FastDraws:
         first, second = random.block_words(0, self._stream())[:2]
         return low + (high - low) * (int(first) / WORD + (int(second) >> 11) / 2**53)
 
-    def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.int32]:
-        """int32 numbers in low..high, upper end excluded, unbiased."""
-        values: NDArray[np.int32] = random.integers(_size(shape), np.int32(low), np.uint32(high - low), self._stream())
-        return values.reshape(shape)
+    def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.integer]:
+        """int8 or int32 numbers in low..high, upper end excluded, unbiased; small ones share a 32-bit word."""
+        small = high - low <= SMALL_SPAN and max(abs(low), abs(high)) <= np.iinfo(np.int8).max
+        values: NDArray[np.integer] = np.empty(shape, np.int8 if small else np.int32)
+        digits = SMALL_PER_WORD if small else 1
+        random.integers(values.reshape(-1), np.int32(low), np.uint32(high - low), digits, self._stream())
+        return values
 
     def integer(self, low: int, high: int) -> int:
         """One whole number in low..high, upper end excluded."""

@@ -96,9 +96,9 @@ SNOW = table(
 WATER, MUD = 0, 1
 """The kinds of spatter."""
 
-WATER_COLOUR = np.array([175, 238, 238], np.float64) / 255.0
-MUD_COLOUR = np.array([63, 42, 20], np.float64) / 255.0
-"""RGB on 0..1."""
+WATER_COLOUR = np.array([175, 238, 238], np.float32)
+MUD_COLOUR = np.array([63, 42, 20], np.float32)
+"""RGB on 0..255."""
 
 CANNY_LOW, CANNY_HIGH = 50, 150
 SHORE = 20
@@ -135,23 +135,11 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
         cover = smoothing.smooth_plane((layer > parameters.threshold).astype(np.float32), parameters.amount)
-        cover[cover < MUD_FLOOR] = 0
-        muddy: Image = blend.lay_mud(pixels, cover, MUD_COLOUR.astype(np.float32))
+        muddy: Image = blend.lay_mud(pixels, cover, MUD_FLOOR, MUD_COLOUR)
         return muddy.reshape(image.shape)
-    layer[layer < parameters.threshold] = 0
-    drops = wrapped_levels(layer)
-    depth = drops.astype(np.float32) * thickness(drops).astype(np.float32)
-    amount, colour = np.float32(parameters.amount), WATER_COLOUR.astype(np.float32)
-    wet: Image = blend.lay_water(pixels, depth, amount, colour)
+    drops = blend.wrapped_levels(layer, parameters.threshold)
+    wet: Image = blend.lay_water(pixels, drops, thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
     return wet.reshape(image.shape)
-
-
-def wrapped_levels(layer: NDArray[Any]) -> NDArray[np.uint8]:
-    """A float layer (H, W), not negative, as 8 bits.
-
-    Quirk: values above 1 wrap modulo 256 instead of being clipped (published scripts).
-    """
-    return (layer * 255).astype(np.int64).astype(np.uint8)
 
 
 def thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-_BUFFER = 1 << 18
+
+_BUFFER = 4096
+"""Bytes: samples are written at once, and many shards are open side by side."""
 
 OWNER = "robustshards"
 MODE = 0o644
@@ -25,12 +28,17 @@ class ShardWriter:
         self._hash = hashlib.sha256()
         self._position = 0
 
-    def add(self, name: str, data: bytes) -> int:
-        """Append a member; returns the offset of its first byte of data in the tar."""
-        header = member_header(name, len(data))
-        offset = self._position + len(header)
-        self._write(header + data + bytes(-len(data) % tarfile.BLOCKSIZE))
-        return offset
+    def add(self, members: Mapping[str, bytes]) -> list[int]:
+        """Append members, name -> data; returns the offset of each one's first byte of data in the tar."""
+        pieces, offsets, position = [], [], self._position
+        for name, data in members.items():
+            header = member_header(name, len(data))
+            padding = bytes(-len(data) % tarfile.BLOCKSIZE)
+            offsets.append(position + len(header))
+            position = offsets[-1] + len(data) + len(padding)
+            pieces += [header, data, padding]
+        self._write(b"".join(pieces))
+        return offsets
 
     def finish(self) -> tuple[str, int]:
         """End the tar; returns its sha256 (hex) and length in bytes."""

@@ -177,9 +177,8 @@ class _OpenShard:
             pixels = renderer.encoder.decode(payload)
             payload_sha256, pixel_sha256 = hashlib.sha256(payload).hexdigest(), hashlib.sha256(pixels.data).hexdigest()
         with report.stage("write"):
-            offset = self._tar.add(row.key + renderer.encoder.suffix, payload)
-            for suffix, data in side_members(row).items():
-                self._tar.add(row.key + suffix, data)
+            members = {renderer.encoder.suffix: payload, **side_members(row)}
+            offset, *_ = self._tar.add({row.key + suffix: data for suffix, data in members.items()})
         report.payload_bytes += len(payload)
         return replace(
             row,

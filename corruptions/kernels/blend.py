@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
 
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 """OpenCV's weights of a grey value."""
@@ -37,77 +37,123 @@ def flake_levels(layer, threshold):
     return out
 
 
-@kernel
-def whiten(image, y, gain, offset, row, veiled):
-    """Row ``y`` of an image on 0..1 as float32 into ``row``, and its grey * gain + offset, thrice, into ``veiled``."""
-    for i in range(row.size):
-        row[i] = np.float32(image[y, i]) / WHITE
-    for x in range(row.size // 3):
-        grey = row[3 * x] * RED + row[3 * x + 1] * GREEN + row[3 * x + 2] * BLUE
-        white = grey * gain + offset
-        veiled[3 * x], veiled[3 * x + 1], veiled[3 * x + 2] = white, white, white
+@inlined
+def spread(values, row):
+    """``row`` (3 W,) = each of the values three times. Written out: the compiler then stores whole vectors."""
+    for x in range(values.size):
+        row[3 * x] = values[x]
+        row[3 * x + 1] = values[x]
+        row[3 * x + 2] = values[x]
+
+
+@inlined
+def whiten(source, gain, offset, white):
+    """``white`` (W,) = the grey of a row of pixels (3 W,) times gain plus offset, on 0..255."""
+    for x in range(white.size):
+        red, green, blue = np.float32(source[3 * x]), np.float32(source[3 * x + 1]), np.float32(source[3 * x + 2])
+        white[x] = (red * RED + green * GREEN + blue * BLUE) * gain + offset
 
 
 @kernel
 def lay_snow(pixels, flakes, keep, whiteness, gain, offset):
     """(H, W * 3) uint8: keep * x + whiteness * max(x, grey * gain + offset), plus the flakes and the flakes turned.
 
-    ``flakes`` is (H, W) uint8; the mix is in float32, the sum with the flakes in float64, as published.
+    ``flakes`` is (H, W) uint8, ``offset`` is on 0..1; calculated on levels 0..255 in float32.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    row, veiled = np.empty(width, np.float32), np.empty(width, np.float32)
-    snow, turned = np.empty(width), np.empty(width)
+    white, fallen = np.empty(width // 3, np.float32), np.empty(width // 3, np.float32)
+    veiled, snow = np.empty(width, np.float32), np.empty(width, np.float32)
     for y in range(height):
-        whiten(pixels, y, gain, offset, row, veiled)
-        down, up = flakes[y], flakes[height - 1 - y]
-        for x in range(down.size):
-            there, back = down[x] / 255.0, up[down.size - 1 - x] / 255.0
-            for c in range(3):
-                snow[3 * x + c] = there
-                turned[3 * x + c] = back
-        target = out[y]
+        source, target = pixels[y], out[y]
+        whiten(source, gain, offset * WHITE, white)
+        down, up = flakes[y], flakes[height - 1 - y][::-1]
+        for x in range(fallen.size):
+            fallen[x] = np.float32(down[x]) + np.float32(up[x])
+        spread(white, veiled)
+        spread(fallen, snow)
         for i in range(width):
-            base = keep * row[i] + whiteness * max(row[i], veiled[i])
-            target[i] = np.uint8(np.int32(min(np.float64(base) + snow[i] + turned[i], 1.0) * 255.0))
+            level = np.float32(source[i])
+            level = keep * level + whiteness * max(level, veiled[i]) + snow[i]
+            target[i] = np.uint8(np.int32(min(level, WHITE)))
     return out
 
 
 @kernel
-def lay_water(pixels, depth, amount, colour):
-    """(H, W * 3) uint8 plus depth (H, W) float32, divided by its maximum, times amount times the colour (3,) on 0..1.
+def wrapped_levels(layer, threshold):
+    """A float layer (H, W) on 0..1 as uint8, truncated; 0 below the threshold.
 
-    Without any water the image stays as it is: the published script divides by zero there.
+    Quirk: values above 1 wrap modulo 256 instead of being clipped (published scripts).
+    """
+    out = np.empty(layer.shape, np.uint8)
+    for y in range(layer.shape[0]):
+        source, target = layer[y], out[y]
+        for x in range(source.size):
+            level = np.int32(source[x] * source.dtype.type(255))
+            target[x] = np.uint8(level & 255) if source[x] >= threshold else np.uint8(0)
+    return out
+
+
+@inlined
+def tint(values, colour, row):
+    """``row`` (3 W,) = each of the values times the colour (3,)."""
+    red, green, blue = colour[0], colour[1], colour[2]
+    for x in range(values.size):
+        row[3 * x] = values[x] * red
+        row[3 * x + 1] = values[x] * green
+        row[3 * x + 2] = values[x] * blue
+
+
+@inlined
+def deepest_of(drops, relief):
+    """The largest product of two uint8 layers, column by column first, since that vectorises."""
+    largest = np.zeros(drops.shape[1], np.uint16)
+    for y in range(drops.shape[0]):
+        drop, height = drops[y], relief[y]
+        for x in range(largest.size):
+            largest[x] = max(largest[x], np.uint16(drop[x]) * np.uint16(height[x]))
+    return largest.max()
+
+
+@kernel
+def lay_water(pixels, drops, relief, amount, colour):
+    """(H, W * 3) uint8 plus drops * relief, divided by its maximum, times amount times the colour (3,) on 0..255.
+
+    ``drops`` and ``relief`` are (H, W) uint8. Without any water the image stays as it is: the published script divides
+    by zero there.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    deepest = depth.max()
-    unit = deepest if deepest > 0.0 else ONE
-    drops = np.empty(width, np.float32)
+    unit = amount / np.float32(max(deepest_of(drops, relief), 1))
+    depth, water = np.empty(drops.shape[1], np.float32), np.empty(width, np.float32)
     for y in range(height):
-        for x in range(depth.shape[1]):
-            drop = depth[y, x] / unit * amount
-            for c in range(3):
-                drops[3 * x + c] = drop * colour[c]
+        drop, level = drops[y], relief[y]
+        for x in range(depth.size):
+            depth[x] = np.float32(np.int32(drop[x]) * np.int32(level[x])) * unit
+        tint(depth, colour, water)
         source, target = pixels[y], out[y]
         for i in range(width):
-            target[i] = np.uint8(np.int32(min(np.float32(source[i]) / WHITE + drops[i], ONE) * WHITE))
+            target[i] = np.uint8(np.int32(min(source[i] + water[i], WHITE)))
     return out
 
 
 @kernel
-def lay_mud(pixels, cover, colour):
-    """(H, W * 3) uint8 under a colour (3,) on 0..1, in float32; ``cover`` (H, W) float32 is the share of it, 0..1."""
+def lay_mud(pixels, cover, floor, colour):
+    """(H, W * 3) uint8 under a colour (3,) on 0..255, in float32.
+
+    ``cover`` (H, W) float32 is the share of it, 0..1; less than ``floor`` is left out.
+    """
     height, width = pixels.shape
     out = np.empty_like(pixels)
+    share = np.empty(cover.shape[1], np.float32)
     kept, added = np.empty(width, np.float32), np.empty(width, np.float32)
     for y in range(height):
-        for x in range(cover.shape[1]):
-            for c in range(3):
-                kept[3 * x + c] = ONE - cover[y, x]
-                added[3 * x + c] = colour[c] * cover[y, x]
+        mud = cover[y]
+        for x in range(share.size):
+            share[x] = mud[x] if mud[x] >= floor else np.float32(0)
+        tint(share, colour, added)
+        spread(share, kept)
         source, target = pixels[y], out[y]
         for i in range(width):
-            level = np.float32(source[i]) / WHITE * kept[i] + added[i]
-            target[i] = np.uint8(np.int32(min(level, ONE) * WHITE))
+            target[i] = np.uint8(np.int32(min(source[i] * (ONE - kept[i]) + added[i], WHITE)))
     return out

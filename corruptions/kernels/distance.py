@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
 
 STRAIGHT, DIAGONAL, KNIGHT = 10000, 14000, 21969
 """Steps of OpenCV's 5 x 5 mask for Euclidean distance, 1, 1.4 and 2.1969 pixels, in units of UNIT per pixel."""
@@ -18,7 +18,7 @@ FAR = 2**30
 """Where no edge is near: more than any image is wide, and no overflow when a step is added."""
 
 
-@kernel
+@inlined
 def relax_row(here, near, far, best):
     """best (W,) = here, or nearer by way of the row beside (near) and the one after (far); rows with margins."""
     for x in range(best.size):
@@ -57,16 +57,22 @@ def edge_distances(edges):
 
 @kernel
 def mean_distances(distances, limit):
-    """(H, W) uint8: distances in pixels, cut at ``limit``, averaged 3 x 3 with mirrored edges, truncated."""
+    """(H, W) uint8: distances in pixels, cut at ``limit``, averaged 3 x 3 with mirrored edges, truncated.
+
+    The sums are whole and below 2^22, so half a unit more keeps the rounding of the product from reaching a level.
+    """
     height, width = distances.shape
     out = np.empty((height, width), np.uint8)
     column = np.empty(width + 2, np.int32)
-    top = np.int32(limit * UNIT)
+    top, share = np.int32(limit * UNIT), np.float32(1.0 / (9 * UNIT))
+    left, middle, right = column[:width], column[1 : width + 1], column[2:]
     for y in range(height):
         above, here, below = distances[abs(y - 1)], distances[y], distances[y + 1 if y + 1 < height else height - 2]
+        target = out[y]
         for x in range(width):
-            column[x + 1] = min(above[x], top) + min(here[x], top) + min(below[x], top)
+            middle[x] = min(above[x], top) + min(here[x], top) + min(below[x], top)
         column[0], column[width + 1] = column[2], column[width - 1]
         for x in range(width):
-            out[y, x] = np.uint8((column[x] + column[x + 1] + column[x + 2]) // (9 * UNIT))
+            total = np.float32(left[x] + middle[x] + right[x]) + np.float32(0.5)
+            target[x] = np.uint8(np.int32(total * share))
     return out

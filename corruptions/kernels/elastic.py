@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.planes import join
+from corruptions.kernels.planes import join, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.waves import smooth_long
 
@@ -145,16 +145,6 @@ def blended(a, b, c, d, part_x, part_y):
     upper = a + (b - a) * part_x
     lower = c + (d - c) * part_x
     return upper + (lower - upper) * part_y
-
-
-@kernel
-def pack(flat):
-    """(3 P,) interleaved uint8 to (P,) uint32 pixels."""
-    out = np.empty(flat.size // 3, np.uint32)
-    for i in range(out.size):
-        r, g, b = np.uint32(flat[3 * i]), np.uint32(flat[3 * i + 1]), np.uint32(flat[3 * i + 2])
-        out[i] = r | g << np.uint32(8) | b << np.uint32(16)
-    return out
 
 
 @kernel

@@ -129,35 +129,42 @@ def uniforms(count, low, high, stream):
 
 
 @kernel
-def integers(count, low, span, stream):
-    """(count,) int32 in low..low + span - 1, unbiased (Lemire 2019): upper half of word * span, rare words redrawn."""
-    out = np.empty(count, np.int32)
+def integers(out, low, span, digits, stream):
+    """Fills ``out`` with whole numbers in low..low + span - 1, ``digits`` of them from one word, unbiased.
+
+    Lemire 2019: the upper half of word * span is a number, the lower half the word for the next; words that end in the
+    surplus of 2^32 over a multiple of span^digits are drawn anew.
+    """
     words = np.empty(CHUNK, np.uint32)
     span = np.uint64(span)
-    surplus = np.uint64(2**32) % span
+    power = np.uint64(1)
+    for _ in range(digits):
+        power *= span
+    surplus = np.uint32(np.uint64(2**32) % power)
     spare = LAST_BLOCK
-    for start in range(0, count, CHUNK):
-        fill_words(words, start // 4, stream)
-        values = out[start : start + CHUNK]
-        redraws = 0
-        for i in range(values.size):
-            product = np.uint64(words[i]) * span
-            redraws += (product & LOW) < surplus
-            values[i] = low + np.int32(product >> HIGH)
-        if redraws:
-            spare = redraw(values, words, low, span, surplus, spare, stream)
-    return out
+    for start in range(0, out.size, digits * CHUNK):
+        fill_words(words, start // digits // 4, stream)
+        values = out[start : start + digits * CHUNK]
+        spare = redraw(words, min(values.size, CHUNK), np.uint32(power), surplus, spare, stream)
+        for first in range(0, values.size, CHUNK):
+            numbers = values[first : first + CHUNK]
+            for i in range(numbers.size):
+                product = np.uint64(words[i]) * span
+                numbers[i] = low + np.int32(product >> HIGH)
+                words[i] = np.uint32(product)
 
 
-@kernel
-def redraw(out, words, low, span, surplus, spare, stream):
-    """Replaces the numbers whose word was in the surplus, from the blocks ``spare`` and below; returns the next."""
-    for i in range(out.size):
-        word = np.uint64(words[i])
-        while (word * span & LOW) < surplus:
-            word = philox(spare, stream)[0] & LOW
-            spare -= 1
-        out[i] = low + np.int32(word * span >> HIGH)
+@inlined
+def redraw(words, count, power, surplus, spare, stream):
+    """Replaces the words that end in the surplus from the blocks ``spare`` and below; returns the next of these."""
+    unfit = 0
+    for i in range(count):
+        unfit += np.uint32(words[i] * power) < surplus
+    if unfit:
+        for i in range(count):
+            while np.uint32(words[i] * power) < surplus:
+                words[i] = np.uint32(philox(spare, stream)[0])
+                spare -= 1
     return spare
 
 

@@ -157,10 +157,10 @@ def smooth(source, near, across, far, channels, out):
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """A float32 or float64 layer (H, W), smoothed in its own precision."""
+    """A float32 or float64 layer (H, W), smoothed in its own precision; float64 takes scipy's single step."""
     out = np.empty_like(plane)
-    kind: Any = plane.dtype.type
-    smooth(np.ascontiguousarray(plane), *single_step(sigma, TRUNCATE, kind), 1, out)
+    steps = single_step if plane.dtype == np.float64 else two_steps
+    smooth(np.ascontiguousarray(plane), *steps(sigma, TRUNCATE, plane.dtype.type), 1, out)
     return out
 
 

@@ -25,7 +25,7 @@ COLUMNS = 16
 """Columns smoothed together, at most as many as an image has. Their sums lie in one array at fixed distances, so that
 all terms become one vector loop; where the columns do not divide the width, the last ones are smoothed twice."""
 
-INNER, OUTER, SLIDE, TOTAL, NOW = (row * COLUMNS for row in range(5))
+TOTAL, NOW = 0, COLUMNS
 BEFORE = NOW + TERMS * COLUMNS
 SIZE = BEFORE + TERMS * COLUMNS
 
@@ -83,22 +83,6 @@ def begin(bank, lines, first):
     bank[BEFORE:] = bank[NOW:BEFORE]
 
 
-@inlined
-def advance(bank, turns, enters, leaves):
-    """Fills the totals of this row, then takes every term's sum to the next row."""
-    for x in range(COLUMNS):
-        inner, outer = bank[INNER + x], bank[OUTER + x]
-        total = bank[NOW + x]
-        bank[NOW + x] += bank[SLIDE + x] * enters[0]  # the constant: a plain sliding sum, which rounds less
-        for k in range(1, TERMS):
-            now = bank[NOW + k * COLUMNS + x]
-            total += now
-            step = turns[k] * now - bank[BEFORE + k * COLUMNS + x]
-            bank[NOW + k * COLUMNS + x] = step + (outer * enters[k] - inner * leaves[k])
-            bank[BEFORE + k * COLUMNS + x] = now
-        bank[TOTAL + x] = total
-
-
 @kernel
 def smooth_columns(field, first, rows, turns, enters, leaves):
     """(H, W) float32 smoothed along its columns, transposed: (W, H)."""
@@ -117,13 +101,18 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
         target = out[left : left + COLUMNS]
         for y in range(height):
             outside, behind, ahead, beyond = rows[y], rows[y + 1], rows[y + window], rows[y + window + 1]
-            # In two loops: of too many arrays, the compiler does not check that they are apart.
             for x in range(COLUMNS):
-                bank[INNER + x] = lines[ahead, x] + lines[behind, x]
-            for x in range(COLUMNS):
-                bank[OUTER + x] = lines[beyond, x] + lines[outside, x]
-                bank[SLIDE + x] = lines[beyond, x] - lines[behind, x]
-            advance(bank, turns, enters, leaves)
+                inner, outer = lines[ahead, x] + lines[behind, x], lines[beyond, x] + lines[outside, x]
+                total = bank[NOW + x]
+                # The constant is a plain sliding sum, which rounds less.
+                bank[NOW + x] = total + (lines[beyond, x] - lines[behind, x]) * enters[0]
+                for k in range(1, TERMS):
+                    now = bank[NOW + k * COLUMNS + x]
+                    total += now
+                    step = turns[k] * now - bank[BEFORE + k * COLUMNS + x]
+                    bank[NOW + k * COLUMNS + x] = step + (outer * enters[k] - inner * leaves[k])
+                    bank[BEFORE + k * COLUMNS + x] = now
+                bank[TOTAL + x] = total
             for x in range(COLUMNS):
                 target[x, y] = bank[TOTAL + x]
     return out

@@ -59,7 +59,7 @@ def test_a_split_disk_keeps_the_sum_of_the_kernel(radius, alias):
         taps = [tap for tap in quad.tolist() if tap != [zeros, 0]]
         rest += float(weight) * sum(1 if dy == 0 else 2 for dy, _ in taps)
     total = disk.main * (ones * spread + rest)
-    assert total == pytest.approx(defocus.disk_weights(radius, alias).astype(float).sum(), abs=1e-6)
+    assert total == pytest.approx(defocus.disk_weights(radius, alias).astype(float).sum(), abs=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.4, 0.7, 1.0, 2.5, 6.0])

@@ -79,7 +79,8 @@ def test_flakes_are_truncated_and_fall_twice_turned_by_half():
 
 def test_water_wraps_modulo_256():
     layer = np.array([[0.0, 0.999, 1.0, 1.01, 2.0]])
-    assert precipitation.wrapped_levels(layer).tolist() == [[0, 254, 255, 1, 254]]
+    assert blend.wrapped_levels(layer, 0.5).tolist() == [[0, 254, 255, 1, 254]]
+    assert blend.wrapped_levels(layer, 1.0).tolist() == [[0, 0, 255, 1, 254]]
 
 
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])

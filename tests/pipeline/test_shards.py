@@ -17,8 +17,10 @@ NAMES = NAMES.filter(lambda name: name not in (".", ".."))
 
 def write(path: Path, members: dict[str, bytes]) -> tuple[dict[str, int], str, int]:
     writer = ShardWriter(path)
-    offsets = {name: writer.add(name, data) for name, data in members.items()}
-    return offsets, *writer.finish()
+    half = len(members) // 2
+    names = list(members)
+    offsets = [at for part in (names[:half], names[half:]) for at in writer.add({name: members[name] for name in part})]
+    return dict(zip(names, offsets, strict=True)), *writer.finish()
 
 
 @given(st.dictionaries(NAMES, st.binary(max_size=2000), max_size=8))

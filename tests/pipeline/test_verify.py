@@ -47,8 +47,8 @@ def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]
         if row.shard == SHARD:
             assert row.offset is not None
             assert row.size is not None
-            for name, content in members(row, data[row.offset : row.offset + row.size]).items():
-                offsets[name] = writer.add(name, content)
+            added = members(row, data[row.offset : row.offset + row.size])
+            offsets |= dict(zip(added, writer.add(added), strict=True))
     sha256, _ = writer.finish()
 
     def mended(row: Row) -> Row:
