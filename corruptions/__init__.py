@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from corruptions import blur, digital, noise, weather
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES, Corruption, Image, Options
 from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws
-from corruptions.motion import BACKENDS
 
 __all__ = ["Corruption", "Options", "corrupt", "get", "names"]
 
@@ -107,8 +106,6 @@ def _checked_severity(severity: int) -> int:
 def _checked_options(options: Options) -> Options:
     if not isinstance(options, Options):
         raise TypeError(f"options must be corruptions.Options, not {type(options).__name__}")
-    if options.motion not in BACKENDS:
-        raise ValueError(f"unknown motion {options.motion!r}; choose one of {', '.join(BACKENDS)}")
     return options
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.motion import BACKENDS
+
 Image = NDArray[np.uint8]
 """RGB, (H, W, 3), 0..255."""
 
@@ -46,10 +48,15 @@ class Options:
 
     ``motion``: "native" (our kernel) or "imagemagick" (through Wand, slower, needs the library).
     ``frost_folder``: a folder with the six frost textures; None takes those of the package ``imagecorruptions``.
+    Raises ValueError for an unknown motion.
     """
 
     motion: str = "native"
     frost_folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.motion not in BACKENDS:
+            raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
 
     def bind(self, parameters: Any) -> Any:
         """The parameters with those of these options that they have a field for."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-
 _BUFFER = 4096
 """Bytes: samples are written at once, and many shards are open side by side."""
 

@@ -139,15 +139,19 @@ def mirrored(size: int, margin: int) -> NDArray[np.int64]:
 @kernel
 def pad_mirrored(pixels, rows, columns, margin, channels):
     """(H, W * channels) uint8 read at the rows and columns of :func:`mirrored`."""
-    width = pixels.shape[1]
+    width, reach = pixels.shape[1], margin * channels
     out = np.empty((rows.size, columns.size * channels), np.uint8)
+    # The places that the two margins read, as numbers that need no test for a negative index.
+    before, after = np.empty(reach, np.uint32), np.empty(reach, np.uint32)
+    for i in range(reach):
+        before[i] = columns[i // channels] * channels + i % channels
+        after[i] = columns[columns.size - margin + i // channels] * channels + i % channels
     for y in range(rows.size):
         source, target = pixels[rows[y]], out[y]
-        target[margin * channels : margin * channels + width] = source
-        for k in range(margin):
-            for x in (k, columns.size - 1 - k):
-                for c in range(channels):
-                    target[x * channels + c] = source[columns[x] * channels + c]
+        left, right = target[:reach], target[reach + width :]
+        target[reach : reach + width] = source
+        for i in range(reach):
+            left[i], right[i] = source[before[i]], source[after[i]]
     return out
 
 

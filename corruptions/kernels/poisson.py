@@ -99,7 +99,7 @@ def tables(lam: float) -> tuple[NDArray[np.uint32], NDArray[np.uint16], int]:
 def counts(levels, cells, firsts, bits, stream):
     """(P,) uint16 Poisson counts for (P,) uint8 intensities: one 32-bit word and one table cell for each."""
     out = np.empty(levels.size, np.uint16)
-    words = np.empty(CHUNK, np.uint32)
+    words, places, found = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
     flat = cells.reshape(-1)
     shift = np.uint32(32 - bits)
     bits = np.uint32(bits)
@@ -108,9 +108,13 @@ def counts(levels, cells, firsts, bits, stream):
     for start in range(0, levels.size, CHUNK):
         fill_words(words, start // 4, stream)
         means, drawn = levels[start : start + CHUNK], out[start : start + CHUNK]
+        # Only the look-ups go value by value: the loops before and after them vectorise.
         for i in range(means.size):
-            index = words[i] >> shift
-            cell = flat[(np.uint32(means[i]) << bits) + index]
-            chosen = index if (words[i] & fraction) < (cell >> bits) else cell & alias_part
-            drawn[i] = firsts[means[i]] + chosen
+            places[i] = (np.uint32(means[i]) << bits) + (words[i] >> shift)
+        for i in range(means.size):
+            found[i] = flat[np.uint64(places[i])]
+            drawn[i] = firsts[means[i]]
+        for i in range(means.size):
+            kept = (words[i] & fraction) < (found[i] >> bits)
+            drawn[i] += np.uint16(words[i] >> shift if kept else found[i] & alias_part)
     return out

@@ -11,10 +11,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
+from corruptions.kernels.planes import pack, unpack
 
 BITS = 22
 """Fraction bits of Pillow's 8-bit resampling weights."""
+
+ROUNDING = np.uint32(1 << (BITS - 1))
+LANE, LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
 
 REACH = 0.5
 """Half the width of a box, which contains its upper end only."""
@@ -48,42 +52,77 @@ def shrink_rows(image, firsts, counts, weights):
             for x in range(width):
                 sums[x] += flat[k, x]
         for x in range(width):
-            out[y, x] = np.uint8((sums[x] * weights[y] + np.uint32(1 << (BITS - 1))) >> np.uint32(BITS))
+            out[y, x] = np.uint8((sums[x] * weights[y] + ROUNDING) >> np.uint32(BITS))
     return out.reshape(height, image.shape[1], 3)
+
+
+@inlined
+def running_sums(row, sums):
+    """``sums[x]`` = all pixels of a row (3 W,) before x, three sums in lanes of 16 bits.
+
+    Carries from lane to lane and out of the word cancel in the difference of two sums, if that fits into its lanes.
+    """
+    for x in range(sums.size - 1):
+        r, g, b = np.uint64(row[3 * x]), np.uint64(row[3 * x + 1]), np.uint64(row[3 * x + 2])
+        sums[x + 1] = r | g << LANE | b << LANE << LANE
+    total = np.uint64(0)
+    for x in range(sums.size):
+        total += sums[x]
+        sums[x] = total
+
+
+@inlined
+def fill_means(sums, weights, row):
+    """Fills a row (3 W,) with the rounded means of (W,) sums in lanes."""
+    for x in range(sums.size):
+        r, g, b = (
+            np.uint32(sums[x] & LANE_MASK),
+            np.uint32(sums[x] >> LANE & LANE_MASK),
+            np.uint32(sums[x] >> LANE >> LANE),
+        )
+        row[3 * x] = np.uint8((r * weights[x] + ROUNDING) >> np.uint32(BITS))
+        row[3 * x + 1] = np.uint8((g * weights[x] + ROUNDING) >> np.uint32(BITS))
+        row[3 * x + 2] = np.uint8((b * weights[x] + ROUNDING) >> np.uint32(BITS))
 
 
 @kernel
 def shrink_columns(image, firsts, counts, weights):
-    """(H, W, 3) uint8 to (H, w, 3): each output column the rounded mean of its input columns."""
-    height, width = image.shape[0], firsts.size
-    out = np.empty((height, width, 3), np.uint8)
-    half, bits = np.uint32(1 << (BITS - 1)), np.uint32(BITS)
+    """(H, W, 3) uint8 to (H, w, 3): each output column the rounded mean of its input columns, 257 of them at most."""
+    height, width = image.shape[:2]
+    low = firsts.size
+    flat = image.reshape(-1)
+    out = np.empty(3 * height * low, np.uint8)
+    sums, boxed = np.zeros(width + 1, np.uint64), np.empty(low, np.uint64)
     for y in range(height):
-        for x in range(width):
-            r, g, b = np.uint32(0), np.uint32(0), np.uint32(0)
-            for k in range(firsts[x], firsts[x] + counts[x]):
-                r += image[y, k, 0]
-                g += image[y, k, 1]
-                b += image[y, k, 2]
-            out[y, x, 0] = np.uint8((r * weights[x] + half) >> bits)
-            out[y, x, 1] = np.uint8((g * weights[x] + half) >> bits)
-            out[y, x, 2] = np.uint8((b * weights[x] + half) >> bits)
-    return out
+        sums[0] = 0
+        running_sums(flat[3 * y * width : 3 * (y + 1) * width], sums)
+        for x in range(low):
+            first = np.uint64(firsts[x])
+            boxed[x] = sums[first + np.uint64(counts[x])] - sums[first]
+        fill_means(boxed, weights, out[3 * y * low : 3 * (y + 1) * low])
+    return out.reshape(height, low, 3)
 
 
 @kernel
 def repeat(image, rows, columns):
     """(H, W, 3) uint8 whose pixel (y, x) is that of ``image`` at (rows[y], columns[x])."""
-    height, width = rows.size, columns.size
-    out = np.empty((height, width, 3), np.uint8)
-    for y in range(height):
+    width = columns.size
+    low = image.shape[1]
+    source = pack(image.reshape(-1))
+    out = np.empty((rows.size, 3 * width), np.uint8)
+    pixels = np.empty(width, np.uint32)
+    for y in range(rows.size):
+        row = out[y]
         if y > 0 and rows[y] == rows[y - 1]:  # the same row again: copy it
-            out[y] = out[y - 1]
+            above = out[y - 1]  # by a loop, which becomes vectors; an assignment of slices does not
+            for i in range(row.size):
+                row[i] = above[i]
             continue
+        line = source[rows[y] * low : (rows[y] + 1) * low]
         for x in range(width):
-            for c in range(3):
-                out[y, x, c] = image[rows[y], columns[x], c]
-    return out
+            pixels[x] = line[np.uint64(columns[x])]
+        unpack(pixels, row)
+    return out.reshape(rows.size, width, 3)
 
 
 def pixelate(image: NDArray[np.uint8], share: float) -> NDArray[np.uint8]:

@@ -14,12 +14,14 @@ from corruptions.kernels import inlined, kernel
 LANES = 4
 """16-bit numbers in a 64-bit word: the three channels of a pixel, and one unused."""
 
-LANE = np.uint64(16)
 FRACTION = np.uint64(8)
 """Bits after the point of weights along a row: 8 and 8 bits fill a lane."""
 
 SHARE_BITS = np.uint32(16)
 """Bits after the point of weights along a column."""
+
+OWN_SHIFT = np.uint32(SHARE_BITS - np.uint32(FRACTION))
+"""From a level times its share to a lane."""
 
 
 class Grid(NamedTuple):
@@ -139,16 +141,23 @@ def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> ND
     return zoomed
 
 
-@kernel
-def pack(image):
-    """(H, W, 3) uint8 as (H, W) uint64 words of four 16-bit lanes."""
-    height, width, _ = image.shape
-    out = np.empty((height, width), np.uint64)
-    for y in range(height):
-        for x in range(width):
-            r, g, b = np.uint64(image[y, x, 0]), np.uint64(image[y, x, 1]), np.uint64(image[y, x, 2])
-            out[y, x] = r | g << LANE | b << (LANE + LANE)
-    return out
+@inlined
+def pack(row, lanes):
+    """A row of pixels (3 W,) as four 16-bit lanes each. Written out: the compiler then shuffles whole vectors."""
+    for x in range(lanes.size // LANES):
+        lanes[4 * x] = row[3 * x]
+        lanes[4 * x + 1] = row[3 * x + 1]
+        lanes[4 * x + 2] = row[3 * x + 2]
+        lanes[4 * x + 3] = 0
+
+
+@inlined
+def unpack(lanes, row):
+    """The whole parts of the first three of every four lanes, as a row of pixels (3 W,)."""
+    for x in range(row.size // 3):
+        row[3 * x] = np.uint8(lanes[4 * x] >> np.uint16(FRACTION))
+        row[3 * x + 1] = np.uint8(lanes[4 * x + 1] >> np.uint16(FRACTION))
+        row[3 * x + 2] = np.uint8(lanes[4 * x + 2] >> np.uint16(FRACTION))
 
 
 @inlined
@@ -176,24 +185,25 @@ def add_shares(total, upper, lower, upper_share, lower_share):
 
 @kernel
 def average_zooms(image, rows, shares, columns, weights, own):
-    """(H, W, 3) uint8 averaged with its zooms, see :class:`Average`, truncated.
+    """(H, W * 3) uint8 averaged with its zooms, see :class:`Average`, truncated.
 
     A zoom's rows are stretched once each, as they come up: two of them are kept for every factor.
     """
-    height, width, _ = image.shape
-    pixels = pack(image)
+    height, factors, width = image.shape[0], rows.shape[0], columns.shape[1]
     out = np.empty_like(image)
-    factors = rows.shape[0]
+    pixels = np.empty((height, width), np.uint64)
+    source = pixels.view(np.uint16)
+    for y in range(height):
+        pack(image[y], source[y])
     stretched = np.empty((factors, 2, width), np.uint64)
     lanes = stretched.view(np.uint16)
     upper_share, lower_share = np.empty(width * LANES, np.uint16), np.empty(width * LANES, np.uint16)
     ready = np.full(factors, -1)
     total = np.empty(width * LANES, np.uint16)
-    source = pixels.view(np.uint16)
     for y in range(height):
         mine = source[y]
         for i in range(total.size):
-            total[i] = np.uint16((np.uint32(mine[i]) * np.uint32(own)) >> np.uint32(8)) + np.uint16(factors)
+            total[i] = np.uint16((np.uint32(mine[i]) * np.uint32(own)) >> OWN_SHIFT) + np.uint16(factors)
         for f in range(factors):
             top = rows[f, y]
             for row in range(max(ready[f] + 1, top), top + 2):
@@ -202,14 +212,12 @@ def average_zooms(image, rows, shares, columns, weights, own):
             upper_share[:] = shares[f, y, 0]
             lower_share[:] = shares[f, y, 1]
             add_shares(total, lanes[f, top % 2], lanes[f, (top + 1) % 2], upper_share, lower_share)
-        target = out[y]
-        for x in range(width):
-            for c in range(3):
-                target[x, c] = np.uint8(total[x * LANES + c] >> np.uint16(8))
+        unpack(total, out[y])
     return out
 
 
 def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[np.uint8]:
     """(H, W, 3) uint8 averaged with its centre zoomed by each factor."""
-    blurred: NDArray[np.uint8] = average_zooms(image, *average_of(image.shape[0], image.shape[1], factors))
-    return blurred
+    height, width, _ = image.shape
+    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), *average_of(height, width, factors))
+    return blurred.reshape(image.shape)

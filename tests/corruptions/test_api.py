@@ -113,7 +113,6 @@ def test_seed_decides_the_result() -> None:
         ({"seed": "1"}, TypeError, "seed must be a whole number, not '1'"),
         ({"rng": np.random.default_rng(1)}, TypeError, "rng must be a numpy.random.RandomState or None, not Generator"),
         ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
-        ({"options": corruptions.Options(motion="gpu")}, ValueError, "unknown motion 'gpu'; choose one of native"),
     ],
 )
 def test_refuses_with_what_came_and_what_is_allowed(
@@ -122,6 +121,11 @@ def test_refuses_with_what_came_and_what_is_allowed(
     call: dict[str, Any] = {"image": picture(), "name": "contrast", **arguments}
     with pytest.raises(error, match=message):
         corruptions.corrupt(call.pop("image"), call.pop("name"), **call)
+
+
+def test_options_refuse_an_unknown_motion() -> None:
+    with pytest.raises(ValueError, match="unknown motion 'gpu'; choose one of native, imagemagick"):
+        corruptions.Options(motion="gpu")
 
 
 def test_refuses_unknown_groups() -> None:

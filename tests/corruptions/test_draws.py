@@ -106,6 +106,19 @@ def test_integers_are_even(low: int, high: int) -> None:
         assert stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > LEAST_P
 
 
+@pytest.mark.parametrize("span", [2, 6, 10, 16])
+def test_small_integers_of_one_word_know_nothing_of_each_other(span: int) -> None:
+    words = random.CHUNK
+    values = FastDraws(18).integers(0, span, (200 * 4 * words,)).reshape(200, 4, words)
+    assert values.dtype == np.int8
+    for first in range(4):
+        for second in range(first):
+            pairs = np.bincount((values[:, first].astype(int) * span + values[:, second]).ravel(), minlength=span**2)
+            assert stats.chisquare(pairs).pvalue > LEAST_P
+    correlation = np.corrcoef(values.reshape(-1)[1:], values.reshape(-1)[:-1])[0, 1]
+    assert abs(correlation) < MOST_SIGMAS / np.sqrt(values.size)
+
+
 def test_integers_are_even_where_most_words_must_be_redrawn() -> None:
     span = 3 * 2**29  # the surplus is a quarter of all words
     values = FastDraws(16).integers(0, span, (400_000,))

@@ -42,7 +42,7 @@ def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]
     """Write SHARD anew with other members, and its new digest and offsets into the manifest."""
     data = (folder / SHARD).read_bytes()
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
-    writer, offsets = ShardWriter(folder / SHARD), {}
+    writer, offsets = ShardWriter(folder / SHARD), dict[str, int]()
     for row in rows:
         if row.shard == SHARD:
             assert row.offset is not None
