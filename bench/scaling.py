@@ -72,7 +72,8 @@ class NoWork:
 
     def run(self, block: Block) -> Iterator[Report]:
         """One report."""
-        yield Report(samples=Counter({task.step.transform: len(block.images) for task in block.tasks}))
+        samples = Counter(task.step.transform for task in block.tasks for _ in block.images)
+        yield Report(samples=samples, shards=len(block.tasks))
 
 
 def overhead(photographs: Path, scratch: Path) -> Overhead:

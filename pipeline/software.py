@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-LIBRARIES = ("robustshards", "numpy", "scipy", "opencv-python", "pillow", "simplejpeg", "numba", "pyarrow")
+LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "numba", "pyarrow")
 """Distributions through which pixels or manifest bytes pass."""
 
 
