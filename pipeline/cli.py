@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from pipeline.errors import Exit, UserError
 from pipeline.estimate import estimate
 from pipeline.families import FAMILIES
 from pipeline.plan import make_plan
+from pipeline.software import cpu_count
 from pipeline.sources import open_source
 from pipeline.verify import verify as check
 
@@ -191,7 +191,7 @@ def verify(
     """Check every shard and sample against the manifest, and name each fault."""
     with _errors_told(as_json):
         with counting("checked") as checked:
-            found = check(data_set, threads or len(os.sched_getaffinity(0)), checked)
+            found = check(data_set, threads or cpu_count(), checked)
         again = None
         if deep:
             chosen = random.SystemRandom().getrandbits(32) if sample_seed is None else sample_seed

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pipeline.errors import UserError
 from pipeline.plan import Block
+from pipeline.software import cpu_count
 from pipeline.worker import Job, Report, Worker
 
 MAX_ATTEMPTS = 3
@@ -137,7 +138,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address is None:
-            cpus = workers or len(os.sched_getaffinity(0))
+            cpus = workers or cpu_count()
             own: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
             ray.init(num_cpus=cpus, include_dashboard=False, **own, **quiet)
         else:

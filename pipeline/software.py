@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib import metadata
 
@@ -12,6 +13,11 @@ LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "
 def versions() -> dict[str, str]:
     """Library -> version, as installed on this machine."""
     return {name: metadata.version(name) for name in LIBRARIES}
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def host_facts() -> dict[str, str]:
