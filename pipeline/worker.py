@@ -28,7 +28,7 @@ from pipeline.storage import LocalStore
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
 
-PUBLISHING_THREADS = 8
+PUBLISHING_THREADS = 4
 
 FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
 """What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
