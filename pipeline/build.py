@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -262,7 +263,7 @@ def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Loca
     record = {
         "begun": begun.isoformat(timespec="seconds"),
         "seconds": round(outcome.seconds, 3),
-        "source": str(request.source),
+        "source": str(Path(request.source).resolve()),
         "workers": outcome.workers,
         "software": versions(),
         **facts,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.planes import join, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
-from corruptions.kernels.waves import smooth_long
+from corruptions.kernels.waves import beside, smooth_long
 
 LONG_RADIUS = 24
 """Filters of a longer reach are applied as a sum of cosines, whose time does not depend on the reach."""
@@ -31,13 +31,6 @@ ON_EDGE, BESIDE_EDGE = np.float32(0), np.float32(-0.5)
 """Where the mirrors stand: on the edge pixels (OpenCV's reflect-101) or half a pixel outside (scipy's reflect)."""
 
 
-@inlined
-def beside(index, size):
-    """The place in 0..size - 1 of any index, mirrored beside the edges as often as needed."""
-    index = index % (2 * size)
-    return min(index, 2 * size - 1 - index)
-
-
 @kernel
 def widened(field, margin):
     """(H, W) float32 with ``margin`` more mirrored rows and columns on every side."""
@@ -53,7 +46,7 @@ def widened(field, margin):
 
 
 @kernel
-def add_pairs(total, source, half, step):
+def correlate(total, source, half, step):
     """``total`` becomes ``source`` correlated with a symmetric filter, its taps ``step`` apart; flat arrays."""
     size, reach = total.size, (half.size - 1) * step
     centre = source[reach : reach + size]
@@ -76,9 +69,9 @@ def smooth_mirrored(field, half):
     for start in range(0, height, BAND):
         count = min(BAND, height - start)
         size = count * pitch
-        add_pairs(columns[:size], flat[start * pitch :], half, pitch)
+        correlate(columns[:size], flat[start * pitch :], half, pitch)
         # The rows of the band lie end to end: what runs over from one to the next falls into the margins.
-        add_pairs(rows[: size - 2 * margin], columns, half, 1)
+        correlate(rows[: size - 2 * margin], columns, half, 1)
         for y in range(count):
             out[start + y] = rows[y * pitch : y * pitch + width]
     return out

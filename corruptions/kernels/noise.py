@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import kernel
+from corruptions.kernels import inlined, kernel
+
+
+@inlined
+def level_of(x, kind):
+    """A value in 0..1 units, clipped and truncated to 8 bits; ``kind`` is its float type."""
+    return np.uint8(min(max(x, kind(0)), kind(1)) * kind(255))
 
 
 @kernel
@@ -13,8 +19,7 @@ def add_noise(levels, noise):
     out = np.empty_like(levels)
     kind = noise.dtype.type
     for i in range(levels.size):
-        x = kind(levels[i]) / kind(255)
-        out[i] = np.uint8(min(max(x + noise[i], kind(0)), kind(1)) * kind(255))
+        out[i] = level_of(kind(levels[i]) / kind(255) + noise[i], kind)
     return out
 
 
@@ -25,7 +30,7 @@ def multiply_noise(levels, noise):
     kind = noise.dtype.type
     for i in range(levels.size):
         x = kind(levels[i]) / kind(255)
-        out[i] = np.uint8(min(max(x + x * noise[i], kind(0)), kind(1)) * kind(255))
+        out[i] = level_of(x + x * noise[i], kind)
     return out
 
 

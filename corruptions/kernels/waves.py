@@ -44,9 +44,10 @@ class Waves(NamedTuple):
     leaves: tuple[np.float32, ...]
 
 
-def beside(index: int, size: int) -> int:
+@inlined
+def beside(index, size):
     """The place in 0..size - 1 of any index, mirrored beside the edges as often as needed."""
-    index %= 2 * size
+    index = index % (2 * size)
     return min(index, 2 * size - 1 - index)
 
 
