@@ -14,10 +14,12 @@ FAILED = "failed"
 class Row:
     """One sample. A failed one has no place in a shard: its payload columns are null, ``error`` says why.
 
-    ``shard`` is relative to the data set; ``offset`` and ``size`` (bytes) are those of the payload inside that tar;
+    ``shard`` is relative to the data set; ``offset`` and ``size`` (bytes) are those of the payload inside that tar: of
+    a sequence with one member per frame, from the first byte of the first frame to the last of the last, tar headers
+    between them included. ``frames`` is 1 for an image. ``payload_sha256`` is of the payload members one after another.
     ``origin`` is the file's path inside the source. ``label`` is -1 and ``class_name`` empty without class folders.
     ``version`` is the transform's: it changes whenever its pixels do. ``pixel_sha256`` is of the decoded array's
-    bytes (C order, uint8, height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder from
+    bytes (C order, uint8, (frames x) height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder from
     changed data. Digests are lower-case hexadecimal.
     """
 

@@ -192,7 +192,7 @@ def try_transforms(recipe: Recipe, frost_folder: str | None) -> None:
     image = np.full((32, 32, 3), 128, np.uint8)
     for step in recipe.steps():
         try:
-            renderer.encoder.encode(renderer.transform(image, "", step))
+            renderer.encode(renderer.transform(renderer.prepare(image), "", step), step)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
             raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
 

@@ -19,6 +19,7 @@ from pipeline import recipes
 from pipeline.build import Request, run_build, try_transforms
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, counting
+from pipeline.encoders import ENCODERS
 from pipeline.errors import Exit, UserError
 from pipeline.estimate import estimate
 from pipeline.families import FAMILIES
@@ -48,13 +49,20 @@ SourceOption = Annotated[str, typer.Option(help="The folder of photographs: one 
 OnlyOption = Annotated[
     str | None, typer.Option(help="Transforms or groups, comma-separated: fog,frost or noise or all.")
 ]
-SeveritiesOption = Annotated[str | None, typer.Option(help="Levels, comma-separated: 1,3,5.")]
+LevelsOption = Annotated[
+    str | None, typer.Option("--severities", "--difficulty", help="Levels, comma-separated: 1,3,5.")
+]
 LimitOption = Annotated[int | None, typer.Option(help="Only the first N images of the listing; 0 for all.")]
 ShardSizeOption = Annotated[int | None, typer.Option(help="Images per shard.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of all random draws, 0 to 2^64 - 1.")]
+EncoderOption = Annotated[
+    str | None, typer.Option(help=f"How payloads are stored: {', '.join(ENCODERS)} (mp4 for sequences).")
+]
 QualityOption = Annotated[int | None, typer.Option(help="JPEG quality, 1 to 100.")]
-OptimizeOption = Annotated[bool | None, typer.Option(help="JPEG Huffman tables made for each image.")]
-MotionOption = Annotated[str | None, typer.Option(help="Motion blur by 'native' or 'imagemagick' (through Wand).")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other field of the recipe: encoder.preset=medium. May be given again."),
+]
 FrostOption = Annotated[
     str | None, typer.Option(help="Folder of the six frost textures; default: from imagecorruptions.")
 ]
@@ -87,20 +95,20 @@ def plan(
     recipe: RecipeArgument,
     source: SourceOption,
     only: OnlyOption = None,
-    severities: SeveritiesOption = None,
+    levels: LevelsOption = None,
     limit: LimitOption = None,
     shard_size: ShardSizeOption = None,
     seed: SeedOption = None,
+    encoder: EncoderOption = None,
     quality: QualityOption = None,
-    optimize: OptimizeOption = None,
-    motion: MotionOption = None,
+    fields: SetOption = None,
     frost_folder: FrostOption = None,
     measure: Annotated[int, typer.Option(min=1, help="How many images to measure on.")] = 3,
     as_json: JsonOption = False,
 ) -> None:
     """Images, shards, bytes and core-hours of a build, measured on a few images before spending them."""
     with _errors_told(as_json):
-        chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
+        chosen = _recipe(recipe, only, levels, limit, shard_size, seed, encoder, quality, fields)
         images = open_source(chosen.source.kind, source)
         made = make_plan(chosen, images)
         try_transforms(chosen, frost_folder)
@@ -140,13 +148,13 @@ def build(
     source: SourceOption,
     out: Annotated[str, typer.Option(help="The folder of the data set; an unfinished build there is resumed.")],
     only: OnlyOption = None,
-    severities: SeveritiesOption = None,
+    levels: LevelsOption = None,
     limit: LimitOption = None,
     shard_size: ShardSizeOption = None,
     seed: SeedOption = None,
+    encoder: EncoderOption = None,
     quality: QualityOption = None,
-    optimize: OptimizeOption = None,
-    motion: MotionOption = None,
+    fields: SetOption = None,
     frost_folder: FrostOption = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per CPU.")] = None,
     address: Annotated[
@@ -158,7 +166,7 @@ def build(
 ) -> None:
     """Build a data set, or what is missing of it. Run again after any interruption."""
     with _errors_told(as_json):
-        chosen = _recipe(recipe, only, severities, limit, shard_size, seed, quality, optimize, motion)
+        chosen = _recipe(recipe, only, levels, limit, shard_size, seed, encoder, quality, fields)
         request = Request(chosen, source, out, workers, address, frost_folder, retry_failed)
         with Display() as display:
             outcome = run_build(request, display)
@@ -213,22 +221,23 @@ def verify(
 def _recipe(
     name: str,
     only: str | None,
-    severities: str | None,
+    levels: str | None,
     limit: int | None,
     shard_size: int | None,
     seed: int | None,
+    encoder: str | None,
     quality: int | None,
-    optimize: bool | None,
-    motion: str | None,
+    fields: list[str] | None,
 ) -> recipes.Recipe:
     """The named recipe with the changes of the command line."""
-    return recipes.load(name).changed(
+    named = recipes.load(name).changed(
         source={"limit": limit},
-        transforms={"only": _words(only), "levels": _numbers(severities), "motion": motion},
+        transforms={"only": _words(only), "levels": _numbers(levels)},
         shards={"size": shard_size},
-        encoder={"quality": quality, "optimize": optimize},
+        encoder={"name": encoder, "quality": quality},
         seed=seed,
     )
+    return named.changed(**recipes.parse_fields(fields or ()))
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -239,7 +248,7 @@ def _numbers(text: str | None) -> list[int] | None:
     try:
         return None if text is None else [int(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"--severities {text}: give whole numbers with commas between, as in 1,3,5") from None
+        raise UserError(f"levels {text}: give whole numbers with commas between, as in 1,3,5") from None
 
 
 @contextmanager

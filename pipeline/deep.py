@@ -15,6 +15,7 @@ from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
 from pipeline.storage import LocalStore
 from pipeline.verify import Fault, Findings, read_manifest, read_recipe
+from pipeline.worker import payload_digest
 
 
 def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
@@ -73,10 +74,10 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
     if row.source_sha256 is not None and hashlib.sha256(data).hexdigest() != row.source_sha256:
         return f"its source image {image.origin} has changed since the build"
     try:
-        payload = renderer.payload(data, row.source_id, Step(row.transform, row.level))
+        members = renderer.members(data, row.source_id, Step(row.transform, row.level))
     except SampleError as error:
         return None if row.status == manifests.FAILED else f"cannot be made again: {error}"
     if row.status == manifests.FAILED:
         return f"is recorded as failed ({row.error}), but can be made: build with --retry-failed"
-    same = hashlib.sha256(payload).hexdigest() == row.payload_sha256
+    same = payload_digest(members.values()) == row.payload_sha256
     return None if same else "comes out differently when it is made again"

@@ -1,52 +1,230 @@
-"""Array -> payload bytes and back: one row per encoder."""
+"""Array -> payload bytes and back: one class per encoder, whose fields are its settings in a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import io
+from collections.abc import Mapping
+from math import prod
+from typing import Annotated, ClassVar, Literal
 
 import cv2
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.decoders import MAX_PIXELS
 
 Image = NDArray[np.uint8]
+"""RGB (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
+
+MAX_FRAMES = 1000
+"""Of a payload that is read back; the longest published sequence has 41."""
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """How a payload is stored. ``encode`` and ``decode`` are inverse up to the format's own loss."""
+class Encoder(BaseModel):
+    """How a payload is stored. ``encode`` and ``decode`` are inverse up to the format's own loss.
 
-    suffix: str
-    encode: Callable[[Image], bytes]
-    decode: Callable[[bytes], Image]
+    ``whole_sequence`` formats keep all frames in one payload, the others have a payload for each frame;
+    ``images`` formats take single images too. ``decode`` raises ValueError for bytes that are no sound payload.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    suffix: ClassVar[str]
+    whole_sequence: ClassVar[bool] = False
+    images: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        """Name and settings, as the manifest has them: ``jpeg quality=85 optimize=true``."""
+        settings = self.model_dump(exclude={"name"}, mode="json")
+        return " ".join([self.name, *(f"{key}={str(value).lower()}" for key, value in settings.items())])
+
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """The payload. ``grain`` tells that noise is the content, which some encoders keep by other settings."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Image:
+        """What a reader gets from a payload."""
+        raise NotImplementedError
 
 
-def jpeg(quality: int, optimize: bool) -> Encoder:
+class Jpeg(Encoder):
     """JPEG, 4:2:0 chroma. OpenCV writes the bytes that Pillow writes at the same settings, a little faster.
 
     ``quality`` 1..100; ``optimize`` computes Huffman tables for each image (smaller files, the same pixels).
     """
-    settings = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize)]
 
-    def encode(image: Image) -> bytes:
-        done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), settings)
-        if not done:
-            raise RuntimeError(f"JPEG encoding of a {image.shape} image failed")
-        return data.tobytes()
+    name: Literal["jpeg"] = "jpeg"
+    quality: Annotated[int, Field(ge=1, le=100)] = 85
+    optimize: bool = True
+    suffix = ".jpg"
 
-    return Encoder(".jpg", encode, _decode_jpeg)
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """A JPEG file."""
+        settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
+        return _imencode(self.suffix, image, settings)
+
+    def decode(self, data: bytes) -> Image:
+        """The pixels that Pillow gives, faster."""
+        height, width, *_ = simplejpeg.decode_jpeg_header(data)
+        _refuse_bomb(1, height, width)
+        return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB"))
 
 
-def _decode_jpeg(data: bytes) -> Image:
-    """RGB (H, W, 3), the pixels that Pillow gives, faster. Raises ValueError for bytes that are no sound JPEG."""
-    height, width, *_ = simplejpeg.decode_jpeg_header(data)
-    if height * width > MAX_PIXELS:
-        raise ValueError(f"{width} x {height} pixels are more than the {MAX_PIXELS} allowed")
-    return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB"))
+class Png(Encoder):
+    """PNG, lossless. ``compression`` 0 (none) to 9 (smallest, slowest): the same pixels at each."""
+
+    name: Literal["png"] = "png"
+    compression: Annotated[int, Field(ge=0, le=9)] = 3
+    suffix = ".png"
+
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """A PNG file."""
+        return _imencode(self.suffix, image, [cv2.IMWRITE_PNG_COMPRESSION, self.compression])
+
+    def decode(self, data: bytes) -> Image:
+        """The pixels."""
+        header = np.frombuffer(data[16:24], ">u4")  # width and height, first of all in every PNG
+        if data[:8] != b"\x89PNG\r\n\x1a\n" or header.size != 2:
+            raise ValueError("not a PNG file")
+        _refuse_bomb(1, int(header[1]), int(header[0]))
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+        if image is None:
+            raise ValueError("the PNG file is damaged")
+        return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
 
 
-ENCODERS: Mapping[str, Callable[..., Encoder]] = {"jpeg": jpeg}
-"""Encoder name -> function that takes its settings."""
+class Npy(Encoder):
+    """NumPy's array file, lossless: an image, or all frames of a sequence.
+
+    ``layout``: "HWC", or "CHW" with the channels before the rows.
+    """
+
+    name: Literal["npy"] = "npy"
+    layout: Literal["HWC", "CHW"] = "HWC"
+    suffix = ".npy"
+    whole_sequence = True
+
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """A .npy file of uint8."""
+        buffer = io.BytesIO()
+        ordered = image if self.layout == "HWC" else np.moveaxis(image, -1, -3)
+        np.save(buffer, np.ascontiguousarray(ordered), allow_pickle=False)
+        return buffer.getvalue()
+
+    def decode(self, data: bytes) -> Image:
+        """The array as (..., H, W, 3). Nothing is unpickled, and no more memory taken than the file has bytes."""
+        buffer = io.BytesIO(data)
+        np.lib.format.read_magic(buffer)
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=1000)
+        if dtype != np.uint8 or fortran_order or len(shape) not in (3, 4) or prod(shape) != len(data) - buffer.tell():
+            raise ValueError(f"not whole uint8 images: {dtype} {shape} in {len(data)} bytes")
+        array = np.frombuffer(data, np.uint8, offset=buffer.tell()).reshape(shape)
+        return np.array(array if self.layout == "HWC" else np.moveaxis(array, -3, -1), order="C")
+
+
+class Mp4(Encoder):
+    """H.264 in MP4 at one frame a second, full chroma, as ImageNet-P was published: libx264 on one thread.
+
+    ``crf``: quality, 0 (lossless) to 51; published 20. ``grain_crf``: that of noise sequences, which are encoded with
+    ``-tune grain``; published 23. ``preset``: x264's; published "veryslow". Source: the ImageNet-P scripts.
+    """
+
+    name: Literal["mp4"] = "mp4"
+    crf: Annotated[int, Field(ge=0, le=51)] = 20
+    grain_crf: Annotated[int, Field(ge=0, le=51)] = 23
+    preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"] = (
+        "veryslow"
+    )
+    suffix = ".mp4"
+    whole_sequence = True
+    images = False
+
+    def encode(self, image: Image, grain: bool = False) -> bytes:
+        """An MP4 file."""
+        import av
+
+        # Without cpu-independent, x264's vector code reads memory that it never wrote: bytes change from run to run.
+        options = {"preset": self.preset, "crf": str(self.crf), "x264-params": "cpu-independent=1"}
+        if grain:
+            options |= {"crf": str(self.grain_crf), "tune": "grain"}
+        buffer = io.BytesIO()
+        with av.open(buffer, "w", format="mp4", options={"fflags": "+bitexact"}) as container:
+            stream = container.add_stream("libx264", rate=1, options=options)
+            stream.height, stream.width = image.shape[1:3]
+            stream.pix_fmt = "yuv444p"
+            stream.codec_context.thread_count = 1
+            for frame in image:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
+            container.mux(stream.encode())
+        return buffer.getvalue()
+
+    def decode(self, data: bytes) -> Image:
+        """All frames, (T, H, W, 3)."""
+        import av
+
+        try:
+            with av.open(io.BytesIO(data), "r", format="mp4") as container:
+                stream = container.streams.video[0]
+                _refuse_bomb(max(stream.frames, 1), stream.height, stream.width)
+                stream.thread_type = "NONE"
+                frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(stream)]
+        except (av.error.FFmpegError, IndexError) as error:
+            raise ValueError(f"not a readable MP4 file: {error}") from error
+        if not frames:
+            raise ValueError("the MP4 file has no frames")
+        return np.stack(frames)
+
+
+AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4, Field(discriminator="name")]
+
+ENCODERS: Mapping[str, type[Encoder]] = {"jpeg": Jpeg, "png": Png, "npy": Npy, "mp4": Mp4}
+"""Encoder name -> class."""
+
+
+def member_suffixes(encoder: Encoder, frames: int | None) -> tuple[str, ...]:
+    """The suffixes of a sample's payload members; ``frames`` is None for a single image.
+
+    A sequence has ``.000.jpg``, ``.001.jpg`` ..., or one member where the format keeps it whole.
+    """
+    if frames is None or encoder.whole_sequence:
+        return (encoder.suffix,)
+    return tuple(f".{index:03d}{encoder.suffix}" for index in range(frames))
+
+
+def encode_members(encoder: Encoder, output: Image, grain: bool = False) -> dict[str, bytes]:
+    """An image (H, W, 3) or a sequence (T, H, W, 3) as payload members, suffix -> bytes."""
+    suffixes = member_suffixes(encoder, len(output) if output.ndim == 4 else None)
+    if output.ndim == 4 and not encoder.whole_sequence:
+        return {suffix: encoder.encode(frame, grain) for suffix, frame in zip(suffixes, output, strict=True)}
+    return {suffixes[0]: encoder.encode(output, grain)}
+
+
+def decode_members(encoder: Encoder, members: Mapping[str, bytes]) -> Image:
+    """What a reader gets from payload members in their order. Raises ValueError that names the unsound one."""
+    if list(members) == [encoder.suffix]:
+        return encoder.decode(members[encoder.suffix])
+    images = []
+    for suffix, data in members.items():
+        try:
+            images.append(encoder.decode(data))
+        except ValueError as error:
+            raise ValueError(f"{suffix}: {error}") from error
+    if len({image.shape for image in images}) != 1:
+        raise ValueError("its frames have different sizes")
+    return np.stack(images)
+
+
+def _imencode(suffix: str, image: Image, settings: list[int]) -> bytes:
+    done, data = cv2.imencode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR), settings)
+    if not done:
+        raise RuntimeError(f"{suffix} encoding of a {image.shape} image failed")
+    return data.tobytes()
+
+
+def _refuse_bomb(frames: int, height: int, width: int) -> None:
+    """Raises ValueError where a header announces more than any data set of ours holds."""
+    if frames > MAX_FRAMES or frames * height * width > MAX_PIXELS:
+        raise ValueError(f"{frames} frames of {width} x {height} pixels are more than the {MAX_PIXELS} allowed")

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 
+from pipeline.encoders import decode_members
 from pipeline.errors import SampleError, UserError
 from pipeline.plan import Plan
 from pipeline.render import Renderer
 from pipeline.sources import Source, SourceImage
 
-TAR_BYTES_PER_SAMPLE = 6 * 512 + 256
-"""Three headers, label and description padded to blocks, half a block of padding behind the payload."""
+TAR_BYTES_PER_SAMPLE = 5 * 512
+"""Label and description padded to blocks, and their headers."""
+
+TAR_BYTES_PER_MEMBER = 512 + 256
+"""A header, and half a block of padding behind the payload."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,9 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
         except (SampleError, OSError):
             continue
         for step in steps:
-            payload = renderer.encoder.encode(renderer.transform(clean, image.id, step))
-            renderer.encoder.decode(payload)  # the build decodes each payload once, for its pixel digest
-            total += len(payload) + TAR_BYTES_PER_SAMPLE
+            members = renderer.encode(renderer.transform(clean, image.id, step), step)
+            decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
+            total += sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values()) + TAR_BYTES_PER_SAMPLE
         measured += 1
     if not measured:
         raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")

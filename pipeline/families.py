@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
 from pipeline.errors import UserError
+from pipeline.resizers import prepare
 
 Image = NDArray[np.uint8]
 
@@ -36,14 +38,25 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Family:
-    """``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards."""
+    """What a recipe may choose from, and how it is made.
+
+    ``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards.
+    ``prepare`` makes of a photograph what all steps start from, given the steps of the preparation and its resize
+    operator; ``render`` makes an image (H, W, 3) of that, or, in a family of ``sequences``, frames (T, H, W, 3).
+    ``level_of`` gives the level at which a transform is made for a level asked for; ``grain`` tells where noise is the
+    content.
+    """
 
     names: tuple[str, ...]
     groups: tuple[str, ...]
     levels: tuple[int, ...]
     members: Callable[[str], Sequence[str]]
     version: Callable[[str], int]
-    render: Callable[[Image, Step, int, Rendering], Image]
+    render: Callable[[Any, Step, int, Rendering], Image]
+    prepare: Callable[[Image, Sequence[tuple[str, float]], str], Any] = prepare
+    level_of: Callable[[str, int], int] = lambda name, level: level
+    grain: Callable[[str], bool] = lambda name: False
+    sequences: bool = False
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
         """Names and groups -> names in published order, each once. Raises UserError for an unknown one."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.decoders import decode
+from pipeline.encoders import encode_members
 from pipeline.families import Rendering, Step
 from pipeline.recipes import Recipe
-from pipeline.resizers import prepare
 from pipeline.seeds import sample_seed
 
 Image = NDArray[np.uint8]
@@ -21,7 +23,6 @@ class Renderer:
     def __init__(self, recipe: Recipe, frost_folder: str | None = None) -> None:
         # Workers are processes of their own: threads inside OpenCV would only compete with the other workers.
         cv2.setNumThreads(1)
-        self.encoder = recipe.build_encoder()
         self._recipe = recipe
         self._family = recipe.family
         self._rendering = Rendering(recipe.profile, recipe.transforms.motion, frost_folder)
@@ -30,15 +31,19 @@ class Renderer:
         """The photograph as RGB (H, W, 3). Raises SampleError."""
         return decode(data, self._recipe.prepare.decoder)
 
-    def prepare(self, photograph: Image) -> Image:
-        """The clean image that the transforms start from."""
-        return prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
+    def prepare(self, photograph: Image) -> Any:
+        """What the transforms start from: the clean image, or all that a family's transforms share."""
+        return self._family.prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
 
-    def transform(self, clean: Image, source_id: str, step: Step) -> Image:
-        """The output of one transform at one level."""
+    def transform(self, prepared: Any, source_id: str, step: Step) -> Image:
+        """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
         seed = sample_seed(self._recipe.seed, source_id, step.transform, step.level)
-        return self._family.render(clean, step, seed, self._rendering)
+        return self._family.render(prepared, step, seed, self._rendering)
 
-    def payload(self, data: bytes, source_id: str, step: Step) -> bytes:
-        """From encoded photograph to encoded output. Raises SampleError."""
-        return self.encoder.encode(self.transform(self.prepare(self.decode(data)), source_id, step))
+    def encode(self, output: Image, step: Step) -> dict[str, bytes]:
+        """The payload members of an output, suffix -> bytes."""
+        return encode_members(self._recipe.encoder, output, self._family.grain(step.transform))
+
+    def members(self, data: bytes, source_id: str, step: Step) -> dict[str, bytes]:
+        """From encoded photograph to payload members. Raises SampleError."""
+        return self.encode(self.transform(self.prepare(self.decode(data)), source_id, step), step)

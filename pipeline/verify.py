@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,12 +14,12 @@ from typing import Any
 import manifests
 from manifests import Row
 from pipeline.build import MANIFEST_FILE, RECIPE_FILE
-from pipeline.encoders import Encoder
+from pipeline.encoders import MAX_FRAMES, decode_members, member_suffixes
 from pipeline.errors import UserError
 from pipeline.families import Step
 from pipeline.recipes import Recipe, parse
 from pipeline.storage import LocalStore
-from pipeline.worker import side_members
+from pipeline.worker import payload_digest, side_members
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Findings:
         if self.decoder_changed:
             yield (
                 f"WARNING {self.decoder_changed:,} intact payloads decode to other pixels here than where they were "
-                "built: the JPEG decoder differs, and results may too"
+                "built: the decoder differs, and results may too"
             )
         failed = f", {self.failed:,} recorded as failed" if self.failed else ""
         shards = f" in {self.shards:,} shards" if self.shards else ""
@@ -95,14 +95,13 @@ def verify(output: str, threads: int = 1, checked: Callable[[Findings], None] = 
     """
     store = LocalStore(output)
     recipe = read_recipe(store)
-    encoder = recipe.build_encoder()
     census, total = _Census(recipe), Findings()
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for shard, group in groupby(read_manifest(store), key=lambda row: row.shard):
             rows = list(group)
             census.see(shard, rows)
-            pending.append(pool.submit(_check_shard, store, shard, rows, encoder))
+            pending.append(pool.submit(_check_shard, store, shard, rows, recipe))
             # Few shards wait at a time, so that memory does not grow with the data set.
             while len(pending) > 2 * threads:
                 total.add(pending.popleft().result())
@@ -161,7 +160,7 @@ class _Census:
         return self._found + missing + foreign + unlike
 
 
-def _check_shard(store: LocalStore, shard: str, rows: Sequence[Row], encoder: Encoder) -> Findings:
+def _check_shard(store: LocalStore, shard: str, rows: Sequence[Row], recipe: Recipe) -> Findings:
     """One tar against its rows."""
     found = Findings(shards=1, samples=len(rows), failed=sum(row.status == manifests.FAILED for row in rows))
     try:
@@ -171,7 +170,7 @@ def _check_shard(store: LocalStore, shard: str, rows: Sequence[Row], encoder: En
                 found.faults.append(Fault(shard, f"sha256 is {sha256}, the manifest has {rows[0].shard_sha256}"))
             file.seek(0)
             with tarfile.open(fileobj=file, mode="r:") as tar:
-                _check_members(tar, shard, [row for row in rows if row.status == manifests.OK], encoder, found)
+                _check_members(tar, shard, [row for row in rows if row.status == manifests.OK], recipe, found)
     except FileNotFoundError:
         found.faults.append(Fault(shard, "is missing"))
     except (OSError, tarfile.TarError, UserError) as error:
@@ -179,48 +178,61 @@ def _check_shard(store: LocalStore, shard: str, rows: Sequence[Row], encoder: En
     return found
 
 
-def _check_members(tar: tarfile.TarFile, shard: str, rows: Sequence[Row], encoder: Encoder, found: Findings) -> None:
+def _check_members(tar: tarfile.TarFile, shard: str, rows: Sequence[Row], recipe: Recipe, found: Findings) -> None:
     """Member by member in order; the first that is out of place ends the check, since all after it would be too."""
     for row in rows:
-        expected = {encoder.suffix: None, **side_members(row)}
-        for suffix, content in expected.items():
+        if not 1 <= (row.frames or 0) <= MAX_FRAMES:
+            found.faults.append(Fault(row.key, f"has {row.frames} frames in the manifest; 1 to {MAX_FRAMES} can be"))
+            return
+        payload: list[tuple[tarfile.TarInfo, bytes]] = []
+        suffixes = member_suffixes(recipe.encoder, row.frames if recipe.family.sequences else None)
+        sides = side_members(row)
+        for suffix in (*suffixes, *sides):
             member = tar.next()
             name = row.key + suffix
             if member is None or member.name != name or not member.isreg():
                 got = "the end" if member is None else member.name
                 found.faults.append(Fault(shard, f"has {got} where {name} belongs"))
                 return
-            size = row.size if content is None else len(content)
-            data = b"" if member.size != size else _read(tar, member)
-            if content is not None and data != content:
+            if suffix not in sides:
+                payload.append((member, _read(tar, member, row.size or 0)))
+            elif _read(tar, member, len(sides[suffix])) != sides[suffix]:
                 found.faults.append(Fault(name, "does not say what the manifest says"))
-            if content is None:
-                _check_payload(row, member, data, encoder, found)
+        if fault := _check_place(row, payload[0][0], payload[-1][0]):
+            found.faults.append(fault)
+        else:
+            _check_payload(row, dict(zip(suffixes, (data for _, data in payload), strict=True)), recipe, found)
     if (extra := tar.next()) is not None:
         found.faults.append(Fault(shard, f"has {extra.name} after its last sample"))
 
 
-def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def _read(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
+    """A member's data; nothing where it is larger than it may be."""
     file = tar.extractfile(member)
-    return file.read() if file else b""
+    return file.read() if file and member.size <= limit else b""
 
 
-def _check_payload(row: Row, member: tarfile.TarInfo, data: bytes, encoder: Encoder, found: Findings) -> None:
-    if (member.offset_data, member.size) != (row.offset, row.size):
-        found.faults.append(
-            Fault(
-                row.key, f"is {member.size} bytes at {member.offset_data}, the manifest has {row.size} at {row.offset}"
-            )
-        )
-    elif hashlib.sha256(data).hexdigest() != row.payload_sha256:
+def _check_place(row: Row, first: tarfile.TarInfo, last: tarfile.TarInfo) -> Fault | None:
+    """Whether the payload lies where the manifest says."""
+    offset, size = first.offset_data, last.offset_data + last.size - first.offset_data
+    if (offset, size) == (row.offset, row.size):
+        return None
+    return Fault(row.key, f"is {size} bytes at {offset}, the manifest has {row.size} at {row.offset}")
+
+
+def _check_payload(row: Row, members: Mapping[str, bytes], recipe: Recipe, found: Findings) -> None:
+    """Whether the payload is the one that was built, and what this machine decodes it to."""
+    if payload_digest(members.values()) != row.payload_sha256:
         found.faults.append(Fault(row.key, "payload is not the one that was built: its sha256 differs"))
-    else:
-        try:
-            pixels = encoder.decode(data)
-        except ValueError as error:
-            found.faults.append(Fault(row.key, f"cannot be decoded: {error}"))
-            return
-        if pixels.shape[:2] != (row.height, row.width):
-            found.faults.append(Fault(row.key, f"is {pixels.shape[:2]}, the manifest has {(row.height, row.width)}"))
-        elif hashlib.sha256(pixels.data).hexdigest() != row.pixel_sha256:
-            found.decoder_changed += 1
+        return
+    try:
+        pixels = decode_members(recipe.encoder, members)
+    except ValueError as error:
+        found.faults.append(Fault(row.key, f"cannot be decoded: {error}"))
+        return
+    frames = (row.frames,) if recipe.family.sequences else ()
+    if pixels.shape[:-1] != (*frames, row.height, row.width):
+        wanted = (*frames, row.height, row.width)
+        found.faults.append(Fault(row.key, f"is {pixels.shape[:-1]}, the manifest has {wanted}"))
+    elif hashlib.sha256(pixels.data).hexdigest() != row.pixel_sha256:
+        found.decoder_changed += 1

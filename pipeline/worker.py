@@ -7,16 +7,15 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 import manifests
+from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
@@ -79,7 +78,7 @@ class _Clean:
 
     source: SourceImage
     sha256: str | None
-    pixels: NDArray[np.uint8] | None
+    prepared: Any
     error: str | None
 
 
@@ -167,26 +166,28 @@ class _OpenShard:
         store.publish(part, self._task.part)
 
     def _append(self, row: manifests.Row, clean: _Clean, renderer: Renderer, report: Report) -> manifests.Row:
-        if clean.pixels is None:
+        if clean.prepared is None:
             raise SampleError(clean.error)
         with report.stage("transform"):
-            output = renderer.transform(clean.pixels, row.source_id, self._task.step)
+            output = renderer.transform(clean.prepared, row.source_id, self._task.step)
         with report.stage("encode"):
-            payload = renderer.encoder.encode(output)
+            members = renderer.encode(output, self._task.step)
         with report.stage("check"):
-            pixels = renderer.encoder.decode(payload)
-            payload_sha256, pixel_sha256 = hashlib.sha256(payload).hexdigest(), hashlib.sha256(pixels.data).hexdigest()
+            pixels = decode_members(self._recipe.encoder, members)
+            payload_sha256, pixel_sha256 = payload_digest(members.values()), hashlib.sha256(pixels.data).hexdigest()
         with report.stage("write"):
-            members = {renderer.encoder.suffix: payload, **side_members(row)}
-            offset, *_ = self._tar.add({row.key + suffix: data for suffix, data in members.items()})
-        report.payload_bytes += len(payload)
+            named = {row.key + suffix: data for suffix, data in (members | side_members(row)).items()}
+            offsets = self._tar.add(named)
+        *_, last_payload = members.values()
+        end = offsets[len(members) - 1] + len(last_payload)
+        report.payload_bytes += sum(map(len, members.values()))
         return replace(
             row,
-            offset=offset,
-            size=len(payload),
-            frames=1,
-            height=pixels.shape[0],
-            width=pixels.shape[1],
+            offset=offsets[0],
+            size=end - offsets[0],
+            frames=len(pixels) if pixels.ndim == 4 else 1,
+            height=pixels.shape[-3],
+            width=pixels.shape[-2],
             payload_sha256=payload_sha256,
             pixel_sha256=pixel_sha256,
             status=manifests.OK,
@@ -227,6 +228,14 @@ def _reason(error: BaseException) -> str:
         return str(error)
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return re.sub(r" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {text}")
+
+
+def payload_digest(payloads: Iterable[bytes]) -> str:
+    """The sha256 of a sample's payload members one after another, in hexadecimal."""
+    digest = hashlib.sha256()
+    for payload in payloads:
+        digest.update(payload)
+    return digest.hexdigest()
 
 
 def side_members(row: manifests.Row) -> dict[str, bytes]:

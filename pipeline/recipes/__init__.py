@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline.decoders import DECODERS
-from pipeline.encoders import ENCODERS, Encoder
+from pipeline.encoders import AnyEncoder
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
 from pipeline.resizers import OPERATORS, STEPS
@@ -64,17 +64,6 @@ class TransformsTable(_Table):
     motion: Literal["native", "imagemagick"] = "native"
 
 
-class EncoderTable(_Table):
-    """``[encoder]``: the payload's format and its settings."""
-
-    name: Annotated[str, _one_of(ENCODERS)] = "jpeg"
-    quality: Annotated[int, Field(ge=1, le=100)] = 85
-    optimize: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.name} quality={self.quality} optimize={str(self.optimize).lower()}"
-
-
 class ShardsTable(_Table):
     """``[shards]``: images per shard."""
 
@@ -91,7 +80,7 @@ class Recipe(_Table):
     source: SourceTable
     prepare: PrepareTable
     transforms: TransformsTable
-    encoder: EncoderTable
+    encoder: AnyEncoder
     shards: ShardsTable
     software: dict[str, str] = {}
     """Written by a build: the library versions that its bytes come from."""
@@ -108,6 +97,8 @@ class Recipe(_Table):
         for level in self.transforms.levels:
             if level not in allowed:
                 raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
+        if not (self.encoder.images or self.family.sequences):
+            raise ValueError(f"encoder.name: {self.encoder.name} holds sequences, and {self.name} makes single images")
         return self
 
     @property
@@ -115,14 +106,14 @@ class Recipe(_Table):
         """The family of the transforms."""
         return FAMILIES[self.transforms.family]
 
-    def build_encoder(self) -> Encoder:
-        """The encoder with its settings."""
-        return ENCODERS[self.encoder.name](quality=self.encoder.quality, optimize=self.encoder.optimize)
-
     def steps(self) -> tuple[Step, ...]:
         """What is built, in the order of the shards: published order of the transforms, rising levels."""
-        names, levels = self.family.select(self.transforms.only), sorted(set(self.transforms.levels))
-        return tuple(Step(name, level) for name in names for level in levels)
+        names, levels, family = (
+            self.family.select(self.transforms.only),
+            sorted(set(self.transforms.levels)),
+            self.family,
+        )
+        return tuple(dict.fromkeys(Step(name, family.level_of(name, level)) for name in names for level in levels))
 
     def canonical(self, software: dict[str, str]) -> Recipe:
         """As built here: names in published order instead of groups, levels rising, these library versions."""
@@ -141,7 +132,10 @@ class Recipe(_Table):
         content = self.model_dump(mode="json")
         for table, change in tables.items():
             if isinstance(change, dict):
-                content[table] |= {key: value for key, value in change.items() if value is not None}
+                given = {key: value for key, value in change.items() if value is not None}
+                # another encoder starts from its own defaults, not from the settings of this one
+                other = table == "encoder" and given.get("name", self.encoder.name) != self.encoder.name
+                content[table] = given if other else content.get(table, {}) | given
             elif change is not None:
                 content[table] = change
         return _validated(content, f"recipe {self.name}")
@@ -181,12 +175,38 @@ def parse(text: str, where: str) -> Recipe:
     return _validated(content, where)
 
 
+def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
+    """``table.field=value`` texts as the changes that :meth:`Recipe.changed` takes; a value is TOML, or a bare word.
+
+    Raises UserError for a text of another form.
+    """
+    changes: dict[str, Any] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        table, dot, field = path.strip().partition(".")
+        if not equals or not table or (dot and not field):
+            raise UserError(f"{text!r} sets no field: give table.field=value, as in encoder.quality=90")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value.strip()
+        if dot:
+            changes.setdefault(table, {})[field] = parsed
+        else:
+            changes[table] = parsed
+    return changes
+
+
 def _validated(content: dict[str, Any], where: str) -> Recipe:
     try:
         # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
         return Recipe.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'recipe'}: {fault['msg']}" for fault in error.errors()
-        )
+        faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
         raise UserError(f"{where} is not valid: {faults}") from error
+
+
+def _field(place: tuple[str | int, ...]) -> str:
+    """``table.field`` as it stands in the file: pydantic names the encoder between the two."""
+    named = (place[0], *place[2:]) if place[:1] == ("encoder",) else place
+    return ".".join(map(str, named)) or "recipe"

@@ -58,7 +58,7 @@ def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path,
         (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),
         (("imagenet-c", "--source", ".", "--severities", "one"), "give whole numbers"),
         (("imagenet-c", "--source", ".", "--quality", "0"), "encoder.quality"),
-        (("imagenet-c", "--source", ".", "--motion", "slow"), "'native' or 'imagemagick'"),
+        (("imagenet-c", "--source", ".", "--set", "transforms.motion=slow"), "'native' or 'imagemagick'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

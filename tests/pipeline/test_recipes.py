@@ -51,7 +51,9 @@ def test_a_recipe_survives_its_file() -> None:
         ({"transforms": {"levels": []}}, "at least one"),
         ({"transforms": {"motion": "fast"}}, "transforms.motion: .*'native' or 'imagemagick'"),
         ({"encoder": {"quality": 101}}, "encoder.quality: .*100"),
-        ({"encoder": {"name": "gif"}}, "encoder.name: .*allowed: jpeg"),
+        ({"encoder": {"name": "gif"}}, "encoder: .*'gif'.*'jpeg', 'png', 'npy', 'mp4'"),
+        ({"encoder": {"name": "mp4"}}, "mp4 holds sequences, and imagenet-c makes single images"),
+        ({"encoder": {"name": "png", "quality": 90}}, "encoder.quality: Extra"),
         ({"shards": {"size": 0}}, "shards.size"),
         ({"source": {"limit": -1}}, "source.limit"),
         ({"source": {"kind": "cloud"}}, "source.kind: .*allowed: imagefolder"),
@@ -67,6 +69,22 @@ def test_a_recipe_survives_its_file() -> None:
 def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], named: str) -> None:
     with pytest.raises(UserError, match=named):
         IMAGENET_C.changed(**change)
+
+
+def test_another_encoder_starts_from_its_own_defaults() -> None:
+    assert str(IMAGENET_C.changed(encoder={"name": "png"}).encoder) == "png compression=3"
+    assert str(IMAGENET_C.changed(encoder={"name": "jpeg", "quality": 90}).encoder) == "jpeg quality=90 optimize=true"
+    assert str(IMAGENET_C.changed(encoder={"quality": 90}).encoder) == "jpeg quality=90 optimize=true"
+
+
+def test_fields_from_the_command_line() -> None:
+    texts = ["encoder.quality=90", "transforms.motion=imagemagick", "seed=4", "transforms.levels=[1, 2]"]
+    changed = IMAGENET_C.changed(**recipes.parse_fields(texts))
+    assert (changed.seed, changed.transforms.motion, changed.transforms.levels) == (4, "imagemagick", (1, 2))
+    assert str(changed.encoder) == "jpeg quality=90 optimize=true"
+    for text in ("encoder.quality", "=3", "encoder.=3"):
+        with pytest.raises(UserError, match=r"give table\.field=value"):
+            recipes.parse_fields([text])
 
 
 def test_own_recipes_by_path(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import manifests
 from manifests import Row
 from pipeline.build import FACT_PLAN
-from pipeline.encoders import jpeg
+from pipeline.encoders import Jpeg
 from pipeline.shards import ShardWriter
 from pipeline.verify import verify
 from pipeline.worker import side_members
@@ -161,7 +161,7 @@ def test_deep_makes_samples_again(built_once: Path, robustshards: Run) -> None:
 
 def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     """A shard and a manifest that agree with each other, but not with the recipe; and a source that has changed."""
-    other = jpeg(85, True)
+    other = Jpeg()
 
     def brighter(row: Row, payload: bytes) -> dict[str, bytes]:
         return {row.key + ".jpg": other.encode(other.decode(payload) // 2), **named_sides(row)}
