@@ -11,6 +11,7 @@ import matplotlib as mpl
 from bench.build_speed import BuildSpeed
 from bench.corruption_speed import ENCODING, OURS, Row, mean_ratio
 from bench.scaling import Overhead
+from bench.sequence_speed import PresetRow, SequenceRow
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -63,6 +64,32 @@ def scaling_table(rates: Mapping[int, float], driver: Overhead, build_ms: float,
         _line(("all three, of the core time of that build", f"{share:.1%}")),
         _line(("peak memory of a worker, 75 shards of 1,000 images", f"{megabytes:,.0f} MB")),
         _line(("first image of each corruption, process start to end, kernels cached", f"{start:.2f} s")),
+    ]
+    return "\n".join(lines)
+
+
+def sequence_table(rows: Sequence[SequenceRow], presets: Sequence[PresetRow]) -> str:
+    """Perturbation sequences against the published way, and what x264's presets change."""
+    titles = ("perturbation", "frames", "ours, JPEG frames", "ours, MP4", "published way", "JPEG: times faster", "MP4")
+    lines = [_line(titles), "|---" + "|---:" * (len(titles) - 1) + "|"]
+    for row in rows:
+        times = (_ms(row.jpeg), _ms(row.mp4), _ms(row.published))
+        ratios = (f"{row.published / row.jpeg:.0f}", f"{row.published / row.mp4:.1f}")
+        lines.append(_line((row.name, str(row.frames), *times, *ratios)))
+    total = sum(row.frames for row in rows)
+    jpeg, mp4, published = (
+        sum(getattr(row, way) * row.frames for row in rows) / total for way in ("jpeg", "mp4", "published")
+    )
+    means = (_ms(jpeg), _ms(mp4), _ms(published), f"**{published / jpeg:.0f}**", f"**{published / mp4:.1f}**")
+    lines.append(_line(("**per frame over all**", str(total), *means)))
+    lines += ["", f"{1e3 / jpeg:,.0f} frames per second and core as JPEG, {1e3 / mp4:,.0f} as MP4 (veryslow).", ""]
+    lines += [
+        _line(("x264 preset", "ms per frame", "bytes per frame", "mean difference, levels")),
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        _line((each.preset, f"{each.milliseconds:.2f}", f"{each.size:,.0f}", f"{each.difference:.2f}"))
+        for each in presets
     ]
     return "\n".join(lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +23,9 @@ from pipeline.sources import KINDS
 
 MAX_SHARD_SIZE = 10_000
 """Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
+
+CLEAN = "-clean"
+"""Ending of the name of a clean companion."""
 
 
 def _one_of(allowed: Iterable[str]) -> AfterValidator:
@@ -129,6 +132,9 @@ class Recipe(_Table):
 
         Raises UserError that names the field.
         """
+        return self._changed(tables, f"recipe {self.name}")
+
+    def _changed(self, tables: Mapping[str, Any], where: str) -> Recipe:
         content = self.model_dump(mode="json")
         for table, change in tables.items():
             if isinstance(change, dict):
@@ -138,23 +144,30 @@ class Recipe(_Table):
                 content[table] = given if other else content.get(table, {}) | given
             elif change is not None:
                 content[table] = change
-        return _validated(content, f"recipe {self.name}")
+        return _validated(content, where)
 
     def to_toml(self) -> str:
         """The recipe as a TOML file that loads to an equal one."""
         return tomli_w.dumps(self.model_dump(mode="json"))
 
 
-def shipped() -> tuple[str, ...]:
-    """Names of the recipes that come with the package."""
+def editions() -> tuple[str, ...]:
+    """Names of the shipped recipes that have a file of their own."""
     files = resources.files(__name__).iterdir()
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
 
 
+def shipped() -> tuple[str, ...]:
+    """Names of the recipes that come with the package: each edition, and its clean companion."""
+    return tuple(sorted(name + ending for name in editions() for ending in ("", CLEAN)))
+
+
 def load(name: str) -> Recipe:
     """A shipped recipe by name, or the user's own by its path. Raises UserError that names the file and the field."""
-    if name in shipped():
-        return parse(resources.files(__name__).joinpath(f"{name}.toml").read_text(), f"recipe {name}")
+    edition = name.removesuffix(CLEAN)
+    if edition in editions():
+        recipe = parse(resources.files(__name__).joinpath(f"{edition}.toml").read_text(), f"recipe {edition}")
+        return recipe if edition == name else clean_companion(recipe)
     path = Path(name)
     if path.suffix != ".toml":
         raise UserError(
@@ -167,12 +180,31 @@ def load(name: str) -> Recipe:
 
 
 def parse(text: str, where: str) -> Recipe:
-    """A recipe from the text of a TOML file. Raises UserError that names ``where`` and the field."""
+    """A recipe from the text of a TOML file; one that ``extends`` a shipped recipe states only what differs from it.
+
+    Raises UserError that names ``where`` and the field.
+    """
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{where} is not valid TOML: {error}") from error
-    return _validated(content, where)
+    if "extends" not in content:
+        return _validated(content, where)
+    base = content.pop("extends")
+    if base not in editions():
+        raise UserError(
+            f"{where} is not valid: extends: {base!r} is no shipped recipe; allowed: {', '.join(editions())}"
+        )
+    return load(base)._changed(content, where)
+
+
+def clean_companion(recipe: Recipe) -> Recipe:
+    """The same images prepared and stored in the same way, with nothing done to them: for clean error."""
+    return recipe.changed(
+        name=recipe.name + CLEAN,
+        title=f"The prepared clean images of {recipe.name}, for clean error",
+        transforms={"family": "none", "only": ["none"], "levels": [0]},
+    )
 
 
 def parse_fields(texts: Iterable[str]) -> dict[str, Any]:

@@ -71,6 +71,24 @@ def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], na
         IMAGENET_C.changed(**change)
 
 
+def test_a_clean_companion_differs_in_its_transform_alone() -> None:
+    companion = recipes.load("imagenet-c-clean")
+    assert companion.steps() == (Step("none", 0),)
+    for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
+        assert getattr(companion, table) == getattr(IMAGENET_C, table)
+
+
+def test_a_recipe_may_extend_a_shipped_one() -> None:
+    text = 'extends = "imagenet-c"\nname = "mine"\nprofile = "tiny"\n[encoder]\nname = "png"\n[shards]\nsize = 7\n'
+    mine = recipes.parse(text, "mine.toml")
+    assert (mine.name, mine.profile, str(mine.encoder), mine.shards.size) == ("mine", "tiny", "png compression=3", 7)
+    assert mine.transforms == IMAGENET_C.transforms
+    with pytest.raises(UserError, match=r"mine\.toml is not valid: extends: 'other' is no shipped recipe; .*imagenet-c"):
+        recipes.parse('extends = "other"', "mine.toml")
+    with pytest.raises(UserError, match=r"mine\.toml is not valid: shards\.sise: Extra"):
+        recipes.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "mine.toml")
+
+
 def test_another_encoder_starts_from_its_own_defaults() -> None:
     assert str(IMAGENET_C.changed(encoder={"name": "png"}).encoder) == "png compression=3"
     assert str(IMAGENET_C.changed(encoder={"name": "jpeg", "quality": 90}).encoder) == "jpeg quality=90 optimize=true"

@@ -1,0 +1,126 @@
+"""Perturbation sequences, from photographs to committed shards, against the published way in the same run."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from bench import published_sequences
+from pipeline import recipes
+from pipeline.families import Step
+from pipeline.plan import make_blocks, make_plan
+from pipeline.recipes import Recipe
+from pipeline.render import Renderer
+from pipeline.sources import open_source
+from pipeline.worker import Job, Worker
+
+PRESETS = ("veryslow", "slower", "medium", "veryfast")
+PHOTOGRAPHS = {"jpeg": 8, "mp4": 2, "published": 2}
+"""How many photographs each way is measured on, in each of three rounds."""
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class SequenceRow:
+    """Milliseconds per frame of one perturbation: ours as JPEG frames, ours as MP4, the published way."""
+
+    name: str
+    frames: int
+    jpeg: float
+    mp4: float
+    published: float
+
+
+@dataclass(frozen=True)
+class PresetRow:
+    """What an x264 preset costs and changes: per frame milliseconds and bytes, mean difference in levels."""
+
+    preset: str
+    milliseconds: float
+    size: float
+    difference: float
+
+
+def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
+    """One row for each perturbation of the benchmark; medians of three rounds taken in turns."""
+    recipe = recipes.load("imagenet-p")
+    rows = []
+    for step in recipe.steps():
+        jpeg, mp4, published = [], [], []
+        for _ in range(ROUNDS):
+            jpeg.append(_ours(recipe, step, "jpeg", photographs, scratch / "sequences"))
+            mp4.append(_ours(recipe, step, "mp4", photographs, scratch / "sequences"))
+            published.append(_published(step.transform, photographs, scratch / "published"))
+        frames = len(_sequence(recipe, step, photographs))
+        middle = statistics.median
+        rows.append(SequenceRow(step.transform, frames, middle(jpeg), middle(mp4), middle(published)))
+    return rows
+
+
+def presets(photographs: Path) -> Iterator[PresetRow]:
+    """What faster presets change, on one sequence of motion and one of noise."""
+    recipe = recipes.load("imagenet-p")
+    sequences = [(_sequence(recipe, Step(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()]
+    frames = sum(len(sequence) for sequence, _ in sequences)
+    for preset in PRESETS:
+        encoder = recipe.changed(encoder={"name": "mp4", "preset": preset}).encoder
+        start = perf_counter()
+        payloads = [encoder.encode(sequence, grain) for sequence, grain in sequences]
+        seconds = perf_counter() - start
+        differences = [
+            np.abs(encoder.decode(payload).astype(int) - sequence).mean()
+            for payload, (sequence, _) in zip(payloads, sequences, strict=True)
+        ]
+        size = sum(map(len, payloads)) / frames
+        yield PresetRow(preset, seconds / frames * 1e3, size, float(np.mean(differences)))
+
+
+PRESET_SEQUENCES = {"rotate": False, "gaussian_noise": True}
+"""Perturbation -> whether it is encoded as grain."""
+
+
+def _ours(recipe: Recipe, step: Step, encoder: str, photographs: Path, output: Path) -> float:
+    """Milliseconds per frame of a build of one perturbation, listing to shards, without Ray and without the merge."""
+    shutil.rmtree(output, ignore_errors=True)
+    chosen = recipe.changed(
+        transforms={"only": [step.transform]},
+        encoder={"name": encoder},
+        source={"limit": PHOTOGRAPHS[encoder]},
+    )
+    worker = Worker(Job(chosen, str(photographs), str(output)))
+    start = perf_counter()
+    source = open_source("imagefolder", str(photographs))
+    plan = make_plan(chosen, source)
+    for block in make_blocks(plan, source):
+        for _ in worker.run(block):
+            pass
+    return (perf_counter() - start) * 1e3 / (plan.images * len(_sequence(recipe, step, photographs)))
+
+
+def _published(name: str, photographs: Path, output: Path) -> float:
+    seconds, frames = 0.0, 0
+    for file in _files(photographs, PHOTOGRAPHS["published"]):
+        start = perf_counter()
+        frames += published_sequences.write_sequence(name, file, output)
+        seconds += perf_counter() - start
+    return seconds * 1e3 / frames
+
+
+def _files(photographs: Path, count: int) -> Sequence[Path]:
+    images = open_source("imagefolder", str(photographs))
+    return [photographs / image.origin for image in islice(images, count)]
+
+
+def _sequence(recipe: Recipe, step: Step, photographs: Path) -> np.ndarray:
+    """The frames of the first photograph."""
+    renderer = Renderer(recipe)
+    (file,) = _files(photographs, 1)
+    return renderer.transform(renderer.prepare(renderer.decode(file.read_bytes())), "", step)
