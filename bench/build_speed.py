@@ -80,7 +80,7 @@ def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
         outputs = [renderer.transform(clean, image.id, step) for step in recipe.steps()]
         start = perf_counter()
         for output in outputs:
-            renderer.encoder.encode(output)
+            recipe.encoder.encode(output)
         seconds += perf_counter() - start
     return seconds
 

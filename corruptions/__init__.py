@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, digital, noise, weather
-from corruptions.catalogue import PROFILE_SIDES, SEVERITIES, Corruption, Image, Options
-from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws
+from corruptions import blur, digital, noise, validation, weather
+from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
 
 __all__ = ["Corruption", "Options", "corrupt", "get", "names"]
 
@@ -50,9 +48,11 @@ def corrupt(
     Source: Hendrycks & Dietterich, ICLR 2019.
     """
     row = get(name)
-    pixels = _checked_image(image)
-    parameters = _checked_options(options).bind(row.parameters(_checked_profile(profile), _checked_severity(severity)))
-    draws = row.draw(_source(seed, rng), pixels, parameters)
+    pixels = validation.rgb(image, MIN_SIDE)
+    severity = validation.level(severity, SEVERITIES, "severity")
+    published = row.parameters(validation.profile_name(profile), severity)
+    parameters = validation.known_options(options).bind(published)
+    draws = row.draw(validation.draw_source(seed, rng), pixels, parameters)
     return row.apply(pixels, parameters, draws)
 
 
@@ -71,58 +71,3 @@ def get(name: str) -> Corruption:
     if name not in _ALL:
         raise ValueError(f"unknown corruption {name!r}; choose one of {', '.join(_ALL)}")
     return _ALL[name]
-
-
-def _checked_image(image: NDArray[np.uint8]) -> Image:
-    """The image as a C-contiguous (H, W, 3) array."""
-    if not isinstance(image, np.ndarray):
-        raise TypeError(f"image must be a numpy array, not {type(image).__name__}; convert it with numpy.asarray")
-    if image.dtype != np.uint8:
-        raise TypeError(f"image must be uint8 with levels 0..255, not {image.dtype}; scale and convert it first")
-    grey = image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 1)
-    if not grey and (image.ndim != 3 or image.shape[2] != 3):
-        raise ValueError(f"image must be RGB (H, W, 3) or grey (H, W) or (H, W, 1), not of shape {image.shape}")
-    if min(image.shape[:2]) < MIN_SIDE:
-        raise ValueError(f"image must be at least {MIN_SIDE} x {MIN_SIDE}, not {image.shape[0]} x {image.shape[1]}")
-    if grey:
-        image = np.broadcast_to(image.reshape(*image.shape[:2], 1), (*image.shape[:2], 3))
-    # A copy where it is read-only: compiled kernels are kept per type, and read-only arrays are a type of their own.
-    return np.require(image, requirements=("C", "W"))
-
-
-def _checked_profile(profile: str) -> str:
-    if profile not in PROFILE_SIDES:
-        raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILE_SIDES)}")
-    return profile
-
-
-def _checked_severity(severity: int) -> int:
-    level = _whole(severity, "severity")
-    if level not in SEVERITIES:
-        raise ValueError(f"severity must be {SEVERITIES[0]}..{SEVERITIES[-1]}, not {level}")
-    return level
-
-
-def _checked_options(options: Options) -> Options:
-    if not isinstance(options, Options):
-        raise TypeError(f"options must be corruptions.Options, not {type(options).__name__}")
-    return options
-
-
-def _source(seed: int, rng: np.random.RandomState | None) -> DrawSource:
-    """The fast generator of a seed, or the published order of draws from a legacy generator."""
-    if rng is None:
-        number = _whole(seed, "seed")
-        if not 0 <= number < 2**SEED_BITS:
-            raise ValueError(f"seed must be 0 <= seed < 2**{SEED_BITS}, not {number}")
-        return FastDraws(number)
-    if not isinstance(rng, np.random.RandomState):
-        raise TypeError(f"rng must be a numpy.random.RandomState or None, not {type(rng).__name__}; or give a seed")
-    return PublishedDraws(rng)
-
-
-def _whole(number: int, what: str) -> int:
-    """The number as an int, if it is whole and not a truth value."""
-    if isinstance(number, (bool, np.bool_)) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {number!r}")
-    return operator.index(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +44,9 @@ class DrawSource(Protocol):
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """0: keep, 1: pepper, 2: salt, for ``amount`` (0..1) of the values."""
 
+    def at(self, call: int) -> DrawSource:
+        """The source for draw number ``call``, where it can be had without the draws before it; else this one."""
+
 
 class PublishedDraws:
     """The legacy generator, asked as the published scripts asked it; normals and uniforms are float64."""
@@ -79,6 +83,10 @@ class PublishedDraws:
         struck = self._rng.random_sample(shape) < amount
         salt = self._rng.random_sample(shape) < SALT_SHARE
         return struck.view(np.uint8) << (struck & salt).view(np.uint8)
+
+    def at(self, call: int) -> PublishedDraws:
+        """This source: what a legacy generator gives depends on all that it gave before."""
+        return self
 
 
 class FastDraws:
@@ -136,6 +144,12 @@ class FastDraws:
         pepper = round(amount * (1 - SALT_SHARE) * WORD)
         codes: NDArray[np.uint8] = random.salt_and_pepper(_size(shape), pepper, struck, self._stream())
         return codes.reshape(shape)
+
+    def at(self, call: int) -> FastDraws:
+        """A source whose next draw is number ``call``."""
+        source = copy(self)
+        source._calls = call
+        return source
 
 
 def _size(shape: Shape) -> int:

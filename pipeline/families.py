@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
+import perturbations
 from pipeline.errors import UserError
-from pipeline.resizers import prepare
+from pipeline.resizers import OPERATORS, prepare
 
 Image = NDArray[np.uint8]
 
@@ -76,6 +77,22 @@ def _corrupt(image: Image, step: Step, seed: int, rendering: Rendering) -> Image
     return corruptions.corrupt(image, step.transform, step.level, profile=rendering.profile, seed=seed, options=options)
 
 
+def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str) -> perturbations.Views:
+    return perturbations.make_views(photograph, steps, OPERATORS[operator])
+
+
+def _perturb(views: perturbations.Views, step: Step, seed: int, rendering: Rendering) -> Image:
+    options = corruptions.Options(motion=rendering.motion)
+    return perturbations.perturb_views(
+        views, step.transform, profile=rendering.profile, difficulty=step.level, seed=seed, options=options
+    )
+
+
+def _difficulty(name: str, wanted: int) -> int:
+    """Only noise has data of its own at each difficulty: of the others, frames further apart are compared."""
+    return wanted if wanted in perturbations.get(name).difficulties else 1
+
+
 def _keep(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
     return image
 
@@ -88,6 +105,18 @@ FAMILIES: Mapping[str, Family] = {
         members=corruptions.names,
         version=lambda name: corruptions.get(name).version,
         render=_corrupt,
+    ),
+    "perturbations": Family(
+        names=perturbations.names("all"),
+        groups=("benchmark", "validation", "all", "noise", "blur", "weather", "digital"),
+        levels=(1, 2, 3),
+        members=perturbations.names,
+        version=lambda name: perturbations.get(name).version,
+        render=_perturb,
+        prepare=_views,
+        level_of=_difficulty,
+        grain=lambda name: perturbations.get(name).group == "noise",
+        sequences=True,
     ),
     "none": Family(names=("none",), groups=(), levels=(0,), members=lambda _: (), version=lambda _: 1, render=_keep),
 }

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline import resizers
+from perturbations import preparation
+from perturbations.preparation import center_crop
 from pipeline.recipes import load
-from pipeline.resizers import center_crop, prepare
+from pipeline.resizers import prepare
 
 IMAGENET = load("imagenet-c").prepare.steps
 
@@ -45,7 +46,7 @@ def test_a_strip_is_resized_only_where_the_crop_looks(monkeypatch: pytest.Monkey
     strip = noise(20, 900)
     strip = np.ascontiguousarray(strip.transpose(1, 0, 2)) if turned else strip
     whole = prepare(strip, IMAGENET)
-    monkeypatch.setattr(resizers, "MAX_RESIZED_PIXELS", 256 * 1000)
+    monkeypatch.setattr(preparation, "MAX_RESIZED_PIXELS", 256 * 1000)
     part = prepare(strip, IMAGENET)
     assert np.abs(part.astype(int) - whole).max() <= 1
 

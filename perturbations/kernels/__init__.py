@@ -1,0 +1,1 @@
+"""Compiled inner loops of the sequences, compiled as those of the corruptions are."""

@@ -1,0 +1,98 @@
+"""Noise: a clean frame, then independent noises of the same image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.catalogue import table
+from corruptions.draws import DrawSource
+from corruptions.kernels import noise
+from corruptions.noise import Photons, Sigma, count_photons
+from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.preparation import Views
+
+
+@dataclass(frozen=True)
+class Gaussian(Sigma):
+    """Standard deviation, in units of the full range 0..1."""
+
+    frames: int = FRAMES
+
+
+@dataclass(frozen=True)
+class Shot(Photons):
+    """Mean photon count of a white value."""
+
+    frames: int = FRAMES
+
+
+def gaussian_noise(views: Views, parameters: Gaussian, source: DrawSource, indices: Indices) -> Frames:
+    """Independent normal noise, added in float32."""
+    base = views.base.reshape(-1)
+
+    def frame(index: int) -> NDArray[np.uint8]:
+        if index == 0:
+            return views.base
+        unit = source.at(index).normal(0.0, 1.0, views.base.shape)
+        drawn = np.multiply(unit.astype(np.float32, copy=False), np.float32(parameters.sigma))
+        noisy: NDArray[np.uint8] = noise.add_noise(base, drawn.reshape(-1))
+        return noisy.reshape(views.base.shape)
+
+    return stack(views, indices, frame)
+
+
+def shot_noise(views: Views, parameters: Shot, source: DrawSource, indices: Indices) -> Frames:
+    """Independent photon counts."""
+
+    def frame(index: int) -> NDArray[np.uint8]:
+        if index == 0:
+            return views.base
+        return count_photons(views.base, parameters, source.at(index).poisson(views.base, parameters.lam))
+
+    return stack(views, indices, frame)
+
+
+def speckle_noise(views: Views, parameters: Gaussian, source: DrawSource, indices: Indices) -> Frames:
+    """Independent normal noise times the image itself."""
+    base = views.base.reshape(-1)
+
+    def frame(index: int) -> NDArray[np.uint8]:
+        if index == 0:
+            return views.base
+        drawn = source.at(index).normal(0.0, parameters.sigma, views.base.shape)
+        noisy: NDArray[np.uint8] = noise.multiply_noise(base, drawn.reshape(-1))
+        return noisy.reshape(views.base.shape)
+
+    return stack(views, indices, frame)
+
+
+GAUSSIAN_NOISE = table(
+    Gaussian,
+    imagenet=[(0.03,), (0.05,), (0.08,)],
+    inception=[(0.035,), (0.055,), (0.085,)],
+    tiny=[(0.025,), (0.05,), (0.075,)],
+    cifar=[(0.02,), (0.04,), (0.06,)],
+)
+SHOT_NOISE = table(
+    Shot,
+    imagenet=[(300,), (120,), (60,)],
+    inception=[(250,), (100,), (50,)],
+    tiny=[(500,), (250,), (125,)],
+    cifar=[(700,), (400,), (200,)],
+)
+SPECKLE_NOISE = table(
+    Gaussian,
+    imagenet=[(0.05,), (0.1,), (0.15,)],
+    inception=[(0.06,), (0.11,), (0.16,)],
+    tiny=[(0.05,), (0.1,), (0.15,)],
+    cifar=[(0.05,), (0.07,), (0.1,)],
+)
+
+PERTURBATIONS = (
+    Perturbation("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, gaussian_noise),
+    Perturbation("shot_noise", "noise", True, 1, SHOT_NOISE, shot_noise),
+    Perturbation("speckle_noise", "noise", False, 1, SPECKLE_NOISE, speckle_noise),
+)

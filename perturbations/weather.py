@@ -1,0 +1,144 @@
+"""Weather: snow that turns, light that grows, and, for validation, spatter that runs down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.catalogue import table
+from corruptions.draws import DrawSource
+from corruptions.kernels import blend, color, smoothing, zoom
+from corruptions.motion import motion_blur
+from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, thickness
+from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.kernels import sampling
+from perturbations.preparation import Views
+
+SNOW_THRESHOLD = 0.5
+"""Of the layer, on 0..1; what is below it is no snow."""
+
+SNOW_KEPT = 0.85
+"""Share of the image that is not whitened."""
+
+FIRST_FALL, FALL_STEP = -150.0, 4.0
+"""Direction of the snow in the first frame and its change from frame to frame, degrees."""
+
+
+@dataclass(frozen=True)
+class Snow:
+    """Mean and deviation of the layer, its zoom, and its motion blur."""
+
+    loc: float
+    scale: float
+    zoom: float
+    radius: int
+    sigma: float
+    frames: int = FRAMES
+    motion: str = "native"
+
+
+def turning_snow(views: Views, parameters: Snow, source: DrawSource, indices: Indices) -> Frames:
+    """One layer of flakes for the sequence, whose fall turns."""
+    height, width, channels = views.base.shape
+    drawn = source.normal(parameters.loc, parameters.scale, (height, width))
+    layer = zoom.zoom_centre(zoom.centre(drawn, parameters.zoom), (height, width), parameters.zoom)
+    flakes = blend.flake_levels(layer, SNOW_THRESHOLD)
+    pixels = views.base.reshape(height, width * channels)
+    keep, whiteness = np.float32(SNOW_KEPT), np.float32(1 - SNOW_KEPT)
+
+    def frame(index: int) -> NDArray[np.uint8]:
+        angle = FIRST_FALL + FALL_STEP * index
+        fallen = motion_blur(flakes, parameters.radius, parameters.sigma, angle, parameters.motion)
+        snowy: NDArray[np.uint8] = blend.lay_snow(
+            pixels, fallen, keep, whiteness, np.float32(SNOW_GAIN), np.float32(SNOW_OFFSET)
+        )
+        return snowy.reshape(views.base.shape)
+
+    return stack(views, indices, frame)
+
+
+BRIGHTNESS_MIDDLE = 15
+"""The frame whose brightness is the image's own."""
+
+
+@dataclass(frozen=True)
+class Light:
+    """Growth of the HSV value from frame to frame, in percent of the full range."""
+
+    step: float
+    frames: int = FRAMES
+
+
+def growing_light(views: Views, parameters: Light, source: DrawSource, indices: Indices) -> Frames:
+    """From darker to brighter.
+
+    Each frame converts colours anew: reading stored factors of hue and saturation would take longer than one pass.
+    """
+    return stack(
+        views,
+        indices,
+        lambda index: color.shift_value(views.base, (index - BRIGHTNESS_MIDDLE) * parameters.step / 100),
+    )
+
+
+WATER_AMOUNT = np.float32(0.6)
+"""Strength of the water."""
+
+
+@dataclass(frozen=True)
+class Liquid:
+    """Mean and deviation of the layer, its smoothing and threshold, and the weights by which columns run down."""
+
+    loc: float
+    scale: float
+    sigma: float
+    threshold: float
+    drip: tuple[float, ...]
+    frames: int = FRAMES
+
+
+def running_spatter(views: Views, parameters: Liquid, source: DrawSource, indices: Indices) -> Frames:
+    """Drops of water that run down: a frame needs the layer of the frame before it."""
+    height, width, channels = views.base.shape
+    pixels = views.base.reshape(height, width * channels)
+    layer = smoothing.smooth_plane(source.normal(parameters.loc, parameters.scale, (height, width)), parameters.sigma)
+    layer[layer < parameters.threshold] = 0
+    weights = np.array(parameters.drip)
+    out = np.empty((len(indices), *views.base.shape), np.uint8)
+    places = {index: place for place, index in enumerate(indices)}
+    for index in range(max(indices) + 1):
+        if index in places:
+            drops = blend.wrapped_levels(layer, layer.dtype.type(0))
+            wet = blend.lay_water(pixels, drops, thickness(drops), WATER_AMOUNT, WATER_COLOUR)
+            out[places[index]] = wet.reshape(views.base.shape)
+        layer = sampling.drip(layer, weights)
+    return out
+
+
+SNOW = table(
+    Snow,
+    imagenet=[(0.05, 0.3, 3, 14, 4)],
+    inception=[(0.05, 0.3, 3, 14, 4)],
+    tiny=[(0.05, 0.28, 2, 10, 2.5)],
+    cifar=[(0.05, 0.3, 2, 10, 2)],
+)
+BRIGHTNESS = table(Light, imagenet=[(2.0,)], inception=[(2.0,)], tiny=[(2.0,)], cifar=[(1.5,)])
+
+LONG_DRIP, SHORT_DRIP = (0.05, 0.1, 0.15, 0.7), (0.2, 0.8)
+"""How far drops run from frame to frame on large images and on small ones."""
+
+SPATTER = table(
+    Liquid,
+    imagenet=[(0.65, 0.27, 3.7, 0.69, LONG_DRIP)],
+    inception=[(0.65, 0.3, 4, 0.69, LONG_DRIP)],
+    tiny=[(0.6, 0.25, 1.75, 0.7, SHORT_DRIP)],
+    cifar=[(0.6, 0.265, 1.75, 0.7, SHORT_DRIP)],
+)
+
+PERTURBATIONS = (
+    Perturbation("snow", "weather", True, 1, SNOW, turning_snow),
+    Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_light),
+    Perturbation("spatter", "weather", False, 1, SPATTER, running_spatter),
+)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import corruptions
+import perturbations
+from corruptions.catalogue import PROFILE_SIDES
+
+NOISE = ("gaussian_noise", "shot_noise", "speckle_noise")
+
+
+def photograph(height: int = 90, width: int = 120) -> np.ndarray:
+    rows, columns = np.mgrid[0:height, 0:width]
+    noise = np.random.default_rng(height).integers(0, 40, (height, width, 3))
+    waves = np.stack([rows * 2, columns * 2, rows + columns], axis=2) % 200
+    return (waves + noise).astype(np.uint8)
+
+
+def test_groups() -> None:
+    assert len(perturbations.names()) == 10
+    assert perturbations.names("validation") == ("speckle_noise", "gaussian_blur", "spatter", "shear")
+    assert perturbations.names("all") == perturbations.names() + perturbations.names("validation")
+    assert perturbations.names("noise") == NOISE
+    families = [name for group in ("noise", "blur", "weather", "digital") for name in perturbations.names(group)]
+    assert sorted(families) == sorted(perturbations.names("all"))
+
+
+@pytest.mark.parametrize("name", perturbations.names("all"))
+@pytest.mark.parametrize("profile", ["tiny", "cifar"])
+def test_any_frame_can_be_made_alone(name: str, profile: str) -> None:
+    source = photograph()
+    frames = perturbations.perturb(source, name, profile=profile, seed=5)
+    side = PROFILE_SIDES[profile]
+    assert frames.shape == (perturbations.frame_count(name, profile), side, side, 3)
+    assert frames.dtype == np.uint8
+    for index in (0, 1, 7, len(frames) - 1):
+        np.testing.assert_array_equal(perturbations.frame(source, name, index, profile=profile, seed=5), frames[index])
+
+
+@pytest.mark.parametrize("name", perturbations.names("all"))
+def test_the_source_is_not_changed_and_the_seed_decides(name: str) -> None:
+    source = photograph()
+    frames = perturbations.perturb(source, name, profile="tiny", seed=2**128 - 1)
+    np.testing.assert_array_equal(source, photograph())
+    source.flags.writeable = False
+    again = perturbations.perturb(source, name, profile="tiny", seed=2**128 - 1)
+    np.testing.assert_array_equal(again, frames)
+    other = perturbations.perturb(source, name, profile="tiny", seed=0)
+    assert (other != frames).any() == (name in (*NOISE, "snow", "spatter"))
+
+
+@pytest.mark.parametrize("name", perturbations.names("all"))
+def test_difficulty_changes_noise_alone(name: str) -> None:
+    one, three = (
+        perturbations.perturb(photograph(), name, profile="tiny", difficulty=difficulty) for difficulty in (1, 3)
+    )
+    assert (one != three).any() == (name in NOISE)
+    assert perturbations.get(name).difficulties == ((1, 2, 3) if name in NOISE else (1,))
+
+
+@pytest.mark.parametrize("name", perturbations.names("all"))
+@pytest.mark.parametrize("size", [(16, 16), (1, 1), (1, 4000), (4000, 1), (60, 900), (7, 5)])
+def test_any_source_size(name: str, size: tuple[int, int]) -> None:
+    frames = perturbations.perturb(photograph(*size), name, profile="tiny", seed=1)
+    assert frames.shape[1:] == (64, 64, 3)
+
+
+@pytest.mark.parametrize("size", [(1, 4000), (3000, 200)])
+@pytest.mark.parametrize("name", ["translate", "rotate", "tilt", "scale", "zoom_blur"])
+def test_long_strips_at_224(name: str, size: tuple[int, int]) -> None:
+    assert perturbations.frame(photograph(*size), name, 3).shape == (224, 224, 3)
+
+
+def test_grey_becomes_three_equal_channels() -> None:
+    grey = photograph()[:, :, 0]
+    frames = perturbations.perturb(grey, "rotate", profile="tiny")
+    coloured = perturbations.perturb(np.repeat(grey[:, :, None], 3, axis=2), "rotate", profile="tiny")
+    np.testing.assert_array_equal(frames, coloured)
+
+
+@pytest.mark.parametrize("name", perturbations.names("all"))
+def test_any_preparation(name: str) -> None:
+    """ImageNet 64x64 has no crop; a recipe may have a side that no profile has."""
+    for steps, side in (([("square", 64)], 64), ([("shorter_side", 50), ("center_crop", 40)], 40)):
+        views = perturbations.make_views(photograph(), steps)
+        assert perturbations.perturb_views(views, name, profile="tiny").shape[1:] == (side, side, 3)
+
+
+def test_options_reach_the_motion_blur() -> None:
+    with pytest.raises(ValueError, match="unknown motion 'fast'"):
+        perturbations.perturb(photograph(), "motion_blur", options=corruptions.Options(motion="fast"))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "named"),
+    [
+        ({"name": "fog"}, ValueError, "unknown perturbation 'fog'; choose one of gaussian_noise"),
+        ({"profile": "big"}, ValueError, "unknown profile 'big'; choose one of imagenet"),
+        ({"difficulty": 0}, ValueError, r"difficulty must be 1\.\.3, not 0"),
+        ({"difficulty": 4}, ValueError, r"difficulty must be 1\.\.3, not 4"),
+        ({"difficulty": 1.5}, TypeError, "difficulty must be a whole number"),
+        ({"seed": -1}, ValueError, "seed must be"),
+        ({"rng": np.random.default_rng()}, TypeError, r"rng must be a numpy\.random\.RandomState"),
+        ({"source": photograph().astype(float)}, TypeError, "must be uint8"),
+        ({"source": photograph()[..., :2]}, ValueError, "must be RGB"),
+        ({"source": photograph()[:0]}, ValueError, "at least 1 x 1, not 0 x 120"),
+        ({"options": None}, TypeError, r"corruptions\.Options"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, object], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        perturbations.perturb(**{"source": photograph(), "name": "snow", **change})
+
+
+def test_frames_that_do_not_exist_are_named() -> None:
+    with pytest.raises(IndexError, match=r"translate has frames 0\.\.40, not 41"):
+        perturbations.frame(photograph(), "translate", 41)
+    with pytest.raises(ValueError, match="unknown group 'extra'"):
+        perturbations.names("extra")
+
+
+def test_heavy_imports_stay_away() -> None:
+    program = "import sys, perturbations; sys.exit(any(m in sys.modules for m in ('ray', 'torch', 'pipeline')))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

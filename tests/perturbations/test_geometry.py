@@ -1,0 +1,112 @@
+"""Our sampling is Pillow's and OpenCV's, with torchvision 0.2's convention of the centre."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import perturbations
+from perturbations.geometry import CENTRE_SHIFT, affine_matrix, tilt_matrix
+from perturbations.kernels import sampling
+from perturbations.preparation import make_views
+
+
+def noise(height: int, width: int) -> np.ndarray:
+    return np.random.default_rng(height * 1000 + width).integers(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:
+    whole = Image.fromarray(image)
+    return np.asarray(whole.transform(whole.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR))
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 60),
+    st.floats(-45, 45),
+    st.floats(0.2, 3),
+    st.floats(-30, 30),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_sampling_equals_pillow(
+    height: int, width: int, turn: float, scale: float, shear: float, straight: bool
+) -> None:
+    image = noise(height, width)
+    matrix = affine_matrix(height, width, 0.0 if straight else turn, scale, 0.0 if straight else shear)
+    ours = sampling.affine(image, (height, width, 0, 0), matrix, (0, 0, height, width))
+    np.testing.assert_array_equal(ours, pillow(image, matrix))
+
+
+def test_a_window_is_a_part_of_the_whole() -> None:
+    image = noise(50, 70)
+    for matrix in (affine_matrix(50, 70, 10, 0.8, 5), affine_matrix(50, 70, scale=0.7)):
+        whole = sampling.affine(image, (50, 70, 0, 0), matrix, (0, 0, 50, 70))
+        part = sampling.affine(image, (50, 70, 0, 0), matrix, (11, 13, 20, 30))
+        np.testing.assert_array_equal(part, whole[11:31, 13:43])
+
+
+def test_a_canvas_may_be_there_in_part() -> None:
+    """Of very long images only the middle is computed; geometry is that of the whole."""
+    image = noise(40, 200)
+    for matrix in (affine_matrix(40, 200, 10), affine_matrix(40, 200, scale=0.7)):
+        whole = sampling.affine(image, (40, 200, 0, 0), matrix, (4, 84, 32, 32))
+        middle = np.ascontiguousarray(image[:, 50:150])
+        part = sampling.affine(middle, (40, 200, 0, 50), matrix, (4, 84, 32, 32))
+        np.testing.assert_array_equal(part, whole)
+
+
+def test_the_centre_is_that_of_torchvision_0_2() -> None:
+    """(w / 2 + 0.5, h / 2 + 0.5) stays where it is; in later versions (w / 2, h / 2) does."""
+    assert CENTRE_SHIFT == 0.5
+    a, b, c, d, e, f = affine_matrix(60, 80, turn=9, scale=1.3, shear=4)
+    x, y = 80 / 2 + 0.5, 60 / 2 + 0.5
+    assert a * x + b * y + c == pytest.approx(x, abs=1e-12)
+    assert d * x + e * y + f == pytest.approx(y, abs=1e-12)
+    assert abs(a * (x - 0.5) + b * (y - 0.5) + c - (x - 0.5)) > 0.01
+
+
+def test_the_matrix_turns_and_slants() -> None:
+    a, b, _, d, e, _ = affine_matrix(10, 10, turn=30)
+    assert (a, b, d, e) == pytest.approx((math.cos(math.pi / 6), 0.5, -0.5, math.cos(math.pi / 6)))
+    a, b, _, d, e, _ = affine_matrix(10, 10, scale=2)
+    assert (a, b, d, e) == (0.5, 0.0, 0.0, 0.5)
+
+
+def test_translation_moves_real_content_in() -> None:
+    photograph = noise(300, 400)
+    views = make_views(photograph, [("center_crop", 224)])
+    frames = perturbations.perturb_views(views, "translate")
+    for index in (0, 20, 33, 40):
+        left = 88 - (index - 20)
+        np.testing.assert_array_equal(frames[index], photograph[38:262, left : left + 224])
+
+
+def test_translation_shows_black_where_the_photograph_ends() -> None:
+    views = make_views(noise(64, 64), [("square", 64)])
+    first = perturbations.perturb_views(views, "translate", profile="tiny")[0]
+    assert (first[:, -15:] == 0).all()
+    np.testing.assert_array_equal(first[:, :-15], noise(64, 64)[:, 15:])
+
+
+@pytest.mark.parametrize("degrees", [-15.0, -4.0, 0.0, 7.0, 15.0])
+def test_a_tilted_window_is_a_part_of_the_tilted_whole(degrees: float) -> None:
+    image = cv2.GaussianBlur(noise(256, 340), (0, 0), 2)
+    views = make_views(image, [("center_crop", 224)])
+    whole = cv2.warpPerspective(image, np.array(tilt_matrix(256, 340, degrees)), (340, 256))[16:240, 58:282]
+    frame = perturbations.perturb_views(views, "tilt")[int(degrees) + 15]
+    difference = np.abs(frame.astype(int) - whole)
+    assert (difference > 1).mean() <= 0.001
+
+
+def test_drops_run_as_numpy_convolves() -> None:
+    layer = np.random.default_rng(1).random((17, 5))
+    for weights in ([0.05, 0.1, 0.15, 0.7], [0.2, 0.8]):
+        expected = np.stack([np.convolve(column, weights, mode="same") for column in layer.T], axis=1)
+        np.testing.assert_allclose(sampling.drip(layer, np.array(weights)), expected, rtol=1e-13)
