@@ -13,7 +13,7 @@ import corruptions
 from bench.peers import Corrupt, works
 from bench.timing import medians
 from corruptions.catalogue import SEVERITIES
-from pipeline.encoders import jpeg
+from pipeline.encoders import Jpeg
 
 Image = NDArray[np.uint8]
 OURS, ENCODING = "robustshards", "JPEG encoding"
@@ -54,7 +54,7 @@ def _row(image: Image, name: str, profile: str, peers: Mapping[str, Corrupt], se
         output = corruptions.corrupt(image, name, severity, profile=profile)
         calls: dict[str, Callable[[], object]] = {
             OURS: partial(_ours, image, name, severity, profile, iter(range(1 << 62))),
-            ENCODING: partial(jpeg(85, True).encode, output),
+            ENCODING: partial(Jpeg().encode, output),
         }
         calls |= {peer: partial(corrupt, image, name, severity) for peer, corrupt in able.items()}
         times.append(medians(calls, seconds))

@@ -81,7 +81,7 @@ def _wand_blur(image: Image, radius: float, sigma: float, angle: float) -> Image
     image.save(buffer, format="PNG")
     with WandImage(blob=buffer.getvalue()) as magick:
         magick.motion_blur(radius=radius, sigma=sigma, angle=angle)
-        blurred = cv2.imdecode(np.frombuffer(magick.make_blob(), np.uint8), cv2.IMREAD_UNCHANGED)
+        blurred = np.asarray(cv2.imdecode(np.frombuffer(magick.make_blob(), np.uint8), cv2.IMREAD_UNCHANGED))
     return PillowImage.fromarray(blurred if blurred.ndim == 2 else np.ascontiguousarray(blurred[..., 2::-1]))
 
 

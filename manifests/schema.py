@@ -19,8 +19,8 @@ class Row:
     between them included. ``frames`` is 1 for an image. ``payload_sha256`` is of the payload members one after another.
     ``origin`` is the file's path inside the source. ``label`` is -1 and ``class_name`` empty without class folders.
     ``version`` is the transform's: it changes whenever its pixels do. ``pixel_sha256`` is of the decoded array's
-    bytes (C order, uint8, (frames x) height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder from
-    changed data. Digests are lower-case hexadecimal.
+    bytes (C order, uint8, (frames x) height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder
+    from changed data. Digests are lower-case hexadecimal.
     """
 
     key: str

@@ -14,6 +14,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 import corruptions
+import perturbations
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline import recipes
 from pipeline.build import Request, run_build, try_transforms
@@ -22,7 +23,6 @@ from pipeline.display import Display, counting
 from pipeline.encoders import ENCODERS
 from pipeline.errors import Exit, UserError
 from pipeline.estimate import estimate
-from pipeline.families import FAMILIES
 from pipeline.plan import make_plan
 from pipeline.software import cpu_count
 from pipeline.sources import open_source
@@ -30,7 +30,7 @@ from pipeline.verify import verify as check
 
 app = typer.Typer(
     name="robustshards",
-    help="Regenerate ImageNet-C from your own photographs, as checkable WebDataset shards.",
+    help="Regenerate ImageNet-C and ImageNet-P from your own photographs, as checkable WebDataset shards.",
     epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
     "130 interrupted (run it again).",
     no_args_is_help=True,
@@ -74,19 +74,26 @@ def list_(as_json: JsonOption = False) -> None:
     """Recipes, transforms and profiles."""
     with _errors_told(as_json):
         titles = {name: recipes.load(name).title for name in recipes.shipped()}
-        transforms = [corruptions.get(name) for name in FAMILIES["corruptions"].names]
+        transforms: dict[str, list[Any]] = {
+            "corruption": [corruptions.get(name) for name in corruptions.names("all")],
+            "perturbation": [perturbations.get(name) for name in perturbations.names("all")],
+        }
         if as_json:
             _print_json(
                 recipes=titles,
-                corruptions={
-                    t.name: {"group": t.group, "benchmark": t.benchmark, "version": t.version} for t in transforms
+                **{
+                    f"{kind}s": {
+                        t.name: {"group": t.group, "benchmark": t.benchmark, "version": t.version} for t in rows
+                    }
+                    for kind, rows in transforms.items()
                 },
                 profiles=dict(PROFILE_SIDES),
             )
             return
         _print_table(["recipe", "builds"], titles.items())
-        rows = ((t.name, t.group, "benchmark" if t.benchmark else "extra", t.version) for t in transforms)
-        _print_table(["corruption", "group", "set", "version"], rows)
+        for kind, rows in transforms.items():
+            shown = ((t.name, t.group, "benchmark" if t.benchmark else "validation", t.version) for t in rows)
+            _print_table([kind, "group", "set", "version"], shown)
         _print_table(["profile", "published for"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
 
 

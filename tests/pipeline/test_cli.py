@@ -26,10 +26,14 @@ def test_list_names_everything(robustshards: Run) -> None:
     facts = json.loads(robustshards("list", "--json").stdout)
     assert len(facts["corruptions"]) == 19
     assert sum(each["benchmark"] for each in facts["corruptions"].values()) == 15
-    assert set(facts["recipes"]) == {"imagenet-c", "imagenet-c-clean"}
+    assert len(facts["perturbations"]) == 14
+    assert sum(each["benchmark"] for each in facts["perturbations"].values()) == 10
+    assert {"imagenet-c", "imagenet-c-clean", "imagenet-p"} <= set(facts["recipes"])
     assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
     shown = robustshards("list").stdout
-    assert all(name in shown for name in (*facts["corruptions"], *facts["recipes"], *facts["profiles"]))
+    assert all(
+        name in shown for kind in ("corruptions", "perturbations", "recipes", "profiles") for name in facts[kind]
+    )
 
 
 def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
@@ -52,7 +56,7 @@ def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path,
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("imagenet-d", "--source", "."), "shipped: imagenet-c, imagenet-c-clean"),
+        (("imagenet-d", "--source", "."), "shipped: imagenet-c, imagenet-c-clean, imagenet-p"),
         (("imagenet-c", "--source", "/no/such/folder"), "/no/such/folder does not exist"),
         (("imagenet-c", "--source", ".", "--only", "fgo"), "no transform or group is called 'fgo'"),
         (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),

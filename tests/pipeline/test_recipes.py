@@ -12,7 +12,7 @@ IMAGENET_C = recipes.load("imagenet-c")
 
 
 def test_shipped_recipes_are_named_as_their_files() -> None:
-    assert recipes.shipped() == ("imagenet-c", "imagenet-c-clean")
+    assert {"imagenet-c", "imagenet-c-clean", "imagenet-p", "imagenet-p-clean"} <= set(recipes.shipped())
     assert all(recipes.load(name).name == name for name in recipes.shipped())
 
 
@@ -23,6 +23,19 @@ def test_imagenet_c_is_the_published_benchmark() -> None:
     assert str(IMAGENET_C.encoder) == "jpeg quality=85 optimize=true"
     assert recipes.load("imagenet-c-clean").steps() == (Step("none", 0),)
     assert recipes.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
+
+
+def test_imagenet_p_is_the_published_benchmark() -> None:
+    imagenet_p = recipes.load("imagenet-p")
+    assert [str(step) for step in imagenet_p.steps()][::9] == ["gaussian_noise-1", "scale-1"]
+    assert len(imagenet_p.changed(transforms={"only": ["all"]}).steps()) == 14
+    assert imagenet_p.prepare == IMAGENET_C.prepare
+
+
+def test_difficulties_are_those_of_the_noises() -> None:
+    """Other sequences have the same data at each difficulty: they are made once."""
+    chosen = recipes.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
+    assert [str(step) for step in chosen.steps()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
 
 
 def test_all_adds_the_extra_four() -> None:

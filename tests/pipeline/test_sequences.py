@@ -1,0 +1,154 @@
+"""Perturbation sequences through the command line: built, verified, damaged, read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import webdataset
+from PIL import Image
+
+import manifests
+import perturbations
+from pipeline import recipes
+from pipeline.encoders import decode_members
+from pipeline.seeds import sample_seed
+from tests.conftest import Run
+from tests.digests import data_digests
+
+SELECTION = ("--only", "gaussian_noise,rotate", "--shard-size", 2, "--set", "profile=tiny")
+SMALL = ("--set", 'prepare.steps=[["square", 64]]')
+
+
+def member_data(shard: Path, name: str) -> bytes:
+    with tarfile.open(shard) as tar:
+        file = tar.extractfile(name)
+        assert file is not None
+        return file.read()
+
+
+@pytest.fixture(scope="module")
+def sequences_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
+    """3 images x (2 difficulties of noise, rotation) as PNG frames. Not to be changed by a test."""
+    folder = tmp_path_factory.mktemp("sequences") / "data"
+    command = ("build", "imagenet-p", "--source", small_source, "--out", folder, *SELECTION, *SMALL, "--limit", 3)
+    done = robustshards(*command, "--difficulty", "1,2", "--encoder", "png", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_rows_count_frames_and_pixels_are_those_of_perturb(sequences_once: Path, small_source: Path) -> None:
+    rows = list(manifests.read_rows(sequences_once / "manifest.parquet"))
+    assert [(row.transform, row.level) for row in rows[::3]] == [
+        ("gaussian_noise", 1),
+        ("gaussian_noise", 2),
+        ("rotate", 1),
+    ]
+    recipe = recipes.parse((sequences_once / "recipe.toml").read_text(), "recipe.toml")
+    for row in rows:
+        assert (row.frames, row.height, row.width, row.encoder) == (31, 64, 64, "png compression=3")
+        shard = sequences_once / row.shard
+        with tarfile.open(shard) as tar:
+            frames = [name for name in tar.getnames() if name.startswith(row.key) and name.endswith(".png")]
+        members = {name.removeprefix(row.key): member_data(shard, name) for name in frames}
+        with Image.open(small_source / row.origin) as image:
+            views = perturbations.make_views(np.asarray(image.convert("RGB")), [("square", 64)])
+        seed = sample_seed(0, row.source_id, row.transform, row.level)
+        expected = perturbations.perturb_views(views, row.transform, profile="tiny", difficulty=row.level, seed=seed)
+        assert list(members) == [f".{index:03d}.png" for index in range(31)]
+        np.testing.assert_array_equal(decode_members(recipe.encoder, members), expected)
+
+
+def test_offset_and_size_span_all_frames(sequences_once: Path) -> None:
+    row = next(manifests.read_rows(sequences_once / "manifest.parquet"))
+    with tarfile.open(sequences_once / row.shard) as tar:
+        frames = [member for member in tar if member.name.startswith(row.key) and member.name.endswith(".png")]
+    assert row.offset == frames[0].offset_data
+    assert row.offset + (row.size or 0) == frames[-1].offset_data + frames[-1].size
+
+
+def test_verified_and_made_again(sequences_once: Path, robustshards: Run) -> None:
+    done = robustshards("verify", sequences_once, "--deep", "--samples", 9, "--json")
+    assert done.returncode == 0, done.stdout
+    facts = json.loads(done.stdout)
+    assert (facts["samples"], facts["regenerated"], facts["faults"], facts["deep_faults"]) == (9, 9, [], [])
+
+
+def test_a_changed_frame_is_found(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    data = shutil.copytree(sequences_once, tmp_path / "data")
+    rows = list(manifests.read_rows(data / "manifest.parquet"))
+    shard = data / rows[0].shard
+    with tarfile.open(shard) as tar:
+        frame = tar.getmember(f"{rows[0].key}.017.png")
+    content = bytearray(shard.read_bytes())
+    content[frame.offset_data + frame.size // 2] ^= 1
+    shard.write_bytes(content)
+    done = robustshards("verify", data)
+    assert done.returncode == 1
+    assert f"{rows[0].key}: payload is not the one that was built" in done.stdout
+    assert f"{rows[0].shard}: sha256 is" in done.stdout
+
+
+def test_a_missing_frame_is_found(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    data = shutil.copytree(sequences_once, tmp_path / "data")
+    row = next(manifests.read_rows(data / "manifest.parquet"))
+    shard = data / row.shard
+    with tarfile.open(shard) as tar:
+        kept = [(member, member_data(shard, member.name)) for member in tar if not member.name.endswith(".005.png")]
+    with tarfile.open(shard, "w") as tar:
+        for member, payload in kept:
+            tar.addfile(member, io.BytesIO(payload))
+    done = robustshards("verify", data)
+    assert done.returncode == 1
+    assert f"has {row.key}.006.png where {row.key}.005.png belongs" in done.stdout
+
+
+def test_webdataset_reads_frames(sequences_once: Path) -> None:
+    urls = sorted(map(str, (sequences_once / "shards" / "rotate").rglob("*.tar")))
+    samples = list(webdataset.WebDataset(urls, shardshuffle=False).decode("rgb8"))
+    assert len(samples) == 3
+    for sample in samples:
+        frames = np.stack([sample[f"{index:03d}.png"] for index in range(31)])
+        assert frames.shape == (31, 64, 64, 3)
+        assert sample["json"]["transform"] == "rotate"
+
+
+@pytest.mark.parametrize(("encoder", "member"), [("jpeg", ".030.jpg"), ("npy", ".npy"), ("mp4", ".mp4")])
+def test_every_encoder_whatever_the_workers(
+    small_source: Path, tmp_path: Path, robustshards: Run, encoder: str, member: str
+) -> None:
+    command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--limit", 3, "--encoder", encoder)
+    for workers in (1, 2):
+        done = robustshards(*command, "--out", tmp_path / str(workers), "--workers", workers)
+        assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "1") == data_digests(tmp_path / "2")
+    assert robustshards("verify", tmp_path / "1", "--deep", "--samples", 4).returncode == 0
+    row = next(manifests.read_rows(tmp_path / "1" / "manifest.parquet"))
+    with tarfile.open(tmp_path / "1" / row.shard) as tar:
+        assert row.key + member in tar.getnames()
+    assert row.frames == 31
+
+
+def test_the_clean_companion_is_frame_0_of_the_noises(
+    sequences_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    command = ("build", "imagenet-p-clean", "--source", small_source, "--out", tmp_path, *SMALL, "--encoder", "png")
+    done = robustshards(*command, "--limit", 3, "--set", "profile=tiny")
+    assert done.returncode == 0, done.stderr
+    clean = {row.source_id: row.payload_sha256 for row in manifests.read_rows(tmp_path / "manifest.parquet")}
+    noises = [row for row in manifests.read_rows(sequences_once / "manifest.parquet") if row.transform != "rotate"]
+    for row in noises:
+        first = member_data(sequences_once / row.shard, f"{row.key}.000.png")
+        assert hashlib.sha256(first).hexdigest() == clean[row.source_id]
+
+
+def test_mp4_is_refused_for_single_images(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "x", "--encoder", "mp4")
+    assert done.returncode == 2
+    assert "mp4 holds sequences, and imagenet-c makes single images" in done.stderr
