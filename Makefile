@@ -3,6 +3,7 @@
 # make test    all tests
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
 # make lint    formatter, linter, types, import contracts
+# make differences  how far decoders and resize operators are from the default: docs/decoders.md
 # make sheets  contact sheets for docs/
 # make format  let the formatter and the linter mend what they can
 
@@ -10,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test bench sheets lint format clean
+.PHONY: setup demo test bench differences sheets lint format clean
 
 setup: .venv/.installed
 
@@ -35,6 +36,9 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+differences: setup
+	$(BIN)/python -m bench.differences
 
 sheets: setup
 	$(BIN)/python -m tests.sheets docs

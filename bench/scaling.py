@@ -103,7 +103,19 @@ def _made_part(folder: Path, block: Block, index: int) -> Path:
     task = block.tasks[index]
     blank = manifests.Row(
         *("", task.shard, "0" * 64, 512, 20_000, "", "1" * 64, "", 0, "all", task.step.transform, 1, task.step.level),
-        *("imagenet", 1, 224, 224, "jpeg quality=85 optimize=true", "2" * 64, "3" * 64, manifests.OK, None),
+        *(
+            "imagenet",
+            "pillow",
+            "pillow-bilinear",
+            1,
+            224,
+            224,
+            "jpeg quality=85 optimize=true",
+            "2" * 64,
+            "3" * 64,
+            manifests.OK,
+            None,
+        ),
     )
     rows = [
         replace(blank, key=f"{image.id}-{task.step}", source_id=image.id, origin=image.origin) for image in block.images

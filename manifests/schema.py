@@ -18,6 +18,7 @@ class Row:
     a sequence with one member per frame, from the first byte of the first frame to the last of the last, tar headers
     between them included. ``frames`` is 1 for an image. ``payload_sha256`` is of the payload members one after another.
     ``origin`` is the file's path inside the source. ``label`` is -1 and ``class_name`` empty without class folders.
+    ``decoder`` and ``resize`` are those through which the photograph was prepared.
     ``version`` is the transform's: it changes whenever its pixels do. ``pixel_sha256`` is of the decoded array's
     bytes (C order, uint8, (frames x) height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder
     from changed data. Digests are lower-case hexadecimal.
@@ -37,6 +38,8 @@ class Row:
     version: int
     level: int
     profile: str
+    decoder: str
+    resize: str
     frames: int | None
     height: int | None
     width: int | None

@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 import manifests
+from pipeline.encoders import Jpeg
 from pipeline.errors import SampleError, UserError
 from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
+from pipeline.fingerprints import fingerprints
 from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.recipes import Recipe, parse
 from pipeline.render import Renderer
@@ -113,7 +115,7 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
-    recipe = request.recipe.canonical(versions())
+    recipe = request.recipe.canonical(versions(), fingerprints(request.recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source)
     watcher.preparing(f"listing {source.location}")
     plan = make_plan(recipe, source)
@@ -189,10 +191,10 @@ def try_transforms(recipe: Recipe, frost_folder: str | None) -> None:
     It also compiles the kernels, once per machine, before the workers would each do so. Raises UserError.
     """
     renderer = Renderer(recipe, frost_folder)
-    image = np.full((32, 32, 3), 128, np.uint8)
+    photograph = Jpeg().encode(np.full((32, 32, 3), 128, np.uint8))
     for step in recipe.steps():
         try:
-            renderer.encode(renderer.transform(renderer.prepare(image), "", step), step)
+            renderer.members(photograph, "", step)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
             raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
 
@@ -224,6 +226,7 @@ def _claim(store: LocalStore, recipe: Recipe) -> None:
 def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
     """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
     old, new = _flat(there), _flat(wanted)
+    new_decoders = {f"decoders.{name}" for name in wanted.decoders.keys() - there.decoders.keys()}
     grown = {
         "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
         "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
@@ -232,7 +235,7 @@ def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
     return [
         f"{name}: {old.get(name)} there, {new.get(name)} asked for"
         for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not grown.get(name, False)
+        if old.get(name) != new.get(name) and not grown.get(name, name in new_decoders)
     ]
 
 
@@ -266,6 +269,7 @@ def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Loca
         "source": str(Path(request.source).resolve()),
         "workers": outcome.workers,
         "software": versions(),
+        "decoders": fingerprints(),
         **facts,
         "shards": done.shards,
         "samples": dict(done.samples),

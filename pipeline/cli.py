@@ -16,21 +16,25 @@ from rich.table import Table
 import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES
-from pipeline import recipes
+from pipeline import doctor, recipes
 from pipeline.build import Request, run_build, try_transforms
+from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, counting
 from pipeline.encoders import ENCODERS
 from pipeline.errors import Exit, UserError
 from pipeline.estimate import estimate
+from pipeline.exports import LAYOUTS, export
 from pipeline.plan import make_plan
+from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
 from pipeline.sources import open_source
+from pipeline.system_noise import published_differences
 from pipeline.verify import verify as check
 
 app = typer.Typer(
     name="robustshards",
-    help="Regenerate ImageNet-C and ImageNet-P from your own photographs, as checkable WebDataset shards.",
+    help="Regenerate ImageNet-C, -P and -S from your own photographs, as checkable WebDataset shards.",
     epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
     "130 interrupted (run it again).",
     no_args_is_help=True,
@@ -59,6 +63,11 @@ EncoderOption = Annotated[
     str | None, typer.Option(help=f"How payloads are stored: {', '.join(ENCODERS)} (mp4 for sequences).")
 ]
 QualityOption = Annotated[int | None, typer.Option(help="JPEG quality, 1 to 100.")]
+DecoderOption = Annotated[str | None, typer.Option(help=f"Decoder of photographs: {', '.join(DECODERS)}.")]
+ResizeOption = Annotated[str | None, typer.Option(help=f"Resize operator of the preparation: {', '.join(OPERATORS)}.")]
+GridOption = Annotated[
+    str | None, typer.Option(help="imagenet-s: which pairs of decoder and operator, paper (13) or full (33).")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any other field of the recipe: encoder.preset=medium. May be given again."),
@@ -78,6 +87,7 @@ def list_(as_json: JsonOption = False) -> None:
             "corruption": [corruptions.get(name) for name in corruptions.names("all")],
             "perturbation": [perturbations.get(name) for name in perturbations.names("all")],
         }
+        differences = published_differences()
         if as_json:
             _print_json(
                 recipes=titles,
@@ -88,13 +98,32 @@ def list_(as_json: JsonOption = False) -> None:
                     for kind, rows in transforms.items()
                 },
                 profiles=dict(PROFILE_SIDES),
+                system_noise=differences,
             )
             return
         _print_table(["recipe", "builds"], titles.items())
         for kind, rows in transforms.items():
             shown = ((t.name, t.group, "benchmark" if t.benchmark else "validation", t.version) for t in rows)
             _print_table([kind, "group", "set", "version"], shown)
+        apart = ((d["name"], f"{d['mean']:.2f}", d["largest"]) for d in differences["pairs"])
+        _print_table(["decoder_resize operator", "mean difference from the default, levels", "largest"], apart)
+        _out.print(f"measured on {differences['measured_on']}", markup=False)
+        _out.print()
         _print_table(["profile", "published for"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
+
+
+@app.command("doctor")
+def doctor_(as_json: JsonOption = False) -> None:
+    """What there is on this machine: decoders with fingerprints, libraries, CPU, GPU; and how to get the rest."""
+    with _errors_told(as_json):
+        findings = doctor.examine()
+        if as_json:
+            _print_json(**doctor.facts(findings))
+            return
+        for each in findings:
+            _out.print(f"{each.what}: {each.found}", markup=False)
+            if each.remedy:
+                _out.print(f"    install with: {each.remedy}", markup=False)
 
 
 @app.command()
@@ -108,6 +137,9 @@ def plan(
     seed: SeedOption = None,
     encoder: EncoderOption = None,
     quality: QualityOption = None,
+    decoder: DecoderOption = None,
+    resize: ResizeOption = None,
+    grid: GridOption = None,
     fields: SetOption = None,
     frost_folder: FrostOption = None,
     measure: Annotated[int, typer.Option(min=1, help="How many images to measure on.")] = 3,
@@ -115,7 +147,9 @@ def plan(
 ) -> None:
     """Images, shards, bytes and core-hours of a build, measured on a few images before spending them."""
     with _errors_told(as_json):
-        chosen = _recipe(recipe, only, levels, limit, shard_size, seed, encoder, quality, fields)
+        chosen = _recipe(
+            recipe, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
+        )
         images = open_source(chosen.source.kind, source)
         made = make_plan(chosen, images)
         try_transforms(chosen, frost_folder)
@@ -161,6 +195,9 @@ def build(
     seed: SeedOption = None,
     encoder: EncoderOption = None,
     quality: QualityOption = None,
+    decoder: DecoderOption = None,
+    resize: ResizeOption = None,
+    grid: GridOption = None,
     fields: SetOption = None,
     frost_folder: FrostOption = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per CPU.")] = None,
@@ -173,7 +210,9 @@ def build(
 ) -> None:
     """Build a data set, or what is missing of it. Run again after any interruption."""
     with _errors_told(as_json):
-        chosen = _recipe(recipe, only, levels, limit, shard_size, seed, encoder, quality, fields)
+        chosen = _recipe(
+            recipe, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
+        )
         request = Request(chosen, source, out, workers, address, frost_folder, retry_failed)
         with Display() as display:
             outcome = run_build(request, display)
@@ -225,6 +264,23 @@ def verify(
             raise typer.Exit(Exit.FAULTS)
 
 
+@app.command("export")
+def export_(
+    data_set: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build wrote.")],
+    to: Annotated[str, typer.Option(help=f"The layout: {', '.join(LAYOUTS)}.")],
+    out: Annotated[str, typer.Option(help="The folder to write to; an unfinished export there is resumed.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write a finished data set in a layout that other tools read."""
+    with _errors_told(as_json):
+        done = export(data_set, to, out)
+        if as_json:
+            _print_json(written=done.written, there=done.there, passed_over=done.passed_over, output=out)
+        else:
+            failed = f"; {done.passed_over:,} failed samples passed over" if done.passed_over else ""
+            _out.print(f"wrote {done.written:,} files, {done.there:,} were there{failed}: {out}", markup=False)
+
+
 def _recipe(
     name: str,
     only: str | None,
@@ -234,6 +290,8 @@ def _recipe(
     seed: int | None,
     encoder: str | None,
     quality: int | None,
+    decoder: str | None,
+    resize: str | None,
     fields: list[str] | None,
 ) -> recipes.Recipe:
     """The named recipe with the changes of the command line."""
@@ -242,6 +300,7 @@ def _recipe(
         transforms={"only": _words(only), "levels": _numbers(levels)},
         shards={"size": shard_size},
         encoder={"name": encoder, "quality": quality},
+        prepare={"decoder": decoder, "resize": resize},
         seed=seed,
     )
     return named.changed(**recipes.parse_fields(fields or ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import corruptions
 import perturbations
 from pipeline.errors import UserError
 from pipeline.resizers import OPERATORS, prepare
+from pipeline.system_noise import GROUPS, PAIRS, Decodings, Pair
 
 Image = NDArray[np.uint8]
 
@@ -45,7 +46,8 @@ class Family:
     ``prepare`` makes of a photograph what all steps start from, given the steps of the preparation and its resize
     operator; ``render`` makes an image (H, W, 3) of that, or, in a family of ``sequences``, frames (T, H, W, 3).
     ``level_of`` gives the level at which a transform is made for a level asked for; ``grain`` tells where noise is the
-    content.
+    content. In a family of ``pairs`` a transform is a decoder and a resize operator, and ``prepare`` is given the
+    encoded photograph.
     """
 
     names: tuple[str, ...]
@@ -54,10 +56,11 @@ class Family:
     members: Callable[[str], Sequence[str]]
     version: Callable[[str], int]
     render: Callable[[Any, Step, int, Rendering], Image]
-    prepare: Callable[[Image, Sequence[tuple[str, float]], str], Any] = prepare
+    prepare: Callable[[Any, Sequence[tuple[str, float]], str], Any] = prepare
     level_of: Callable[[str, int], int] = lambda name, level: level
     grain: Callable[[str], bool] = lambda name: False
     sequences: bool = False
+    pairs: Mapping[str, Pair] = field(default_factory=dict)
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
         """Names and groups -> names in published order, each once. Raises UserError for an unknown one."""
@@ -97,6 +100,14 @@ def _keep(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
     return image
 
 
+def _decodings(data: bytes, steps: Sequence[tuple[str, float]], operator: str) -> Decodings:
+    return Decodings(data, steps)
+
+
+def _pass_through(photograph: Decodings, step: Step, seed: int, rendering: Rendering) -> Image:
+    return photograph.prepared(PAIRS[step.transform])
+
+
 FAMILIES: Mapping[str, Family] = {
     "corruptions": Family(
         names=tuple(corruptions.names("all")),
@@ -117,6 +128,16 @@ FAMILIES: Mapping[str, Family] = {
         level_of=_difficulty,
         grain=lambda name: perturbations.get(name).group == "noise",
         sequences=True,
+    ),
+    "system-noise": Family(
+        names=tuple(PAIRS),
+        groups=tuple(GROUPS),
+        levels=(0,),
+        members=GROUPS.__getitem__,
+        version=lambda name: 1,
+        render=_pass_through,
+        prepare=_decodings,
+        pairs=PAIRS,
     ),
     "none": Family(names=("none",), groups=(), levels=(0,), members=lambda _: (), version=lambda _: 1, render=_keep),
 }

@@ -145,7 +145,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 def _identity(recipe: Recipe) -> str:
     """All of a recipe that decides the bytes of a shard, beside the shard's own transform and level."""
-    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software"})
+    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders"})
     for selection in ("only", "levels"):
         del content["transforms"][selection]
     return json.dumps(content, sort_keys=True)

@@ -27,11 +27,11 @@ class Renderer:
         self._family = recipe.family
         self._rendering = Rendering(recipe.profile, recipe.transforms.motion, frost_folder)
 
-    def decode(self, data: bytes) -> Image:
-        """The photograph as RGB (H, W, 3). Raises SampleError."""
-        return decode(data, self._recipe.prepare.decoder)
+    def decode(self, data: bytes) -> Image | bytes:
+        """The photograph as RGB (H, W, 3), or as it is where its transforms are decoders. Raises SampleError."""
+        return data if self._family.pairs else decode(data, self._recipe.prepare.decoder)
 
-    def prepare(self, photograph: Image) -> Any:
+    def prepare(self, photograph: Image | bytes) -> Any:
         """What the transforms start from: the clean image, or all that a family's transforms share."""
         return self._family.prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
 

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import cv2
+import numpy as np
 from PIL import Image as PillowImage
 
-from perturbations.preparation import STEPS, Image, Operator, Steps, pillow_operator
+from perturbations.preparation import STEPS, Box, Image, Operator, Steps, pillow_operator
 from perturbations.preparation import prepare as prepare_with
 
 __all__ = ["OPERATORS", "STEPS", "prepare"]
 
-OPERATORS: Mapping[str, Operator] = {"pillow-bilinear": pillow_operator(PillowImage.Resampling.BILINEAR)}
+
+def opencv_operator(interpolation: int) -> Operator:
+    """A resize operator of OpenCV; of a part of the image it takes whole pixels."""
+
+    def resize(image: Image, height: int, width: int, box: Box | None = None) -> Image:
+        if box:
+            left, top, right, bottom = map(round, box)
+            image = image[top:bottom, left:right]
+        return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), np.uint8)
+
+    return resize
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "pillow-nearest": pillow_operator(PillowImage.Resampling.NEAREST),
+    "pillow-box": pillow_operator(PillowImage.Resampling.BOX),
+    "pillow-bilinear": pillow_operator(PillowImage.Resampling.BILINEAR),
+    "pillow-hamming": pillow_operator(PillowImage.Resampling.HAMMING),
+    "pillow-bicubic": pillow_operator(PillowImage.Resampling.BICUBIC),
+    "pillow-lanczos": pillow_operator(PillowImage.Resampling.LANCZOS),
+    "opencv-nearest": opencv_operator(cv2.INTER_NEAREST),
+    "opencv-bilinear": opencv_operator(cv2.INTER_LINEAR),
+    "opencv-area": opencv_operator(cv2.INTER_AREA),
+    "opencv-bicubic": opencv_operator(cv2.INTER_CUBIC),
+    "opencv-lanczos": opencv_operator(cv2.INTER_LANCZOS4),
+}
 """Resize operator -> function of (image, height, width, part of the image or None for all of it)."""
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 from importlib import metadata
 
-LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "numba", "pyarrow")
+LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "av", "numba", "pyarrow")
 """Distributions through which pixels or manifest bytes pass."""
 
 

@@ -17,6 +17,7 @@ from pipeline.build import MANIFEST_FILE, RECIPE_FILE
 from pipeline.encoders import MAX_FRAMES, decode_members, member_suffixes
 from pipeline.errors import UserError
 from pipeline.families import Step
+from pipeline.fingerprints import changes
 from pipeline.recipes import Recipe, parse
 from pipeline.storage import LocalStore
 from pipeline.worker import payload_digest, side_members
@@ -42,6 +43,7 @@ class Findings:
     samples: int = 0
     failed: int = 0
     decoder_changed: int = 0
+    warnings: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, other: Findings) -> None:
@@ -55,12 +57,14 @@ class Findings:
     def facts(self) -> dict[str, Any]:
         """For machines."""
         numbers = {name: getattr(self, name) for name in ("shards", "samples", "failed", "decoder_changed")}
-        return {**numbers, "faults": [str(fault) for fault in self.faults]}
+        return {**numbers, "warnings": self.warnings, "faults": [str(fault) for fault in self.faults]}
 
     def lines(self, verb: str = "checked") -> Iterator[str]:
         """For people: each fault, then what was looked at."""
         for fault in self.faults:
             yield f"FAULT {fault}"
+        for warning in self.warnings:
+            yield f"WARNING {warning}"
         if self.decoder_changed:
             yield (
                 f"WARNING {self.decoder_changed:,} intact payloads decode to other pixels here than where they were "
@@ -95,7 +99,7 @@ def verify(output: str, threads: int = 1, checked: Callable[[Findings], None] = 
     """
     store = LocalStore(output)
     recipe = read_recipe(store)
-    census, total = _Census(recipe), Findings()
+    census, total = _Census(recipe), Findings(warnings=list(changes(recipe.decoders)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for shard, group in groupby(read_manifest(store), key=lambda row: row.shard):

@@ -134,6 +134,7 @@ class _OpenShard:
         self._task = task
         self._recipe = recipe
         self._version = recipe.family.version(task.step.transform)
+        self._pair = recipe.pair(task.step)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
         self._rows: list[manifests.Row] = []
@@ -211,6 +212,8 @@ class _OpenShard:
             version=self._version,
             level=step.level,
             profile=self._recipe.profile,
+            decoder=self._pair.decoder,
+            resize=self._pair.resize,
             frames=None,
             height=None,
             width=None,
@@ -250,5 +253,8 @@ def side_members(row: manifests.Row) -> dict[str, bytes]:
         "version": row.version,
         "level": row.level,
         "profile": row.profile,
+        "decoder": row.decoder,
+        "resize": row.resize,
+        "encoder": row.encoder,
     }
     return {".cls": str(row.label).encode(), ".json": json.dumps(about, sort_keys=True, ensure_ascii=False).encode()}

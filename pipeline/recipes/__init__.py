@@ -20,6 +20,7 @@ from pipeline.families import FAMILIES, Family, Step
 from pipeline.resizers import OPERATORS, STEPS
 from pipeline.seeds import SEED_LIMIT
 from pipeline.sources import KINDS
+from pipeline.system_noise import Pair
 
 MAX_SHARD_SIZE = 10_000
 """Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
@@ -87,6 +88,8 @@ class Recipe(_Table):
     shards: ShardsTable
     software: dict[str, str] = {}
     """Written by a build: the library versions that its bytes come from."""
+    decoders: dict[str, str] = {}
+    """Written by a build: the fingerprints of the decoders that it uses."""
 
     @model_validator(mode="after")
     def _known_transforms(self) -> Recipe:
@@ -118,14 +121,22 @@ class Recipe(_Table):
         )
         return tuple(dict.fromkeys(Step(name, family.level_of(name, level)) for name in names for level in levels))
 
-    def canonical(self, software: dict[str, str]) -> Recipe:
-        """As built here: names in published order instead of groups, levels rising, these library versions."""
+    def pair(self, step: Step) -> Pair:
+        """The decoder and the resize operator through which the outputs of a step come."""
+        return self.family.pairs.get(step.transform) or Pair(self.prepare.decoder, self.prepare.resize)
+
+    def used_decoders(self) -> tuple[str, ...]:
+        """The decoders of all steps."""
+        return tuple(sorted({self.pair(step).decoder for step in self.steps()}))
+
+    def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
+        """As built here: names in published order instead of groups, levels rising, these versions and decoders."""
         chosen = {
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
         }
         transforms = self.transforms.model_copy(update=chosen)
-        return self.model_copy(update={"transforms": transforms, "software": software})
+        return self.model_copy(update={"transforms": transforms, "software": software, "decoders": decoders})
 
     def changed(self, **tables: Any) -> Recipe:
         """A validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None leaves as it is.

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -9,12 +12,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.decoders import MAX_PIXELS, decode
-from pipeline.errors import SampleError
+from pipeline.decoders import DECODERS, MAX_PIXELS, decode
+from pipeline.errors import SampleError, UserError
 
 GENERATOR = np.random.default_rng(3)
 RGB = GENERATOR.integers(0, 256, (20, 30, 3)).astype(np.uint8)
 GREY = RGB[:, :, 0]
+
+HERE = [name for name, decoder in DECODERS.items() if not decoder.missing()]
+"""The decoders of this machine; nvjpeg needs a GPU."""
+
+
+def photograph(height: int, width: int) -> np.ndarray:
+    """Smooth waves of colour."""
+    y, x = np.mgrid[0:height, 0:width]
+    return np.stack([127 + 100 * np.sin(x / 9), 127 + 100 * np.cos(y / 7), (x + y) % 256], axis=-1).astype(np.uint8)
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
@@ -121,3 +133,113 @@ def test_bombs_are_refused_by_their_header(tmp_path: Path) -> None:
     side = int(MAX_PIXELS**0.5) + 1
     with pytest.raises(SampleError, match=f"{side} x {side} pixels are more than"):
         decode(encoded(Image.new("1", (side, side))))
+
+
+@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("size", [(1, 1), (8, 8), (17, 33), (64, 63), (100, 81)])
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+def test_every_decoder_reads_every_jpeg(decoder: str, size: tuple[int, int], subsampling: int) -> None:
+    image = photograph(*size)
+    data = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling)
+    decoded = decode(data, decoder)
+    assert decoded.dtype == np.uint8
+    assert decoded.shape == image.shape
+    assert np.abs(decoded.astype(int) - decode(data)).mean() < 6
+    progressive = encoded(Image.fromarray(image), "JPEG", quality=95, subsampling=subsampling, progressive=True)
+    np.testing.assert_array_equal(decode(progressive, decoder), decoded)
+
+
+@pytest.mark.parametrize("decoder", HERE)
+def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
+    """Grey JPEGs have equal channels; what is no plain JPEG is the same whichever decoder is named."""
+    grey = decode(encoded(Image.fromarray(photograph(40, 50)[:, :, 0]), "JPEG", quality=95), decoder)
+    assert (grey[..., 0] == grey[..., 1]).all()
+    assert (grey[..., 0] == grey[..., 2]).all()
+    assert np.abs(grey[..., 0].astype(int) - photograph(40, 50)[:, :, 0]).mean() < 3
+    picture = Image.fromarray(photograph(40, 50))
+    files = [encoded(picture.convert("CMYK"), "JPEG"), encoded(picture), encoded(picture.quantize(16))]
+    files += [encoded(picture, kind) for kind in ("BMP", "TIFF", "WEBP", "PPM")]
+    for data in files:
+        np.testing.assert_array_equal(decode(data, decoder), decode(data))
+
+
+@pytest.mark.parametrize("decoder", HERE)
+def test_no_decoder_turns_a_photograph(decoder: str) -> None:
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    picture = Image.fromarray(photograph(40, 50))
+    turned = decode(encoded(picture, "JPEG", exif=tags), decoder)
+    np.testing.assert_array_equal(turned, decode(encoded(picture, "JPEG"), decoder))
+
+
+@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("share", [0.99, 0.9, 0.5, 0.1, 0.01])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_file_cut_short_fails_in_every_decoder(decoder: str, share: float, progressive: bool) -> None:
+    data = encoded(Image.fromarray(photograph(200, 300)), "JPEG", quality=95, progressive=progressive)
+    with pytest.raises(SampleError):
+        decode(data[: int(len(data) * share)], decoder)
+
+
+@pytest.mark.parametrize("decoder", HERE)
+def test_damage_never_passes_what_was_not_announced(decoder: str) -> None:
+    """Bytes changed at random: an image of the announced size, or a reason."""
+    data = encoded(Image.fromarray(photograph(64, 80)), "JPEG", quality=90)
+    generator = np.random.default_rng(5)
+    for _ in range(60):
+        damaged = bytearray(data)
+        for place in generator.integers(2, len(data), 4):
+            damaged[place] = int(generator.integers(0, 256))
+        try:
+            pixels = decode(bytes(damaged), decoder)
+        except SampleError:
+            continue
+        with Image.open(io.BytesIO(damaged)) as image:
+            assert pixels.shape == (image.height, image.width, 3)
+
+
+@pytest.mark.parametrize("decoder", HERE)
+def test_no_decoder_starts_on_a_bomb(decoder: str) -> None:
+    data = encoded(Image.fromarray(photograph(64, 64)), "JPEG")
+    start = data.index(b"\xff\xc0") + 5
+    with pytest.raises(SampleError, match=r"bomb|more than"):
+        decode(data[:start] + b"\xff\xdc\xff\xdc" + data[start + 4 :], decoder)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg command is not installed")
+@pytest.mark.parametrize("size", [(64, 80), (61, 83), (224, 301)])
+@pytest.mark.parametrize("subsampling", [0, 1, 2, None])
+def test_ffmpeg_is_the_ffmpeg_command(size: tuple[int, int], subsampling: int | None) -> None:
+    """The command line with ``-pix_fmt rgb24``, as the published generator called it; None is grey."""
+    picture = Image.fromarray(photograph(*size))
+    settings = {} if subsampling is None else {"subsampling": subsampling}
+    data = encoded(picture.convert("L") if subsampling is None else picture, "JPEG", quality=90, **settings)
+    command = ["ffmpeg", "-loglevel", "error", "-f", "mjpeg", "-i", "-", "-pix_fmt", "rgb24", "-f", "rawvideo", "-"]
+    raw = subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout
+    np.testing.assert_array_equal(decode(data, "ffmpeg"), np.frombuffer(raw, np.uint8).reshape(*size, 3))
+
+
+def test_turbo_fast_differs_where_it_should() -> None:
+    """Fast DCT and plain upsampling: other levels, by a few; without subsampling nearly the same."""
+    image = Image.fromarray(photograph(100, 120))
+    apart = []
+    for subsampling in (0, 2):
+        data = encoded(image, "JPEG", quality=90, subsampling=subsampling)
+        apart.append(np.abs(decode(data, "turbo-fast").astype(int) - decode(data)).mean())
+    assert 0 < apart[0] < apart[1] < 5
+
+
+def test_absent_and_unknown_decoders_say_what_to_do() -> None:
+    data = encoded(Image.fromarray(photograph(20, 20)), "JPEG")
+    with pytest.raises(
+        UserError, match="no decoder is called 'gd'; allowed: pillow, opencv, ffmpeg, turbo-fast, nvjpeg"
+    ):
+        decode(data, "gd")
+    if "nvjpeg" not in HERE:
+        with pytest.raises(UserError, match=r"decoder nvjpeg cannot be used: .*pip install 'nvidia-nvimgcodec"):
+            decode(data, "nvjpeg")
+
+
+def test_no_decoder_is_loaded_before_it_is_named() -> None:
+    program = "import sys, pipeline.decoders; sys.exit(any(name in sys.modules for name in ('av', 'torch', 'nvidia')))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

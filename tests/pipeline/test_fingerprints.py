@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import doctor, fingerprints
+from pipeline.decoders import DECODERS
+from pipeline.fingerprints import changes, fingerprint
+from tests.conftest import Run
+from tests.fingerprint_images import VARIANTS, write_images
+from tests.pipeline.test_decoders import HERE
+
+
+@pytest.mark.parametrize("decoder", HERE)
+def test_a_fingerprint_is_the_same_in_another_process(decoder: str) -> None:
+    program = f"from pipeline.fingerprints import fingerprint; print(fingerprint({decoder!r}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == fingerprint(decoder)
+
+
+def test_decoders_with_other_arithmetic_have_other_digests() -> None:
+    digests = {name: fingerprint(name).rpartition("; ")[2] for name in HERE}
+    assert len({digests[name] for name in ("pillow", "ffmpeg", "turbo-fast")}) == 3
+    for name in HERE:
+        assert DECODERS[name].library() in fingerprint(name)
+
+
+def test_the_bundled_images_are_small_and_cover_the_kinds(tmp_path: Path) -> None:
+    folder = Path(fingerprints.__file__).parent / fingerprints.IMAGES
+    files = sorted(file.name for file in folder.iterdir())
+    write_images(tmp_path)
+    assert files == sorted(file.name for file in tmp_path.iterdir())
+    assert len(files) == 2 * (len(VARIANTS) + 1)
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 30_000
+
+
+def test_a_change_is_told_in_words() -> None:
+    here = fingerprint("pillow")
+    assert list(changes({"pillow": here})) == []
+    older = f"Pillow 8.0, libjpeg 9c; {'0' * 16}"
+    (told,) = changes({"pillow": older})
+    assert (
+        "decoder pillow gives other pixels here than where the data set was built: it was Pillow 8.0, libjpeg 9c"
+        in told
+    )
+    assert "0.3 points" in told
+    (absent,) = changes({"gd": "GD 2; 0"})
+    assert "decoder gd, which the build used (GD 2), is not here" in absent
+    # another version that gives the same pixels is no change
+    assert list(changes({"pillow": f"Pillow 1.0; {here.rpartition('; ')[2]}"})) == []
+
+
+def test_verify_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
+    recipe = built / "recipe.toml"
+    text = recipe.read_text()
+    assert f'pillow = "{fingerprint("pillow")}"' in text
+    recipe.write_text(text.replace(fingerprint("pillow"), f"Pillow 8.0, libjpeg 9c; {'0' * 16}"))
+    done = robustshards("verify", built)
+    assert done.returncode == 0
+    assert "WARNING decoder pillow gives other pixels here" in done.stdout
+
+
+def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> None:
+    found = {each.what: each for each in doctor.examine()}
+    for name in DECODERS:
+        each = found[f"decoder {name}"]
+        assert each.found == (fingerprint(name) if name in HERE else "not there")
+        assert (each.remedy is None) == (name in HERE)
+    assert found["frost textures"].found == "all six, sound"
+    assert {"ray", "torch", "GPU", "vector extensions", "memory", "numpy"} <= set(found)
+    shown = robustshards("doctor").stdout
+    assert fingerprint("ffmpeg") in shown
+    for each in found.values():
+        assert each.remedy is None or f"install with: {each.remedy}" in shown

@@ -1,0 +1,115 @@
+"""System noise through the command line: built, verified, exported, compared with ``render``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import manifests
+from pipeline.system_noise import PAIRS, render
+from tests.conftest import Run
+from tests.digests import data_digests
+
+
+@pytest.fixture(scope="module")
+def built_s(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robustshards: Run) -> Path:
+    """Four photographs through the 13 pairs of the paper. Not to be changed by a test."""
+    folder = tmp_path_factory.mktemp("imagenet-s") / "data"
+    command = ("build", "imagenet-s", "--source", photographs, "--out", folder, "--limit", 4, "--workers", 2)
+    done = robustshards(*command)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_arrays_are_those_of_render(built_s: Path, photographs: Path) -> None:
+    rows = list(manifests.read_rows(built_s / "manifest.parquet"))
+    assert len(rows) == 13 * 4
+    for row in rows:
+        assert (row.transform, row.level) == (f"{row.decoder}_{row.resize}", 0)
+        assert (row.height, row.width, row.encoder) == (224, 224, "npy layout=hwc")
+        with open(built_s / row.shard, "rb") as shard:
+            shard.seek(row.offset or 0)
+            array = np.load(shard)
+        pair = PAIRS[row.transform]
+        np.testing.assert_array_equal(array, render((photographs / row.origin).read_bytes(), pair.decoder, pair.resize))
+
+
+def test_verified_and_the_same_with_one_worker(
+    built_s: Path, photographs: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    assert robustshards("verify", built_s, "--deep", "--samples", 20).returncode == 0
+    command = ("build", "imagenet-s", "--source", photographs, "--out", tmp_path, "--limit", 4, "--workers", 1)
+    assert robustshards(*command).returncode == 0
+    assert data_digests(tmp_path) == data_digests(built_s)
+
+
+def test_the_full_grid_grows_from_the_paper_set(
+    built_s: Path, photographs: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    data = shutil.copytree(built_s, tmp_path / "data")
+    command = ("build", "imagenet-s", "--source", photographs, "--out", data, "--limit", 4, "--grid", "full", "--json")
+    done = robustshards(*command)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["shards"], facts["shards_before"]) == (33, 13)
+
+
+def test_channels_first_and_a_decoder_beyond_the_paper(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = ("build", "imagenet-s", "--source", photographs, "--out", tmp_path, "--limit", 2)
+    done = robustshards(*command, "--only", "turbo-fast_opencv-area", "--set", "encoder.layout=CHW")
+    assert done.returncode == 0, done.stderr
+    for row in manifests.read_rows(tmp_path / "manifest.parquet"):
+        assert row.encoder == "npy layout=chw"
+        with open(tmp_path / row.shard, "rb") as shard:
+            shard.seek(row.offset or 0)
+            assert np.load(shard).shape == (3, 224, 224)
+
+
+def test_export_writes_arrays_and_an_index(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = ("export", built_s, "--to", "imagenet-s-folder", "--out", tmp_path / "s", "--json")
+    facts = json.loads(robustshards(*command).stdout)
+    assert (facts["written"], facts["there"]) == (13 * 4 + 13, 0)
+    rows = list(manifests.read_rows(built_s / "manifest.parquet"))
+    for row in rows:
+        array = np.load(tmp_path / "s" / row.transform / f"{row.source_id}.npy")
+        assert array.shape == (224, 224, 3)
+        index = (tmp_path / "s" / f"{row.transform}.txt").read_text().splitlines()
+        assert f"{row.source_id}.npy {row.label}" in index
+        assert len(index) == 4
+    (tmp_path / "s" / rows[5].transform / f"{rows[5].source_id}.npy").write_bytes(b"half")
+    facts = json.loads(robustshards(*command).stdout)
+    assert (facts["written"], facts["there"]) == (1, 13 * 4 + 13 - 1)
+
+
+def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
+    done = robustshards("export", built_s, "--to", "zip", "--out", tmp_path / "s")
+    assert done.returncode == 2
+    assert "no layout is called 'zip'; allowed: imagenet-s-folder" in done.stderr
+    damaged = shutil.copytree(built_s, tmp_path / "damaged")
+    row = next(manifests.read_rows(damaged / "manifest.parquet"))
+    content = bytearray((damaged / row.shard).read_bytes())
+    content[(row.offset or 0) + 200] ^= 1
+    (damaged / row.shard).write_bytes(content)
+    done = robustshards("export", damaged, "--to", "imagenet-s-folder", "--out", tmp_path / "s")
+    assert done.returncode == 2
+    assert f"{row.key} in {row.shard} is not what was built" in done.stderr
+
+
+def test_one_decoder_and_one_resize_setting_for_every_recipe(
+    small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    command = ("build", "imagenet-c-clean", "--source", small_source, "--out", tmp_path / "data")
+    done = robustshards(*command, "--decoder", "opencv", "--resize", "opencv-area")
+    assert done.returncode == 0, done.stderr
+    rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
+    assert {(row.decoder, row.resize) for row in rows} == {("opencv", "opencv-area")}
+    done = robustshards(*command, "--decoder", "opencv")
+    assert done.returncode == 2
+    assert "prepare.resize: opencv-area there, pillow-bilinear asked for" in done.stderr
+    done = robustshards(*command, "--decoder", "gd")
+    assert done.returncode == 2
+    assert "prepare.decoder" in done.stderr

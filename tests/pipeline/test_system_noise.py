@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline import system_noise
+from pipeline.decoders import DECODERS
+from pipeline.errors import SampleError, UserError
+from pipeline.resizers import OPERATORS
+from pipeline.system_noise import DECODER_PAIRS, GROUPS, PAIRS, RESIZE_PAIRS, Pair, differences, render
+from tests.pipeline.test_decoders import HERE, encoded, photograph
+
+FFMPEG_LEVELS = 2
+
+
+@pytest.fixture(scope="module")
+def golden(shared: Path) -> dict[str, np.ndarray]:
+    with np.load(shared / "golden" / "imagenet_s.npz") as archive:
+        return dict(archive)
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_equals_the_published_arrays(golden: dict[str, np.ndarray], index: int) -> None:
+    data = golden[f"{index}/source"].tobytes()
+    for decoder in ("pillow", "opencv", "ffmpeg"):
+        apart = np.abs(render(data, decoder).astype(int) - golden[f"{index}/decoder/{decoder}"]).max()
+        assert apart <= (FFMPEG_LEVELS if decoder == "ffmpeg" else 0)
+    for resize in OPERATORS:
+        np.testing.assert_array_equal(render(data, resize=resize), golden[f"{index}/resize/{resize}"])
+
+
+def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
+    items = ["source", *(f"decoder/{name}" for name in ("pillow", "opencv", "ffmpeg"))]
+    items += [f"resize/{name}" for name in OPERATORS]
+    assert set(golden) == {f"{index}/{item}" for index in range(3) for item in items}
+
+
+def test_the_pairs_of_the_paper() -> None:
+    assert len(GROUPS["paper"]) == 13
+    assert len(GROUPS["full"]) == 33
+    assert len(PAIRS) == len(DECODERS) * len(OPERATORS) == 55
+    assert set(GROUPS["paper"]) == {*DECODER_PAIRS, *RESIZE_PAIRS} <= set(GROUPS["full"])
+    assert str(Pair("opencv", "pillow-bilinear")) == "opencv_pillow-bilinear"
+    assert not any(character in name for name in PAIRS for character in "./, ")
+
+
+@pytest.mark.parametrize("resize", OPERATORS)
+@pytest.mark.parametrize("decoder", HERE)
+def test_every_pair_works_on_every_kind(decoder: str, resize: str) -> None:
+    picture = Image.fromarray(photograph(90, 61))
+    files = [
+        encoded(picture, "JPEG", subsampling=2),
+        encoded(picture.convert("L"), "JPEG"),
+        encoded(picture.convert("CMYK"), "JPEG"),
+        encoded(picture),
+    ]
+    for data in files:
+        image = render(data, decoder, resize, side=56)
+        assert image.dtype == np.uint8
+        assert image.shape == (56, 56, 3)
+        assert np.abs(image.astype(int) - render(data, side=56)).mean() < 12
+
+
+@pytest.mark.parametrize(("side", "resized"), [(224, 256), (299, 341), (32, 36), (1, 1)])
+def test_the_preparation(side: int, resized: int) -> None:
+    data = encoded(Image.fromarray(photograph(70, 110)))
+    with Image.open(io.BytesIO(data)) as image:
+        whole = np.asarray(image.resize((resized, resized), Image.Resampling.BILINEAR))
+    start = round((resized - side) / 2)
+    np.testing.assert_array_equal(render(data, side=side), whole[start : start + side, start : start + side])
+
+
+def test_bad_input_is_named() -> None:
+    data = encoded(Image.fromarray(photograph(20, 20)))
+    with pytest.raises(UserError, match="no resize operator is called 'magic'; allowed: pillow-nearest"):
+        render(data, resize="magic")
+    with pytest.raises(UserError, match="no decoder is called 'magic'"):
+        render(data, "magic")
+    with pytest.raises(UserError, match="at least 1, not 0"):
+        render(data, side=0)
+    with pytest.raises(SampleError, match="empty"):
+        render(b"")
+
+
+def test_differences_are_measured_from_the_default() -> None:
+    photographs = [encoded(Image.fromarray(photograph(80, 90 + index)), "JPEG", subsampling=2) for index in range(2)]
+    rows = {row.pair: row for row in differences(photographs, side=64)}
+    assert len(rows) == len(HERE) - 1 + len(OPERATORS) - 1
+    row = rows[Pair("pillow", "opencv-area")]
+    apart = [np.abs(render(d, resize="opencv-area", side=64).astype(int) - render(d, side=64)) for d in photographs]
+    assert row.mean == pytest.approx(np.mean(apart))
+    assert row.largest == np.max(apart)
+
+
+def test_the_published_table_names_known_pairs() -> None:
+    measured = system_noise.published_differences()
+    assert {row["name"] for row in measured["pairs"]} <= set(PAIRS)
+    assert "photographs" in measured["measured_on"]
