@@ -22,7 +22,7 @@ from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.recipes import Recipe, parse
 from pipeline.render import Renderer
 from pipeline.software import host_facts, versions
-from pipeline.sources import Source, open_source
+from pipeline.sources import AUTO, KINDS, Source, detect, open_source
 from pipeline.storage import LocalStore
 from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
 
@@ -45,6 +45,7 @@ class Request:
     workers: int | None = None
     address: str | None = None
     frost_folder: str | None = None
+    ids: str | None = None
     retry_failed: bool = False
 
 
@@ -115,9 +116,10 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
-    recipe = request.recipe.canonical(versions(), fingerprints(request.recipe.used_decoders()))
-    source = open_source(recipe.source.kind, request.source)
-    watcher.preparing(f"listing {source.location}")
+    recipe = with_kind(request.recipe, request.source)
+    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    source = open_source(recipe.source.kind, request.source, request.ids)
+    watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
     plan = make_plan(recipe, source)
     watcher.preparing("trying every transform once")
     try_transforms(recipe, request.frost_folder)
@@ -159,6 +161,11 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
     if shards:
         _record_run(request, outcome, begun, store)
     return outcome
+
+
+def with_kind(recipe: Recipe, source: str) -> Recipe:
+    """The recipe with the kind of its source, found out if it says "auto". Raises UserError."""
+    return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
 def pieces_of_a_block(blocks: int, workers: int) -> int:

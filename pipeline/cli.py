@@ -17,7 +17,7 @@ import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline import doctor, recipes
-from pipeline.build import Request, run_build, try_transforms
+from pipeline.build import Request, run_build, try_transforms, with_kind
 from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, counting
@@ -28,7 +28,7 @@ from pipeline.exports import LAYOUTS, export
 from pipeline.plan import make_plan
 from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
-from pipeline.sources import open_source
+from pipeline.sources import KINDS, open_source
 from pipeline.system_noise import published_differences
 from pipeline.verify import verify as check
 
@@ -49,7 +49,13 @@ _err = Console(stderr=True, highlight=False, soft_wrap=True)
 RecipeArgument = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A shipped recipe, or the path of your own .toml.")
 ]
-SourceOption = Annotated[str, typer.Option(help="The folder of photographs: one folder per class.")]
+SourceOption = Annotated[str, typer.Option(help="The photographs: a folder per class, or any other known layout.")]
+KindOption = Annotated[
+    str | None, typer.Option("--source-kind", help=f"The source's layout, if it is not found out: {', '.join(KINDS)}.")
+]
+IdsOption = Annotated[
+    str | None, typer.Option(help="Only the images listed in this text file: ids, paths or file names, one a line.")
+]
 OnlyOption = Annotated[
     str | None, typer.Option(help="Transforms or groups, comma-separated: fog,frost or noise or all.")
 ]
@@ -130,6 +136,8 @@ def doctor_(as_json: JsonOption = False) -> None:
 def plan(
     recipe: RecipeArgument,
     source: SourceOption,
+    kind: KindOption = None,
+    ids: IdsOption = None,
     only: OnlyOption = None,
     levels: LevelsOption = None,
     limit: LimitOption = None,
@@ -148,14 +156,16 @@ def plan(
     """Images, shards, bytes and core-hours of a build, measured on a few images before spending them."""
     with _errors_told(as_json):
         chosen = _recipe(
-            recipe, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
+            recipe, kind, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
         )
-        images = open_source(chosen.source.kind, source)
+        chosen = with_kind(chosen, source)
+        images = open_source(chosen.source.kind, source, ids)
         made = make_plan(chosen, images)
         try_transforms(chosen, frost_folder)
         cost = estimate(made, images, measure, frost_folder)
         facts = {
             "recipe": chosen.name,
+            "source_kind": chosen.source.kind,
             "images": made.images,
             "classes": made.classes,
             "transforms": [str(step) for step in chosen.steps()],
@@ -170,6 +180,7 @@ def plan(
             _print_json(**facts)
             return
         rows = [
+            ("source", KINDS[chosen.source.kind].words),
             ("images", f"{made.images:,} in {made.classes:,} classes"),
             ("outputs", f"{made.samples:,} ({len(chosen.steps())} per image)"),
             ("shards", f"{made.shards:,} of up to {chosen.shards.size:,} images"),
@@ -188,6 +199,8 @@ def build(
     recipe: RecipeArgument,
     source: SourceOption,
     out: Annotated[str, typer.Option(help="The folder of the data set; an unfinished build there is resumed.")],
+    kind: KindOption = None,
+    ids: IdsOption = None,
     only: OnlyOption = None,
     levels: LevelsOption = None,
     limit: LimitOption = None,
@@ -211,9 +224,9 @@ def build(
     """Build a data set, or what is missing of it. Run again after any interruption."""
     with _errors_told(as_json):
         chosen = _recipe(
-            recipe, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
+            recipe, kind, only or grid, levels, limit, shard_size, seed, encoder, quality, decoder, resize, fields
         )
-        request = Request(chosen, source, out, workers, address, frost_folder, retry_failed)
+        request = Request(chosen, source, out, workers, address, frost_folder, ids, retry_failed)
         with Display() as display:
             outcome = run_build(request, display)
         if as_json:
@@ -283,6 +296,7 @@ def export_(
 
 def _recipe(
     name: str,
+    kind: str | None,
     only: str | None,
     levels: str | None,
     limit: int | None,
@@ -296,7 +310,7 @@ def _recipe(
 ) -> recipes.Recipe:
     """The named recipe with the changes of the command line."""
     named = recipes.load(name).changed(
-        source={"limit": limit},
+        source={"kind": kind, "limit": limit},
         transforms={"only": _words(only), "levels": _numbers(levels)},
         shards={"size": shard_size},
         encoder={"name": encoder, "quality": quality},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 
@@ -10,7 +9,7 @@ import manifests
 from manifests import Row
 from pipeline.errors import SampleError, UserError
 from pipeline.families import Step
-from pipeline.render import Renderer
+from pipeline.render import Renderer, source_digest
 from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
 from pipeline.storage import LocalStore
@@ -71,10 +70,10 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
         data = images.read(image)
     except OSError as error:
         return None if row.status == manifests.FAILED else f"its source image cannot be read: {error}"
-    if row.source_sha256 is not None and hashlib.sha256(data).hexdigest() != row.source_sha256:
+    if row.source_sha256 is not None and source_digest(data) != row.source_sha256:
         return f"its source image {image.origin} has changed since the build"
     try:
-        members = renderer.members(data, row.source_id, Step(row.transform, row.level))
+        members = renderer.members(data, row.source_id, Step(row.transform, row.level), image.box)
     except SampleError as error:
         return None if row.status == manifests.FAILED else f"cannot be made again: {error}"
     if row.status == manifests.FAILED:

@@ -40,7 +40,7 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     start = perf_counter()
     for image in _spread(plan, source, samples):
         try:
-            clean = renderer.prepare(renderer.decode(source.read(image)))
+            clean = renderer.prepare(renderer.decode(source.read(image), image.box))
         except (SampleError, OSError):
             continue
         for step in steps:

@@ -90,16 +90,15 @@ class Plan:
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:
     """Walk the source once. Raises UserError where it is empty or lists an id twice."""
-    state, images, classes, last = hashlib.sha256(), 0, 0, ""
+    state, images, classes = hashlib.sha256(), 0, set[str]()
     for image in _limited(recipe, source):
         state.update(_image_digest(image))
         images += 1
-        classes += image.class_name != last
-        last = image.class_name
+        classes.add(image.class_name)
     if not images:
         ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
         raise UserError(f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else ""))
-    return Plan(recipe, images, classes, state.hexdigest(), source.ignored.copy())
+    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
@@ -156,7 +155,7 @@ def _versions(recipe: Recipe) -> dict[str, int]:
 
 
 def _image_digest(image: SourceImage) -> bytes:
-    return _digest(image.id, image.label, image.class_name, image.origin, image.size).encode()
+    return _digest(image.id, image.label, image.class_name, image.origin, image.size, str(image.box)).encode()
 
 
 def _digest(*fields: str | int | Sequence[str]) -> str:

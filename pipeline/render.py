@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import cv2
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from pipeline.decoders import decode
 from pipeline.encoders import encode_members
+from pipeline.errors import SampleError
 from pipeline.families import Rendering, Step
 from pipeline.recipes import Recipe
 from pipeline.seeds import sample_seed
+from pipeline.sources.base import Box
 
 Image = NDArray[np.uint8]
 
@@ -27,9 +30,17 @@ class Renderer:
         self._family = recipe.family
         self._rendering = Rendering(recipe.profile, recipe.transforms.motion, frost_folder)
 
-    def decode(self, data: bytes) -> Image | bytes:
-        """The photograph as RGB (H, W, 3), or as it is where its transforms are decoders. Raises SampleError."""
-        return data if self._family.pairs else decode(data, self._recipe.prepare.decoder)
+    def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
+        """The photograph as RGB (H, W, 3), cut to its box, or still encoded where the transforms are decoders.
+
+        Raises SampleError.
+        """
+        if self._family.pairs:
+            if box or not isinstance(data, bytes):
+                raise SampleError("system noise starts from encoded photographs: this source has pixels or boxes")
+            return data
+        photograph = decode(data, self._recipe.prepare.decoder) if isinstance(data, bytes) else data
+        return photograph if box is None else _cut(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
         """What the transforms start from: the clean image, or all that a family's transforms share."""
@@ -44,6 +55,20 @@ class Renderer:
         """The payload members of an output, suffix -> bytes."""
         return encode_members(self._recipe.encoder, output, self._family.grain(step.transform))
 
-    def members(self, data: bytes, source_id: str, step: Step) -> dict[str, bytes]:
-        """From encoded photograph to payload members. Raises SampleError."""
-        return self.encode(self.transform(self.prepare(self.decode(data)), source_id, step), step)
+    def members(self, data: bytes | Image, source_id: str, step: Step, box: Box | None = None) -> dict[str, bytes]:
+        """From what a source reads to payload members. Raises SampleError."""
+        return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, step), step)
+
+
+def source_digest(data: bytes | Image) -> str:
+    """The sha256 of what a source reads: of the encoded bytes, or of the pixels'."""
+    return hashlib.sha256(data if isinstance(data, bytes) else data.data).hexdigest()
+
+
+def _cut(photograph: Image, box: Box) -> Image:
+    """The part of a photograph inside a box. Raises SampleError where that is nothing."""
+    left, top, right, bottom = box
+    part = photograph[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    if not part.size:
+        raise SampleError(f"its box {box} holds nothing of {photograph.shape[1]} x {photograph.shape[0]} pixels")
+    return part

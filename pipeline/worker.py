@@ -19,7 +19,7 @@ from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
-from pipeline.render import Renderer
+from pipeline.render import Renderer, source_digest
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
 from pipeline.storage import LocalStore
@@ -118,9 +118,9 @@ class Worker:
         try:
             with report.stage("read"):
                 data = self._source.read(image)
-                sha256 = hashlib.sha256(data).hexdigest()
+                sha256 = source_digest(data)
             with report.stage("decode"):
-                photograph = self._renderer.decode(data)
+                photograph = self._renderer.decode(data, image.box)
             with report.stage("prepare"):
                 return _Clean(image, sha256, self._renderer.prepare(photograph), None)
         except (SampleError, OSError, MemoryError) as error:

@@ -19,7 +19,7 @@ from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
 from pipeline.resizers import OPERATORS, STEPS
 from pipeline.seeds import SEED_LIMIT
-from pipeline.sources import KINDS
+from pipeline.sources import AUTO, KINDS
 from pipeline.system_noise import Pair
 
 MAX_SHARD_SIZE = 10_000
@@ -45,9 +45,9 @@ class _Table(BaseModel):
 
 
 class SourceTable(_Table):
-    """``[source]``: the layout of the clean images; ``limit`` keeps the first so many of the listing, 0 all."""
+    """``[source]``: the layout of the clean images ("auto": what lies there tells); ``limit``: the first so many."""
 
-    kind: Annotated[str, _one_of(KINDS)]
+    kind: Annotated[str, _one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=0)] = 0
 
 

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import UserError
 
 UNLABELLED = -1
 """Label of an image that stands in no class folder; its class name is empty."""
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp"})
+"""Files that count as images, compared in lower case (torchvision's list)."""
+
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels; right and bottom are the first beyond."""
+
+Pixels = NDArray[np.uint8]
+"""RGB (H, W, 3), 0..255."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceImage:
     """One clean image, by reference: workers read the bytes where they need them.
 
-    ``id`` is unique in the source and holds no dot; ``origin`` finds the file inside the source; ``size`` is its
-    length in bytes, so that a changed file is noticed before it is read.
+    ``id`` is unique in the source and holds no dot; ``origin`` finds the image inside the source; ``size`` is its
+    length in bytes, so that a changed file is noticed before it is read. Of an image with a ``box`` only that counts.
     """
 
     id: str
@@ -24,16 +40,73 @@ class SourceImage:
     class_name: str
     origin: str
     size: int
+    box: Box | None = None
 
 
 class Source(Protocol):
     """A fixed, ordered listing that can be walked again and again, and the bytes behind each entry."""
 
     location: str
-    ignored: Counter[str]
-    """Suffix -> number of files that the last walk passed over because they are not images."""
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """Suffix -> number of files that the last walk passed over because they are not images."""
 
     def __iter__(self) -> Iterator[SourceImage]: ...
 
-    def read(self, image: SourceImage) -> bytes:
-        """The encoded bytes. Raises OSError."""
+    def read(self, image: SourceImage) -> bytes | Pixels:
+        """The encoded bytes, or the pixels where the source holds those. Raises OSError."""
+
+
+def suffix(name: str) -> str:
+    """The suffix of a file name in lower case."""
+    return os.path.splitext(name)[1].lower()
+
+
+def identifier(path: str) -> str:
+    """The id for a path inside a source. Raises UserError for names that no tar member or JSON text can carry."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the file name {path!r} is not valid UTF-8; rename it") from None
+    if not path.isprintable():
+        raise UserError(f"the file name {path!r} holds control characters; rename it")
+    return os.path.splitext(path)[0].replace(".", "_")
+
+
+def refuse_duplicates(what: str, named: Iterable[tuple[str, str]]) -> None:
+    """Raises UserError naming the two paths that come to the same id."""
+    seen: dict[str, str] = {}
+    for id_, path in named:
+        if id_ in seen:
+            raise UserError(
+                f"{what} {seen[id_]} and {path}, which come to the same id {id_!r} "
+                "(suffixes are dropped, dots become underscores); rename or remove one"
+            )
+        seen[id_] = path
+
+
+def visible(folder: Path) -> list[os.DirEntry[str]]:
+    """The entries of a folder by name, without hidden ones. Raises UserError where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    except OSError as error:
+        raise UserError(f"cannot list the folder {folder}: {error.strerror}") from error
+
+
+def file_size(entry: os.DirEntry[str]) -> int:
+    """Length in bytes; -1 for a dangling link, whose reading then fails and is recorded."""
+    try:
+        return entry.stat().st_size
+    except OSError:
+        return -1
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a small text file that hold anything, whatever their ends. Raises UserError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]

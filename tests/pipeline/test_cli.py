@@ -56,7 +56,7 @@ def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path,
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("imagenet-d", "--source", "."), "shipped: imagenet-c, imagenet-c-clean, imagenet-p"),
+        (("imagenet-d", "--source", "."), "shipped: cifar-10-c"),
         (("imagenet-c", "--source", "/no/such/folder"), "/no/such/folder does not exist"),
         (("imagenet-c", "--source", ".", "--only", "fgo"), "no transform or group is called 'fgo'"),
         (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),

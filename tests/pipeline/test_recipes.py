@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline import recipes
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Step
+from pipeline.resizers import prepare
 
 IMAGENET_C = recipes.load("imagenet-c")
 
@@ -71,7 +73,7 @@ def test_a_recipe_survives_its_file() -> None:
         ({"encoder": {"name": "png", "quality": 90}}, "encoder.quality: Extra"),
         ({"shards": {"size": 0}}, "shards.size"),
         ({"source": {"limit": -1}}, "source.limit"),
-        ({"source": {"kind": "cloud"}}, "source.kind: .*allowed: imagefolder"),
+        ({"source": {"kind": "cloud"}}, "source.kind: .*allowed: auto, imagefolder"),
         ({"prepare": {"steps": [["shrink", 3]]}}, "prepare.steps.0.0: .*allowed: shorter_side"),
         ({"seed": -1}, "seed"),
         ({"seed": 2**64}, "seed"),
@@ -129,8 +131,34 @@ def test_own_recipes_by_path(tmp_path: Path) -> None:
         recipes.load(str(path))
     with pytest.raises(UserError, match="cannot read"):
         recipes.load(str(tmp_path / "other.toml"))
-    with pytest.raises(UserError, match="shipped: imagenet-c, imagenet-c-clean"):
+    with pytest.raises(UserError, match=r"shipped: .*imagenet-c, imagenet-c-299"):
         recipes.load("imagenet-d")
+
+
+EDITIONS = {
+    "imagenet-c": ("imagenet", 224),
+    "imagenet-c-299": ("inception", 299),
+    "imagenet64-c": ("tiny", 64),
+    "tiny-imagenet-c": ("tiny", 64),
+    "cifar-10-c": ("cifar", 32),
+    "cifar-100-c": ("cifar", 32),
+    "imagenet-p": ("imagenet", 224),
+    "imagenet-p-299": ("inception", 299),
+    "imagenet64-p": ("tiny", 64),
+    "tiny-imagenet-p": ("tiny", 64),
+    "cifar-10-p": ("cifar", 32),
+    "cifar-100-p": ("cifar", 32),
+    "imagenet-s": ("imagenet", 224),
+}
+
+
+def test_every_edition_and_its_companion_ship() -> None:
+    assert set(recipes.editions()) == set(EDITIONS)
+    photograph = np.zeros((75, 100, 3), np.uint8)
+    for name, (profile, side) in EDITIONS.items():
+        for recipe in (recipes.load(name), recipes.load(f"{name}-clean")):
+            assert recipe.profile == profile
+            assert prepare(photograph, recipe.prepare.steps).shape == (side, side, 3)
 
 
 def test_groups_and_members_agree() -> None:
