@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ from pipeline.plan import make_plan
 from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
 from pipeline.sources import KINDS, open_source
+from pipeline.sources.base import read_lines
 from pipeline.system_noise import published_differences
 from pipeline.verify import verify as check
 
@@ -282,11 +284,14 @@ def export_(
     data_set: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build wrote.")],
     to: Annotated[str, typer.Option(help=f"The layout: {', '.join(LAYOUTS)}.")],
     out: Annotated[str, typer.Option(help="The folder to write to; an unfinished export there is resumed.")],
+    classes: Annotated[
+        str | None, typer.Option(help="imagefolder: a text file of class names whose folders are made in any case.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a finished data set in a layout that other tools read."""
     with _errors_told(as_json):
-        done = export(data_set, to, out)
+        done = export(data_set, to, out, read_lines(Path(classes)) if classes else ())
         if as_json:
             _print_json(written=done.written, there=done.there, passed_over=done.passed_over, output=out)
         else:

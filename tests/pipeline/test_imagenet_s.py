@@ -88,7 +88,7 @@ def test_export_writes_arrays_and_an_index(built_s: Path, tmp_path: Path, robust
 def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("export", built_s, "--to", "zip", "--out", tmp_path / "s")
     assert done.returncode == 2
-    assert "no layout is called 'zip'; allowed: imagenet-s-folder" in done.stderr
+    assert "no layout is called 'zip'; allowed: imagefolder" in done.stderr
     damaged = shutil.copytree(built_s, tmp_path / "damaged")
     row = next(manifests.read_rows(damaged / "manifest.parquet"))
     content = bytearray((damaged / row.shard).read_bytes())
