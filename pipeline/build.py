@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import manifests
+from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.encoders import Jpeg
 from pipeline.errors import SampleError, UserError
 from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
@@ -263,6 +265,11 @@ def _merge(plan: Plan, store: LocalStore) -> int:
     failed = sum(int(manifests.read_facts(store.path(part))[FACT_FAILED]) for part in plan.parts())
     scratch = store.scratch()
     manifests.merge(map(store.path, plan.parts()), {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    with open(scratch, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    # before the manifest, which says that all is there
+    store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
+    store.publish_bytes(croissant(plan.recipe, sha256).encode(), CROISSANT_FILE)
     store.publish(scratch, MANIFEST_FILE)
     return failed
 

@@ -1,0 +1,71 @@
+"""What lies beside a data set is read by those for whom it is."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import datasets
+import mlcroissant
+import polars
+import yaml
+
+import manifests
+from tests.conftest import Run
+
+
+def rows_of(data: Path) -> list[manifests.Row]:
+    return list(manifests.read_rows(data / "manifest.parquet"))
+
+
+def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
+    described = mlcroissant.Dataset(jsonld=built_once / "croissant.json")
+    assert not described.metadata.issues.errors
+    records = [record["samples/key"].decode() for record in described.records("samples")]
+    assert records == [row.key for row in rows_of(built_once)]
+    (manifest,) = (node for node in described.metadata.distribution if node.id == "manifest")
+    assert manifest.sha256 == hashlib.sha256((built_once / "manifest.parquet").read_bytes()).hexdigest()
+
+
+def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> None:
+    """``load_dataset`` on the folder finds a configuration for each transform."""
+    head = yaml.safe_load((built_once / "README.md").read_text().split("---")[1])
+    assert [each["config_name"] for each in head["configs"]] == ["contrast", "gaussian_noise"]
+    assert head["size_categories"] == ["n<1K"]
+    names = datasets.get_dataset_config_names(str(built_once))
+    assert names == ["contrast", "gaussian_noise"]
+    table = datasets.load_dataset(str(built_once), "contrast", split="test", cache_dir=str(tmp_path))
+    assert sorted(table["__key__"]) == sorted(row.key for row in rows_of(built_once) if row.transform == "contrast")
+
+
+def test_the_card_says_what_was_built(built_once: Path) -> None:
+    text = (built_once / "README.md").read_text()
+    for words in (
+        "# imagenet-c",
+        "contrast, gaussian_noise",
+        "| Levels | 1, 3 |",
+        "| Samples | 24 |",
+        "quality=85",
+        "ICLR",
+    ):
+        assert words in text
+
+
+def test_an_unfinished_build_has_no_manifest_and_its_card_is_made_again(
+    built: Path, small_source: Path, robustshards: Run
+) -> None:
+    before = {name: (built / name).read_bytes() for name in ("README.md", "croissant.json")}
+    (built / "manifest/contrast-1-000000.parquet").unlink()
+    shutil.rmtree(built / "shards/contrast/1")
+    for name in before:
+        (built / name).unlink()
+    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *selection)
+    assert done.returncode == 0, done.stderr
+    assert {name: (built / name).read_bytes() for name in before} == before
+
+
+def test_polars_reads_the_manifest(built_once: Path) -> None:
+    table = polars.read_parquet(built_once / "manifest.parquet")
+    assert table.group_by("transform").len().sort("transform").rows() == [("contrast", 12), ("gaussian_noise", 12)]

@@ -1,0 +1,82 @@
+"""Editions and sources together, through the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import manifests
+from manifests import Row
+from pipeline.resizers import prepare
+from tests.conftest import Run
+from tests.pipeline.sources.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
+
+
+def rows_of(data: Path) -> list[Row]:
+    return list(manifests.read_rows(data / "manifest.parquet"))
+
+
+def picture(data: Path, row: Row) -> np.ndarray:
+    with open(data / row.shard, "rb") as shard:
+        shard.seek(row.offset or 0)
+        return np.asarray(Image.open(io.BytesIO(shard.read(row.size or 0))))
+
+
+def test_cifar_images_stay_as_they_are(tmp_path: Path, robustshards: Run) -> None:
+    source = cifar_10(tmp_path)
+    done = robustshards("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert "cifar-10-batches-py, its test images" in done.stderr
+    for index, row in enumerate(rows_of(tmp_path / "data")):
+        assert (row.key, row.label) == (f"test_batch_{index:06d}-none-0", index % 3)
+        np.testing.assert_array_equal(picture(tmp_path / "data", row), pixels(index))
+    assert robustshards("verify", tmp_path / "data", "--deep", "--samples", 5).returncode == 0
+
+
+def test_images_are_cut_to_their_boxes(tmp_path: Path, robustshards: Run) -> None:
+    """As the published Tiny ImageNet-C came about."""
+    source = imagenet_boxes(tmp_path)
+    command = ("build", "tiny-imagenet-c-clean", "--source", source, "--source-kind", "imagenet-boxes")
+    done = robustshards(*command, "--out", tmp_path / "data", "--encoder", "png")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path / "data")
+    assert [int(row.source_id[-1]) for row in rows] == [1, 2, 4, 5]
+    for row in rows:
+        index = int(row.source_id[-1]) - 1
+        expected = prepare(pixels(index)[2:30, index:20], [("square", 64)])
+        np.testing.assert_array_equal(picture(tmp_path / "data", row), expected)
+
+
+def test_system_noise_needs_encoded_photographs(tmp_path: Path, robustshards: Run) -> None:
+    command = ("build", "imagenet-s", "--source", cifar_10(tmp_path), "--out", tmp_path / "data", "--grid", "decoders")
+    done = robustshards(*command)
+    assert done.returncode == 1
+    assert {row.error for row in rows_of(tmp_path / "data")} >= {
+        "test_batch#0: system noise starts from encoded photographs: this source has pixels or boxes"
+    }
+
+
+@pytest.mark.parametrize("kind", ["hf-parquet", "webdataset", "ilsvrc2012-val-tar"])
+def test_plan_says_what_was_found(tmp_path: Path, robustshards: Run, kind: str) -> None:
+    location = LAYOUTS[kind](tmp_path)
+    done = robustshards("plan", "imagenet-c", "--source", location, "--only", "fog", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["source_kind"], facts["images"], facts["classes"]) == (kind, 5, 3)
+
+
+def test_a_listed_part_is_built_with_the_same_bytes(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    (tmp_path / "ids.txt").write_text("class1/image3.png\nimage0\n")
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "contrast")
+    done = robustshards(*command, "--severities", 1, "--ids", tmp_path / "ids.txt")
+    assert done.returncode == 0, done.stderr
+    whole = {row.key: row.payload_sha256 for row in rows_of(built_once)}
+    part = {row.key: row.payload_sha256 for row in rows_of(tmp_path / "data")}
+    assert set(part) == {"class0/image0-contrast-1", "class1/image3-contrast-1"}
+    assert part.items() <= whole.items()
