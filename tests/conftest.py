@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from ray.cluster_utils import Cluster
 
 from tests.photographs import write_photographs
 
@@ -70,11 +71,28 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def robustshards() -> Run:
-    """Runs the command as a user would: ``robustshards("build", "imagenet-c", ...)``."""
+def ray_address() -> Iterator[str]:
+    """A Ray cluster on loopback that the builds of all tests join: starting one takes longer than a small build."""
+    shared_cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20},
+    )
+    yield shared_cluster.address
+    shared_cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def robustshards(ray_address: str) -> Run:
+    """Runs the command as a user would: ``robustshards("build", "imagenet-c", ...)``.
+
+    Builds join the cluster of the tests unless they say where; the README's examples, the demo and the tests of
+    interruptions start one of their own.
+    """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
+        if arguments[0] == "build" and "--address" not in arguments and "--help" not in arguments:
+            command += ["--address", ray_address]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
 
     return run
