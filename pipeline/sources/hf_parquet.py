@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import UserError
@@ -71,7 +72,7 @@ class HuggingFaceParquet:
                 for group in range(file.num_row_groups):
                     table = file.read_row_group(group, columns=columns)
                     images = _bytes(table.column(self._image))
-                    sizes = [-1 if size is None else size for size in pa.compute.binary_length(images).to_pylist()]
+                    sizes = [-1 if size is None else size for size in pc.binary_length(images).to_pylist()]
                     labels = table.column(self._label).to_pylist() if self._label else [UNLABELLED] * len(sizes)
                     yield sizes, [UNLABELLED if label is None else int(label) for label in labels]
         except (OSError, pa.ArrowException, ValueError) as error:
@@ -95,7 +96,7 @@ def _column(schema: pa.Schema, names: tuple[str, ...], path: Path) -> str:
 def _bytes(column: Any) -> Any:
     """A column of images as binary."""
     if pa.types.is_struct(column.type):
-        return pa.compute.struct_field(column, "bytes")
+        return pc.struct_field(column, "bytes")
     return column
 
 

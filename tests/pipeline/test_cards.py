@@ -31,10 +31,10 @@ def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
 def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> None:
     """``load_dataset`` on the folder finds a configuration for each transform."""
     head = yaml.safe_load((built_once / "README.md").read_text().split("---")[1])
-    assert [each["config_name"] for each in head["configs"]] == ["contrast", "gaussian_noise"]
+    assert [each["config_name"] for each in head["configs"]] == ["gaussian_noise", "contrast"]
     assert head["size_categories"] == ["n<1K"]
     names = datasets.get_dataset_config_names(str(built_once))
-    assert names == ["contrast", "gaussian_noise"]
+    assert names == ["gaussian_noise", "contrast"]
     table = datasets.load_dataset(str(built_once), "contrast", split="test", cache_dir=str(tmp_path))
     assert sorted(table["__key__"]) == sorted(row.key for row in rows_of(built_once) if row.transform == "contrast")
 
@@ -43,7 +43,7 @@ def test_the_card_says_what_was_built(built_once: Path) -> None:
     text = (built_once / "README.md").read_text()
     for words in (
         "# imagenet-c",
-        "contrast, gaussian_noise",
+        "gaussian_noise, contrast",
         "| Levels | 1, 3 |",
         "| Samples | 24 |",
         "quality=85",
