@@ -16,7 +16,7 @@ from PIL import Image as PillowImage
 import manifests
 from bench.peers import Corrupt
 from pipeline import recipes
-from pipeline.build import MANIFEST_FILE
+from pipeline.dataset import MANIFEST_FILE
 from pipeline.plan import make_blocks, make_plan
 from pipeline.render import Renderer
 from pipeline.sources import open_source

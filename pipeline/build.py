@@ -16,6 +16,7 @@ import numpy as np
 
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
 from pipeline.encoders import Jpeg
 from pipeline.errors import SampleError, UserError
 from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
@@ -28,8 +29,6 @@ from pipeline.sources import AUTO, KINDS, Source, detect, open_source
 from pipeline.storage import LocalStore
 from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
 
-RECIPE_FILE = "recipe.toml"
-MANIFEST_FILE = "manifest.parquet"
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
 

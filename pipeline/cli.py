@@ -21,12 +21,14 @@ from pipeline import doctor, recipes
 from pipeline.build import Request, run_build, try_transforms, with_kind
 from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
-from pipeline.display import Display, counting
+from pipeline.display import Display, counting, steps_told
 from pipeline.encoders import ENCODERS
 from pipeline.errors import Exit, UserError
 from pipeline.estimate import estimate
 from pipeline.exports import LAYOUTS, export
+from pipeline.index import index
 from pipeline.plan import make_plan
+from pipeline.preview import preview
 from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
 from pipeline.sources import KINDS, open_source
@@ -51,6 +53,7 @@ _err = Console(stderr=True, highlight=False, soft_wrap=True)
 RecipeArgument = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A shipped recipe, or the path of your own .toml.")
 ]
+DataSetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build or an index wrote.")]
 SourceOption = Annotated[str, typer.Option(help="The photographs: a folder per class, or any other known layout.")]
 KindOption = Annotated[
     str | None, typer.Option("--source-kind", help=f"The source's layout, if it is not found out: {', '.join(KINDS)}.")
@@ -244,7 +247,7 @@ def build(
 
 @app.command()
 def verify(
-    data_set: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build wrote.")],
+    data_set: DataSetArgument,
     deep: Annotated[bool, typer.Option(help="Also make a random part again from the source, and compare.")] = False,
     source: Annotated[
         str | None, typer.Option(help="With --deep: the photographs; default: where the last run had them.")
@@ -281,7 +284,7 @@ def verify(
 
 @app.command("export")
 def export_(
-    data_set: Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build wrote.")],
+    data_set: DataSetArgument,
     to: Annotated[str, typer.Option(help=f"The layout: {', '.join(LAYOUTS)}.")],
     out: Annotated[str, typer.Option(help="The folder to write to; an unfinished export there is resumed.")],
     classes: Annotated[
@@ -297,6 +300,54 @@ def export_(
         else:
             failed = f"; {done.passed_over:,} failed samples passed over" if done.passed_over else ""
             _out.print(f"wrote {done.written:,} files, {done.there:,} were there{failed}: {out}", markup=False)
+
+
+@app.command("index")
+def index_(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Somebody else's data set: class folders, tars, or .npy arrays.")
+    ],
+    out: Annotated[str, typer.Option(help="The folder for the manifest; the data stay where they are.")],
+    name: Annotated[str | None, typer.Option(help="What to call it; default: the folder's name.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="A text file of class names in the order of labels; default: folders, sorted.")
+    ] = None,
+    levels: Annotated[str, typer.Option("--severities", help="What arrays hold one after another.")] = "1,2,3,4,5",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per CPU.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a manifest for a data set that others built, so that verify, preview, export and evaluate read it."""
+    with _errors_told(as_json):
+        named = read_lines(Path(classes)) if classes else ()
+        with steps_told() as told:
+            done = index(data, out, name, named, _numbers(levels) or (), threads or cpu_count(), told)
+        if as_json:
+            _print_json(**done.facts(), output=out)
+        else:
+            failed = f", {done.failed:,} of them damaged" if done.failed else ""
+            _out.print(
+                f"{done.name}: {done.samples:,} samples of {len(done.steps)} transforms and levels, in {done.layout}"
+                f"{failed}: {out}",
+                markup=False,
+            )
+        if done.failed:
+            raise typer.Exit(Exit.FAULTS)
+
+
+@app.command("preview")
+def preview_(
+    data_set: DataSetArgument,
+    out: Annotated[str, typer.Option(help="The HTML page to write.")] = "preview.html",
+    images: Annotated[int, typer.Option(min=1, max=100, help="How many images to show.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a contact sheet as one HTML page: a few images through every transform and level."""
+    with _errors_told(as_json):
+        pictures = preview(data_set, out, images)
+        if as_json:
+            _print_json(pictures=pictures, output=out)
+        else:
+            _out.print(f"wrote {pictures:,} pictures: {out}", markup=False)
 
 
 def _recipe(

@@ -7,14 +7,15 @@ import random
 
 import manifests
 from manifests import Row
+from pipeline.dataset import Built, Fault, open_built
 from pipeline.errors import SampleError, UserError
 from pipeline.families import Step
 from pipeline.render import Renderer, source_digest
+from pipeline.samples import payload_digest
 from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
 from pipeline.storage import LocalStore
-from pipeline.verify import Fault, Findings, read_manifest, read_recipe
-from pipeline.worker import payload_digest
+from pipeline.verify import Findings
 
 
 def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
@@ -22,11 +23,11 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
 
     Raises UserError where data set or source cannot be read.
     """
-    store = LocalStore(output)
-    recipe = read_recipe(store)
+    data_set = open_built(output)
+    recipe = data_set.recipe
     images = open_source(recipe.source.kind, source)
     renderer = Renderer(recipe, frost_folder)
-    chosen = _choose(store, samples, seed)
+    chosen = _choose(data_set, samples, seed)
     found = Findings(samples=len(chosen))
     listed = _find(images, {row.source_id for row in chosen})
     for row in chosen:
@@ -49,10 +50,10 @@ def last_source(output: str) -> str:
     return str(json.loads(store.path(runs[-1]).read_text())["source"])
 
 
-def _choose(store: LocalStore, samples: int, seed: int) -> list[Row]:
+def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:
     """A uniform choice from a stream of unknown length (reservoir sampling), in the manifest's order."""
     generator, kept = random.Random(seed), list[tuple[int, Row]]()
-    for index, row in enumerate(read_manifest(store)):
+    for index, row in enumerate(data_set.rows()):
         if len(kept) < samples:
             kept.append((index, row))
         elif (place := generator.randrange(index + 1)) < samples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 
 from rich.console import Console
@@ -123,3 +123,11 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
             bar.update(row, description=text)
 
         yield update
+
+
+@contextmanager
+def steps_told() -> Iterator[Callable[[str], None]]:
+    """A line with the step under way on a terminal; silent elsewhere. Gives the function to call with each step."""
+    console = Console(stderr=True)
+    with console.status("looking ...") if console.is_terminal else nullcontext() as status:
+        yield lambda step: status.update(step) if status else None

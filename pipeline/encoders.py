@@ -178,6 +178,13 @@ class Mp4(Encoder):
         return np.stack(frames)
 
 
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """What stands before the pixels of a .npy file of uint8."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
 AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4, Field(discriminator="name")]
 
 ENCODERS: Mapping[str, type[Encoder]] = {"jpeg": Jpeg, "png": Png, "npy": Npy, "mp4": Mp4}

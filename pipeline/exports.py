@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -15,19 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.encoders import Encoder, Mp4, Npy, Png, decode_members, encode_members, member_suffixes
+from pipeline.dataset import DataSet, UnsoundShardError, open_data_set
+from pipeline.encoders import Jpeg, Mp4, Npy, Png, encode_members
 from pipeline.errors import UserError
-from pipeline.recipes import Recipe
+from pipeline.samples import Sample
 from pipeline.storage import LocalStore
-from pipeline.verify import read_manifest, read_recipe
-from pipeline.worker import payload_digest, side_members
-
-MAX_SIDE_BYTES = 2**16
-"""Of a label or a description in a shard."""
 
 PARQUET_GROUP = 100
 """Images in a row group: what a reader holds for one of them."""
@@ -36,30 +30,11 @@ JPEG_SUFFIX = ".JPEG"
 """As ImageNet and ImageNet-C spell it."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A row and its payload members, suffix -> bytes, checked against the row."""
-
-    row: Row
-    members: Mapping[str, bytes]
-    encoder: Encoder
-
-    def pixels(self) -> NDArray[np.uint8]:
-        """What a reader gets."""
-        return decode_members(self.encoder, self.members)
-
-    def payload(self) -> bytes:
-        """The one payload of an image, or of a sequence that is stored whole."""
-        (data,) = self.members.values()
-        return data
-
-
 @dataclass
 class Export:
     """An export under way: from where, to where, and what it has come to."""
 
-    recipe: Recipe
-    store: LocalStore
+    data_set: DataSet
     target: LocalStore
     written: int = 0
     there: int = 0
@@ -69,23 +44,24 @@ class Export:
 
     def steps(self) -> Iterator[tuple[str, int, Iterator[Row]]]:
         """Transform, level and rows of each step, in the manifest's order."""
-        for (transform, level), rows in groupby(read_manifest(self.store), key=lambda row: (row.transform, row.level)):
+        for (transform, level), rows in groupby(self.data_set.rows(), key=lambda row: (row.transform, row.level)):
             yield transform, level, rows
 
     def samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """The samples of rows in their order; failed ones are passed over. Raises UserError for unsound shards."""
         for shard, group in groupby(rows, key=lambda row: row.shard):
+            some = list(group)
+            self.passed_over += sum(row.status != manifests.OK for row in some)
             try:
-                with tarfile.open(self.store.path(shard), "r:") as tar:
-                    for row in group:
-                        if row.status == manifests.OK:
-                            yield self._sample(tar, row)
-                        else:
-                            self.passed_over += 1
+                for finding in self.data_set.read(shard, some):
+                    if finding.faults or not finding.sample.intact:
+                        key = finding.sample.row.key
+                        raise UserError(f"{key} in {shard} is not what was built: run robustshards verify")
+                    yield finding.sample
             except FileNotFoundError:
                 raise UserError(f"{shard} is missing: run robustshards verify") from None
-            except tarfile.TarError as error:
-                raise UserError(f"{shard} cannot be read ({error}): run robustshards verify") from error
+            except UnsoundShardError as error:
+                raise UserError(f"{error}: run robustshards verify") from error
 
     def write(self, name: str, data: bytes) -> None:
         """A file, unless it is there with this content."""
@@ -110,21 +86,6 @@ class Export:
             self._made.add(path.parent)
         return path
 
-    def _sample(self, tar: tarfile.TarFile, row: Row) -> Sample:
-        suffixes = member_suffixes(self.recipe.encoder, row.frames if self.recipe.family.sequences else None)
-        members = {}
-        for suffix in (*suffixes, *side_members(row)):
-            member = tar.next()
-            file = tar.extractfile(member) if member and member.name == row.key + suffix else None
-            limit = (row.size or 0) if suffix in suffixes else MAX_SIDE_BYTES
-            if member is None or file is None or member.size > limit:
-                raise UserError(f"{row.shard} does not hold what its manifest says: run robustshards verify")
-            members[suffix] = file.read()
-        payload = {suffix: members[suffix] for suffix in suffixes}
-        if payload_digest(payload.values()) != row.payload_sha256:
-            raise UserError(f"{row.key} in {row.shard} is not what was built: run robustshards verify")
-        return Sample(row, payload, self.recipe.encoder)
-
 
 def export(data_set: str, layout: str, out: str, classes: Iterable[str] = ()) -> Export:
     """Write a finished data set in another layout to a folder.
@@ -135,8 +96,7 @@ def export(data_set: str, layout: str, out: str, classes: Iterable[str] = ()) ->
     """
     if layout not in LAYOUTS:
         raise UserError(f"no layout is called {layout!r}; allowed: {', '.join(LAYOUTS)}")
-    store = LocalStore(data_set)
-    under_way = Export(read_recipe(store), store, LocalStore(out), classes=tuple(classes))
+    under_way = Export(open_data_set(data_set), LocalStore(out), classes=tuple(classes))
     try:
         LAYOUTS[layout](under_way)
     except OSError as error:
@@ -170,20 +130,19 @@ def _stem(row: Row) -> str:
 def _imagefolder(under_way: Export, folder_of: Callable[[str, int], str]) -> None:
     """``<step>/<class>/<name>.JPEG``, the class folders of all steps alike, whatever is in them."""
     _refuse_sequences(under_way, "use mp4 or frames")
-    encoder = under_way.recipe.encoder
-    suffix = JPEG_SUFFIX if encoder.suffix == ".jpg" else encoder.suffix
-    names = {_class_folder(row) for row in read_manifest(under_way.store)} | set(under_way.classes)
+    names = {_class_folder(row) for row in under_way.data_set.rows()} | set(under_way.classes)
     for transform, level, rows in under_way.steps():
         folder = folder_of(transform, level)
         for name in sorted(names):
             under_way.path(f"{folder}/{name}/x")
         for sample in under_way.samples(rows):
+            suffix = JPEG_SUFFIX if isinstance(sample.encoder, Jpeg) else sample.encoder.suffix
             under_way.write(f"{folder}/{_class_folder(sample.row)}/{_stem(sample.row)}{suffix}", sample.payload())
 
 
 def _cifar_npy(under_way: Export) -> None:
     """``<corruption>.npy``, all severities one after another, and ``labels.npy``; or ``<perturbation>.npy``."""
-    sequences = under_way.recipe.family.sequences
+    sequences = under_way.data_set.family.sequences
 
     def array_name(step: tuple[str, int, Iterator[Row]]) -> str:
         transform, level, _ = step
@@ -210,7 +169,7 @@ def _cifar_npy(under_way: Export) -> None:
         _write_array(under_way, name, counts[name], (rows for _, _, rows in steps))
     if not sequences:
         first = next(iter(counts))
-        labels = [row.label for row in read_manifest(under_way.store) if row.transform == first]
+        labels = [row.label for row in under_way.data_set.rows() if row.transform == first]
         under_way.write("labels.npy", _labels(labels))
 
 
@@ -243,7 +202,7 @@ def _labels(labels: list[int]) -> bytes:
 def _mp4(under_way: Export) -> None:
     """``<perturbation>/<class>/<name>.mp4``, with the published settings unless the data set has MP4s of its own."""
     _refuse_images(under_way)
-    encoder, grain = Mp4(), under_way.recipe.family.grain
+    encoder, grain = Mp4(), under_way.data_set.family.grain
     for transform, level, rows in under_way.steps():
         for sample in under_way.samples(rows):
             name = f"{_by_difficulty(transform, level)}/{_class_folder(sample.row)}/{_stem(sample.row)}.mp4"
@@ -267,7 +226,7 @@ def _frames(under_way: Export) -> None:
 def _parquet(under_way: Export) -> None:
     """``data/<step>-<shard>.parquet`` as Hugging Face reads them: image, label with class names, and what it is."""
     _refuse_sequences(under_way, "Hugging Face reads their shards as WebDataset")
-    names = {row.label: row.class_name for row in read_manifest(under_way.store)}
+    names = {row.label: row.class_name for row in under_way.data_set.rows()}
     labelled = min(names, default=-1) >= 0
     label = {"names": [names.get(index, str(index)) for index in range(max(names) + 1)], "_type": "ClassLabel"}
     features = {
@@ -286,7 +245,7 @@ def _parquet(under_way: Export) -> None:
         ],
         metadata={"huggingface": json.dumps({"info": {"features": features}})},
     )
-    for shard, rows in groupby(read_manifest(under_way.store), key=lambda row: row.shard):
+    for shard, rows in groupby(under_way.data_set.rows(), key=lambda row: row.shard):
         path = under_way.path(f"data/{Path(shard).stem}.parquet")
         if path.is_file():
             under_way.there += 1
@@ -319,13 +278,13 @@ def _imagenet_s_folder(under_way: Export) -> None:
 
 
 def _refuse_sequences(under_way: Export, instead: str) -> None:
-    if under_way.recipe.family.sequences:
-        raise UserError(f"{under_way.recipe.name} holds sequences: {instead}")
+    if under_way.data_set.family.sequences:
+        raise UserError(f"{under_way.data_set.name} holds sequences: {instead}")
 
 
 def _refuse_images(under_way: Export) -> None:
-    if not under_way.recipe.family.sequences:
-        raise UserError(f"{under_way.recipe.name} holds single images: use imagefolder")
+    if not under_way.data_set.family.sequences:
+        raise UserError(f"{under_way.data_set.name} holds single images: use imagefolder")
 
 
 LAYOUTS: Mapping[str, Callable[[Export], None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
 import uuid
@@ -31,6 +32,10 @@ class LocalStore:
         if not path.resolve().is_relative_to(self.root.resolve()):
             raise UserError(f"{name!r} leads out of {self.root}")
         return path
+
+    def open(self, name: str) -> io.BufferedReader:
+        """A file to read from, at any place in it. Raises OSError."""
+        return open(self.path(name), "rb")
 
     def scratch(self) -> Path:
         """A new path to write aside, unknown to any other writer."""

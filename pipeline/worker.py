@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +18,7 @@ from pipeline.errors import SampleError
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer, source_digest
+from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
 from pipeline.storage import LocalStore
@@ -175,7 +174,7 @@ class _OpenShard:
             members = renderer.encode(output, self._task.step)
         with report.stage("check"):
             pixels = decode_members(self._recipe.encoder, members)
-            payload_sha256, pixel_sha256 = payload_digest(members.values()), hashlib.sha256(pixels.data).hexdigest()
+            payload_sha256, pixel_sha256 = payload_digest(members.values()), pixel_digest(pixels)
         with report.stage("write"):
             named = {row.key + suffix: data for suffix, data in (members | side_members(row)).items()}
             offsets = self._tar.add(named)
@@ -231,30 +230,3 @@ def _reason(error: BaseException) -> str:
         return str(error)
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return re.sub(r" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {text}")
-
-
-def payload_digest(payloads: Iterable[bytes]) -> str:
-    """The sha256 of a sample's payload members one after another, in hexadecimal."""
-    digest = hashlib.sha256()
-    for payload in payloads:
-        digest.update(payload)
-    return digest.hexdigest()
-
-
-def side_members(row: manifests.Row) -> dict[str, bytes]:
-    """The members that stand beside a payload: the label, and what the sample is (no field is ever null)."""
-    about = {
-        "key": row.key,
-        "source_id": row.source_id,
-        "origin": row.origin,
-        "label": row.label,
-        "class_name": row.class_name,
-        "transform": row.transform,
-        "version": row.version,
-        "level": row.level,
-        "profile": row.profile,
-        "decoder": row.decoder,
-        "resize": row.resize,
-        "encoder": row.encoder,
-    }
-    return {".cls": str(row.label).encode(), ".json": json.dumps(about, sort_keys=True, ensure_ascii=False).encode()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline.decoders import DECODERS
@@ -21,6 +20,7 @@ from pipeline.resizers import OPERATORS, STEPS
 from pipeline.seeds import SEED_LIMIT
 from pipeline.sources import AUTO, KINDS
 from pipeline.system_noise import Pair
+from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 MAX_SHARD_SIZE = 10_000
 """Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
@@ -29,66 +29,51 @@ CLEAN = "-clean"
 """Ending of the name of a clean companion."""
 
 
-def _one_of(allowed: Iterable[str]) -> AfterValidator:
-    names = tuple(allowed)
-
-    def check(value: str) -> str:
-        if value not in names:
-            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(names)}")
-        return value
-
-    return AfterValidator(check)
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class SourceTable(_Table):
+class SourceTable(StrictTable):
     """``[source]``: the layout of the clean images ("auto": what lies there tells); ``limit``: the first so many."""
 
-    kind: Annotated[str, _one_of((AUTO, *KINDS))] = AUTO
+    kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=0)] = 0
 
 
-class PrepareTable(_Table):
+class PrepareTable(StrictTable):
     """``[prepare]``: decoder, resize operator, and steps as [name, value]."""
 
-    decoder: Annotated[str, _one_of(DECODERS)] = "pillow"
-    resize: Annotated[str, _one_of(OPERATORS)] = "pillow-bilinear"
-    steps: tuple[tuple[Annotated[str, _one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
+    decoder: Annotated[str, one_of(DECODERS)] = "pillow"
+    resize: Annotated[str, one_of(OPERATORS)] = "pillow-bilinear"
+    steps: tuple[tuple[Annotated[str, one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
 
 
-class TransformsTable(_Table):
+class TransformsTable(StrictTable):
     """``[transforms]``: a family, the names or groups taken from it, and their levels (severities)."""
 
-    family: Annotated[str, _one_of(FAMILIES)]
+    family: Annotated[str, one_of(FAMILIES)]
     only: tuple[str, ...]
     levels: tuple[int, ...]
     motion: Literal["native", "imagemagick"] = "native"
 
 
-class ShardsTable(_Table):
+class ShardsTable(StrictTable):
     """``[shards]``: images per shard."""
 
     size: Annotated[int, Field(ge=1, le=MAX_SHARD_SIZE)] = 1000
 
 
-class Recipe(_Table):
+class Recipe(StrictTable):
     """A data set to build. Equal recipes on equal sources give equal bytes."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str = ""
-    profile: Annotated[str, _one_of(PROFILE_SIDES)]
+    profile: Annotated[str, one_of(PROFILE_SIDES)]
     seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] = 0
     source: SourceTable
     prepare: PrepareTable
     transforms: TransformsTable
     encoder: AnyEncoder
     shards: ShardsTable
-    software: dict[str, str] = {}
+    software: dict[str, str] = Field(default_factory=dict)
     """Written by a build: the library versions that its bytes come from."""
-    decoders: dict[str, str] = {}
+    decoders: dict[str, str] = Field(default_factory=dict)
     """Written by a build: the fingerprints of the decoders that it uses."""
 
     @model_validator(mode="after")
@@ -155,7 +140,7 @@ class Recipe(_Table):
                 content[table] = given if other else content.get(table, {}) | given
             elif change is not None:
                 content[table] = change
-        return _validated(content, where)
+        return validated(Recipe, content, where)
 
     def to_toml(self) -> str:
         """The recipe as a TOML file that loads to an equal one."""
@@ -195,12 +180,9 @@ def parse(text: str, where: str) -> Recipe:
 
     Raises UserError that names ``where`` and the field.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where} is not valid TOML: {error}") from error
+    content = read_toml(text, where)
     if "extends" not in content:
-        return _validated(content, where)
+        return validated(Recipe, content, where)
     base = content.pop("extends")
     if base not in editions():
         raise UserError(
@@ -238,18 +220,3 @@ def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
         else:
             changes[table] = parsed
     return changes
-
-
-def _validated(content: dict[str, Any], where: str) -> Recipe:
-    try:
-        # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
-        return Recipe.model_validate_json(json.dumps(content, default=str))
-    except ValidationError as error:
-        faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
-        raise UserError(f"{where} is not valid: {faults}") from error
-
-
-def _field(place: tuple[str | int, ...]) -> str:
-    """``table.field`` as it stands in the file: pydantic names the encoder between the two."""
-    named = (place[0], *place[2:]) if place[:1] == ("encoder",) else place
-    return ".".join(map(str, named)) or "recipe"

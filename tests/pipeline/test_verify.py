@@ -15,9 +15,9 @@ import manifests
 from manifests import Row
 from pipeline.build import FACT_PLAN
 from pipeline.encoders import Jpeg
+from pipeline.samples import side_members
 from pipeline.shards import ShardWriter
 from pipeline.verify import verify
-from pipeline.worker import side_members
 from tests.conftest import Run
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
@@ -121,7 +121,10 @@ def test_missing_duplicate_and_foreign_rows_are_found(built: Path) -> None:
     rewrite(built, lambda rows: [row for row in rows if row.transform == "contrast"])
     assert "manifest.parquet: has no rows of gaussian_noise-1" in faults(built)
     rewrite(built, lambda rows: [*rows, *rows])
-    assert f"{SHARD}: stands in the manifest twice" in faults(built)
+    assert "manifest.parquet: has contrast-3 in two places" in faults(built)
+    rewrite(built, lambda rows: [row for row in rows if row.shard == SHARD])
+    rewrite(built, lambda rows: [*rows, *rows])
+    assert f"{SHARD}: holds a key twice" in faults(built)
 
 
 def test_foreign_members_are_found_and_never_read(built: Path) -> None:

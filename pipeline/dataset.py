@@ -1,0 +1,251 @@
+"""A finished data set as its readers see it: rows of the manifest, and the samples that they tell of.
+
+Two kinds: what a build wrote, and what others made and :mod:`pipeline.index` wrote a manifest for.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, BinaryIO, Literal
+
+import manifests
+from manifests import Row
+from pipeline.encoders import ENCODERS, MAX_FRAMES, Npy, member_suffixes, npy_header
+from pipeline.errors import UserError
+from pipeline.families import FAMILIES, Family, Step
+from pipeline.recipes import Recipe, parse
+from pipeline.samples import Sample, side_members
+from pipeline.storage import LocalStore
+from pipeline.tables import StrictTable, one_of, read_toml, validated
+
+RECIPE_FILE = "recipe.toml"
+INDEX_FILE = "index.toml"
+MANIFEST_FILE = "manifest.parquet"
+
+PIXELS = "pixels"
+"""The encoder of samples that lie as bare pixels in a larger array."""
+
+MAX_PAYLOAD_BYTES = 2**28
+"""Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is not as it should be. ``where`` is a file of the data set or a sample's key."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class UnsoundShardError(Exception):
+    """A shard is not what its manifest says, so that nothing after this point in it can be told; holds the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sample that was read, and what beside its payload is not as the manifest has it."""
+
+    sample: Sample
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A finished data set. ``steps`` are those that it must hold; None where only the manifest tells.
+
+    ``decoders`` are the fingerprints of the decoders that it was made with; ``files`` is where its shards are.
+    """
+
+    store: LocalStore
+    name: str
+    family_name: str
+    steps: tuple[Step, ...] | None
+    decoders: Mapping[str, str]
+    files: LocalStore
+
+    @property
+    def family(self) -> Family:
+        """The family of its transforms."""
+        return FAMILIES[self.family_name]
+
+    def rows(self) -> Iterator[Row]:
+        """The manifest. Raises UserError where the data set is not finished or the file is damaged."""
+        return read_manifest(self.store)
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+        """The samples of a shard's ``ok`` rows, all of them and in their order.
+
+        Raises UnsoundShardError, or OSError where the shard cannot be read.
+        """
+        raise NotImplementedError
+
+    def pick(self, row: Row) -> Sample:
+        """One ``ok`` sample by itself. Raises UserError where it is not there as the manifest says."""
+        try:
+            with self.files.open(row.shard) as file:
+                sample = self._pick(file, row)
+        except (OSError, ValueError, tarfile.TarError) as error:
+            raise UserError(f"{row.key} in {row.shard} cannot be read ({error}): run robustshards verify") from error
+        if not sample.intact:
+            raise UserError(f"{row.key} in {row.shard} is not what was built: run robustshards verify")
+        return sample
+
+    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Built(DataSet):
+    """What a build wrote: WebDataset tars."""
+
+    recipe: Recipe
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+        """Member by member: whatever is out of place ends it, since all after it would be too."""
+        try:
+            with self.files.open(shard) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+                for row in rows:
+                    if row.status == manifests.OK:
+                        yield self._finding(tar, row)
+                if (extra := tar.next()) is not None:
+                    raise UnsoundShardError(Fault(shard, f"has {extra.name} after its last sample"))
+        except tarfile.TarError as error:
+            raise UnsoundShardError(Fault(shard, f"cannot be read: {error}")) from error
+
+    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+        # From the header of the first payload member on: what follows are whole members, whatever the first is called.
+        file.seek((row.offset or 0) - tarfile.BLOCKSIZE)
+        span = file.read(tarfile.BLOCKSIZE + _bounded(row))
+        with tarfile.open(fileobj=io.BytesIO(span + bytes(tarfile.RECORDSIZE)), mode="r:") as tar:
+            data = [_data(tar, member, row.size or 0) for member in tar if member.isreg()]
+        return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
+
+    def suffixes(self, row: Row) -> tuple[str, ...]:
+        """The suffixes of a sample's payload members."""
+        return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
+
+    def _finding(self, tar: tarfile.TarFile, row: Row) -> Finding:
+        if not 1 <= (row.frames or 0) <= MAX_FRAMES:
+            what = f"has {row.frames} frames in the manifest; 1 to {MAX_FRAMES} can be"
+            raise UnsoundShardError(Fault(row.key, what))
+        suffixes, faults = self.suffixes(row), []
+        places, members = [], {}
+        for suffix in suffixes:
+            place = _expect(tar, row, suffix)
+            places.append(place)
+            members[suffix] = _data(tar, place, row.size or 0)
+        for suffix, content in side_members(row).items():
+            if _data(tar, _expect(tar, row, suffix), len(content)) != content:
+                faults.append(Fault(row.key + suffix, "does not say what the manifest says"))
+        offset, size = places[0].offset_data, places[-1].offset_data + places[-1].size - places[0].offset_data
+        if (offset, size) != (row.offset, row.size):
+            what = f"is {size} bytes at {offset}, the manifest has {row.size} at {row.offset}"
+            faults.append(Fault(row.key, what))
+        return Finding(Sample(row, members, self.recipe.encoder), faults)
+
+
+@dataclass(frozen=True)
+class Indexed(DataSet):
+    """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+        """Each range of bytes by itself."""
+        with self.files.open(shard) as file:
+            for row in rows:
+                if row.status == manifests.OK:
+                    try:
+                        sample = self._pick(file, row)
+                    except ValueError as error:
+                        raise UnsoundShardError(Fault(row.key, str(error))) from error
+                    yield Finding(sample)
+
+    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+        file.seek(row.offset or 0)
+        return found_payload(row, file.read(_bounded(row)))
+
+
+def found_payload(row: Row, data: bytes) -> Sample:
+    """The sample of an indexed data set that ``data`` is; bare pixels become an array of their own."""
+    if row.encoder != PIXELS:
+        encoder = ENCODERS[row.encoder](name=row.encoder)
+        return Sample(row, {encoder.suffix: data}, encoder)
+    npy = Npy()
+    frames = () if row.frames == 1 else (row.frames or 0,)
+    return Sample(row, {npy.suffix: npy_header((*frames, row.height or 0, row.width or 0, 3)) + data}, npy)
+
+
+def _bounded(row: Row) -> int:
+    """The bytes of a payload. Raises ValueError for more than any sample has."""
+    if not 0 < (row.size or 0) <= MAX_PAYLOAD_BYTES:
+        raise ValueError(f"has {row.size} bytes in the manifest; 1 to {MAX_PAYLOAD_BYTES} can be")
+    return row.size or 0
+
+
+class IndexTable(StrictTable):
+    """``index.toml``: where the files of somebody else's data set are, and what they hold."""
+
+    name: str
+    family: Annotated[str, one_of(FAMILIES)]
+    layout: Literal["folders", "tars", "arrays"]
+    location: str
+
+
+def open_data_set(folder: str) -> DataSet:
+    """The data set that was built or indexed into a folder. Raises UserError where there is none."""
+    store = LocalStore(folder)
+    if store.size(INDEX_FILE) >= 0:
+        where = store.path(INDEX_FILE)
+        table = validated(IndexTable, read_toml(where.read_text(), str(where)), str(where))
+        return Indexed(store, table.name, table.family, None, {}, LocalStore(table.location))
+    recipe = read_recipe(store)
+    return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
+
+
+def open_built(folder: str) -> Built:
+    """As :func:`open_data_set`, for what needs the recipe. Raises UserError for an indexed data set."""
+    data_set = open_data_set(folder)
+    if not isinstance(data_set, Built):
+        raise UserError(f"{folder} is an index of files that others made: it has no recipe to make them by")
+    return data_set
+
+
+def read_recipe(store: LocalStore) -> Recipe:
+    """The recipe that a data set was built by. Raises UserError where there is none."""
+    if store.size(RECIPE_FILE) < 0:
+        raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
+    return parse(store.path(RECIPE_FILE).read_text(), str(store.path(RECIPE_FILE)))
+
+
+def read_manifest(store: LocalStore) -> Iterator[Row]:
+    """The rows of the merged manifest. Raises UserError where the build is not finished or the file is damaged."""
+    if store.size(MANIFEST_FILE) < 0:
+        raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; run the same build command again")
+    try:
+        yield from manifests.read_rows(store.path(MANIFEST_FILE))
+    except ValueError as error:
+        raise UserError(f"the manifest cannot be read: {error}") from error
+
+
+def _expect(tar: tarfile.TarFile, row: Row, suffix: str) -> tarfile.TarInfo:
+    """The next member, which must be this one. Raises UnsoundShardError."""
+    member, name = tar.next(), row.key + suffix
+    if member is None or member.name != name or not member.isreg():
+        got = "the end" if member is None else member.name
+        raise UnsoundShardError(Fault(row.shard, f"has {got} where {name} belongs"))
+    return member
+
+
+def _data(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
+    """A member's data; nothing where it is larger than it may be."""
+    file = tar.extractfile(member)
+    return file.read() if file and member.size <= limit else b""

@@ -1,0 +1,69 @@
+"""A sample as it lies in a shard: payload members, then its label and what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manifests import Row
+from pipeline.encoders import Encoder, decode_members
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row and the payload members that were found for it, suffix -> bytes."""
+
+    row: Row
+    members: Mapping[str, bytes]
+    encoder: Encoder
+
+    @property
+    def intact(self) -> bool:
+        """Whether the payload is the one that the manifest tells of."""
+        return payload_digest(self.members.values()) == self.row.payload_sha256
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """What a reader gets: (H, W, 3), or (T, H, W, 3). Raises ValueError."""
+        return decode_members(self.encoder, self.members)
+
+    def payload(self) -> bytes:
+        """The one payload of an image, or of a sequence that is stored whole."""
+        (data,) = self.members.values()
+        return data
+
+
+def payload_digest(payloads: Iterable[bytes]) -> str:
+    """The sha256 of a sample's payload members one after another, in hexadecimal."""
+    digest = hashlib.sha256()
+    for payload in payloads:
+        digest.update(payload)
+    return digest.hexdigest()
+
+
+def pixel_digest(pixels: NDArray[np.uint8]) -> str:
+    """The sha256 of a decoded array's bytes, in hexadecimal."""
+    return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
+
+
+def side_members(row: Row) -> dict[str, bytes]:
+    """The members that stand beside a payload: the label, and what the sample is (no field is ever null)."""
+    about = {
+        "key": row.key,
+        "source_id": row.source_id,
+        "origin": row.origin,
+        "label": row.label,
+        "class_name": row.class_name,
+        "transform": row.transform,
+        "version": row.version,
+        "level": row.level,
+        "profile": row.profile,
+        "decoder": row.decoder,
+        "resize": row.resize,
+        "encoder": row.encoder,
+    }
+    return {".cls": str(row.label).encode(), ".json": json.dumps(about, sort_keys=True, ensure_ascii=False).encode()}

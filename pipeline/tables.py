@@ -1,0 +1,57 @@
+"""Tables of TOML files, read with messages that name the file and the field."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from pipeline.errors import UserError
+
+
+class StrictTable(BaseModel):
+    """A table that takes the fields it names and no others, of the types it names and no others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+Table = TypeVar("Table", bound=BaseModel)
+
+
+def one_of(allowed: Iterable[str]) -> AfterValidator:
+    """A validator of names that tells what is allowed."""
+    names = tuple(allowed)
+
+    def check(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(names)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def read_toml(text: str, where: str) -> dict[str, Any]:
+    """The content of a TOML file. Raises UserError that names ``where``."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where} is not valid TOML: {error}") from error
+
+
+def validated(model: type[Table], content: dict[str, Any], where: str) -> Table:
+    """The table that a TOML file's content is. Raises UserError that names ``where`` and the field."""
+    try:
+        # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
+        return model.model_validate_json(json.dumps(content, default=str))
+    except ValidationError as error:
+        faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
+        raise UserError(f"{where} is not valid: {faults}") from error
+
+
+def _field(place: tuple[str | int, ...]) -> str:
+    """``table.field`` as it stands in the file: pydantic names the encoder between the two."""
+    named = (place[0], *place[2:]) if place[:1] == ("encoder",) else place
+    return ".".join(map(str, named)) or "recipe"

@@ -1,0 +1,197 @@
+"""Data sets that others built: found, indexed, verified, previewed and exported as if they were ours."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from manifests import Row
+from pipeline.dataset import open_data_set
+from pipeline.verify import verify
+from tests.conftest import Run
+from tests.pipeline.test_exports import exported, rows_of
+
+
+def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int = 0) -> dict[str, Any]:
+    done = robustshards("index", data, "--out", out, "--json", *more)
+    assert done.returncode == code, done.stderr
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def pixels_by_place(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
+    """(transform, level, label, last part of the id) -> the pixels that a reader gets."""
+    data_set = open_data_set(str(folder))
+    return {
+        (row.transform, row.level, row.label, row.source_id.rpartition("/")[2]): data_set.pick(row).pixels().tobytes()
+        for row in data_set.rows()
+    }
+
+
+def pack(folder: Path, tar: Path, prefix: str = "") -> None:
+    with tarfile.open(tar, "w") as file:
+        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # in no useful order
+            if path.is_file():
+                file.add(path, f"{prefix}{path.relative_to(folder)}")
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds"])
+def test_class_folders(built_once: Path, tmp_path: Path, robustshards: Run, layout: str) -> None:
+    exported(robustshards, built_once, layout, tmp_path / "theirs")
+    facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
+    assert facts["samples"] == 24
+    assert facts["steps"] == ["gaussian_noise-1", "gaussian_noise-3", "contrast-1", "contrast-3"]
+    assert (facts["layout"], facts["family"], facts["failed"]) == ("folders", "corruptions", 0)
+    assert pixels_by_place(tmp_path / "index") == pixels_by_place(built_once)
+    ours = {row.key: (row.label, row.class_name, row.payload_sha256, row.pixel_sha256) for row in rows_of(built_once)}
+    theirs = rows_of(tmp_path / "index")
+    assert ours == {row.key: (row.label, row.class_name, row.payload_sha256, row.pixel_sha256) for row in theirs}
+    assert {row.encoder for row in theirs} == {"jpeg"}
+    assert not verify(str(tmp_path / "index")).faults
+
+
+def test_tars_that_unpack_into_one_root(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    """As ImageNet-C is distributed: groups in tars of their own."""
+    exported(robustshards, built_once, "imagefolder", tmp_path / "folders")
+    (tmp_path / "theirs").mkdir()
+    pack(tmp_path / "folders" / "gaussian_noise", tmp_path / "theirs" / "noise.tar", "./gaussian_noise/")
+    pack(tmp_path / "folders" / "contrast", tmp_path / "theirs" / "digital.tar", "contrast/")
+    facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
+    assert (facts["layout"], facts["samples"]) == ("tars", 24)
+    assert pixels_by_place(tmp_path / "index") == pixels_by_place(built_once)
+    done = robustshards("verify", tmp_path / "index")
+    assert (done.returncode, "no faults" in done.stdout) == (0, True)
+    one = indexed(robustshards, tmp_path / "theirs" / "noise.tar", tmp_path / "one")
+    assert one["steps"] == ["gaussian_noise-1", "gaussian_noise-3"]
+
+
+def test_cifar_arrays(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, cifar_c, "cifar-npy", tmp_path / "theirs")
+    facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index", "--name", "cifar-10-c")
+    assert (facts["layout"], facts["name"], facts["samples"]) == ("arrays", "cifar-10-c", 50)
+    ours, theirs = rows_of(cifar_c), rows_of(tmp_path / "index")
+
+    def content(rows: list[Row]) -> list[object]:
+        return [(row.transform, row.level, row.label, row.pixel_sha256, row.height, row.profile) for row in rows]
+
+    assert content(theirs) == content(ours)
+    assert not verify(str(tmp_path / "index")).faults
+    # and out again, through the index
+    exported(robustshards, tmp_path / "index", "cifar-npy", tmp_path / "again")
+    for name in ("fog.npy", "contrast.npy", "labels.npy"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
+
+
+def test_levels_of_arrays_can_be_told(tmp_path: Path, robustshards: Run) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
+    (tmp_path / "theirs").mkdir()
+    np.save(tmp_path / "theirs" / "fog.npy", array)
+    np.save(tmp_path / "theirs" / "labels.npy", np.arange(3))
+    classes = tmp_path / "classes.txt"
+    classes.write_text("cat\ndog\nemu\n")
+    more = ("--severities", "2,4", "--classes", classes)
+    facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index", *more)
+    assert facts["steps"] == ["fog-2", "fog-4"]
+    rows = rows_of(tmp_path / "index")
+    assert [(row.level, row.label, row.class_name) for row in rows][2:5] == [
+        (2, 2, "emu"),
+        (4, 0, "cat"),
+        (4, 1, "dog"),
+    ]
+    data_set = open_data_set(str(tmp_path / "index"))
+    np.testing.assert_array_equal([data_set.pick(row).pixels() for row in rows], array)
+    done = robustshards("index", tmp_path / "theirs", "--out", tmp_path / "other")
+    assert done.returncode == 2
+    assert "not the same number for each level of [1, 2, 3, 4, 5]" in done.stderr
+
+
+def test_sequences_as_mp4_and_as_arrays(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, sequences, "mp4", tmp_path / "mp4")
+    facts = indexed(robustshards, tmp_path / "mp4", tmp_path / "mp4-index")
+    steps = ["gaussian_noise-1", "gaussian_noise-2", "rotate-1"]
+    assert (facts["family"], facts["steps"]) == ("perturbations", steps)
+    assert {row.frames for row in rows_of(tmp_path / "mp4-index")} == {31}
+    exported(robustshards, sequences, "cifar-npy", tmp_path / "npy")
+    facts = indexed(robustshards, tmp_path / "npy", tmp_path / "npy-index")
+    assert (facts["family"], facts["steps"]) == ("perturbations", steps)
+    assert [row.pixel_sha256 for row in rows_of(tmp_path / "npy-index")] == [
+        row.pixel_sha256 for row in rows_of(sequences)
+    ]
+    assert not verify(str(tmp_path / "mp4-index")).faults
+    assert not verify(str(tmp_path / "npy-index")).faults
+
+
+def test_clean_images_with_classes_of_a_longer_list(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    """ImageNet-A has 200 of 1,000 classes: labels are places in the list that is given."""
+    classes = tmp_path / "classes.txt"
+    classes.write_text("aardvark\nclass0\nbadger\nclass1\n")
+    facts = indexed(robustshards, small_source, tmp_path / "index", "--classes", classes)
+    assert (facts["family"], facts["steps"]) == ("none", ["none-0"])
+    assert {(row.class_name, row.label) for row in rows_of(tmp_path / "index")} == {("class0", 1), ("class1", 3)}
+    classes.write_text("class1\n")
+    done = robustshards("index", small_source, "--out", tmp_path / "other", "--classes", classes)
+    assert done.returncode == 2
+    assert "the class 'class0' is not among the 1 that were named" in done.stderr
+    assert not (tmp_path / "other" / "manifest.parquet").exists()
+
+
+def test_damage_is_recorded_and_later_damage_found(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, built_once, "imagefolder", tmp_path / "theirs")
+    first, second, third, *_ = sorted((tmp_path / "theirs" / "contrast" / "1" / "class0").iterdir())
+    first.write_bytes(first.read_bytes()[:200])
+    facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index", code=1)
+    assert facts["failed"] == 1
+    (failed,) = (row for row in rows_of(tmp_path / "index") if row.status == "failed")
+    assert failed.error is not None
+    assert failed.error.startswith(f"contrast/1/class0/{first.name}: ")
+    assert not verify(str(tmp_path / "index")).faults
+    content = bytearray(second.read_bytes())
+    content[300] ^= 1
+    second.write_bytes(content)
+    third.unlink()
+    found = sorted(str(fault) for fault in verify(str(tmp_path / "index")).faults)
+    key = f"class0/{second.stem}-contrast-1"
+    assert f"{key}: payload is not the one that was built: its sha256 differs" in found
+    assert f"contrast/1/class0/{third.name}: is missing" in found
+
+
+def test_what_says_nothing_of_a_transform_is_refused(tmp_path: Path, robustshards: Run) -> None:
+    (tmp_path / "theirs" / "val" / "cat").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "theirs" / "val" / "cat" / "a.png")
+    done = robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index")
+    assert done.returncode == 2
+    assert "says nothing of a transform and its level" in done.stderr
+    assert "<corruption>/<severity>/<class>/<file>" in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = robustshards("index", tmp_path / "empty", "--out", tmp_path / "index")
+    assert (done.returncode, "holds no images" in done.stderr) == (2, True)
+
+
+def test_hostile_files_are_refused(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    (tmp_path / "tars").mkdir()
+    with tarfile.open(tmp_path / "tars" / "noise.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("../../fog/1/cat/a.jpg"), io.BytesIO())
+    done = robustshards("index", tmp_path / "tars", "--out", tmp_path / "index")
+    assert (done.returncode, "is refused" in done.stderr) == (2, True)
+    (tmp_path / "arrays").mkdir()
+    np.save(tmp_path / "arrays" / "fog.npy", np.array([{"a": 1}] * 5, dtype=object), allow_pickle=True)
+    done = robustshards("index", tmp_path / "arrays", "--out", tmp_path / "index")
+    assert (done.returncode, "is no readable array" in done.stderr) == (2, True)
+    done = robustshards("index", tmp_path / "arrays", "--out", built_once)
+    assert done.returncode == 2
+
+
+def test_an_index_is_no_build(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, built_once, "imagefolder", tmp_path / "theirs")
+    done = robustshards("index", tmp_path / "theirs", "--out", built_once)
+    assert (done.returncode, "was built here; choose another folder" in done.stderr) == (2, True)
+    indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
+    done = robustshards("verify", tmp_path / "index", "--deep", "--source", tmp_path)
+    assert (done.returncode, "it has no recipe to make them by" in done.stderr) == (2, True)
