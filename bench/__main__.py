@@ -10,7 +10,7 @@ from pathlib import Path
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy and numba are loaded
 
-from bench import build_speed, corruption_speed, images, peers, report, scaling, sequence_speed
+from bench import build_speed, cifar_speed, corruption_speed, images, peers, report, scaling, sequence_speed
 from pipeline import recipes
 from pipeline.resizers import prepare
 
@@ -39,6 +39,8 @@ def main() -> None:
     fastest = {row.name: row.peer for row in rows}
     build = build_speed.measure(photographs, scratch, packages, fastest)
     sections.append("### The build\n\n" + _said(report.build_table(build)))
+    cifar = cifar_speed.measure(photographs, scratch, packages, {row.name: row.peer for row in small})
+    sections.append("### CIFAR-10-C\n\n" + _said(report.cifar_table(cifar)))
     sequences = sequence_speed.measure(photographs, scratch)
     table = report.sequence_table(sequences, list(sequence_speed.presets(photographs)))
     sections.append("### Perturbation sequences, 224 x 224, from photograph to shard\n\n" + _said(table))

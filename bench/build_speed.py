@@ -43,7 +43,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     outputs = make_plan(recipe, open_source("imagefolder", str(photographs))).samples
     builds, encodings, plains, stages = [], [], [], Report()
     for _ in range(ROUNDS):
-        seconds, report = _build(recipe, photographs, scratch / "build")
+        seconds, report = build_here(recipe, photographs, scratch / "build")
         builds.append(seconds / outputs * 1e3)
         stages.add(report)
         encodings.append(_encode(recipe, photographs) / outputs * 1e3)
@@ -53,13 +53,13 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     return BuildSpeed(outputs, middle(builds), per_output, middle(encodings), middle(plains))
 
 
-def _build(recipe: recipes.Recipe, photographs: Path, output: Path) -> tuple[float, Report]:
+def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, Report]:
     """Listing, plan, shards, parts and merged manifest, as a build does it but without Ray; seconds and stages."""
     shutil.rmtree(output, ignore_errors=True)
     total, start = Report(), perf_counter()
-    source = open_source("imagefolder", str(photographs))
+    source = open_source(recipe.source.kind, str(location))
     plan = make_plan(recipe, source)
-    worker = Worker(Job(recipe, str(photographs), str(output)))
+    worker = Worker(Job(recipe, str(location), str(output)))
     for block in make_blocks(plan, source):
         for report in worker.run(block):
             total.add(report)

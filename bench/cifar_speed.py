@@ -1,0 +1,91 @@
+"""CIFAR-10-C: a measured part of it, what the whole takes from that, and the published procedure on the same images."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from bench.build_speed import build_here
+from bench.images import clean_images
+from bench.peers import Corrupt
+from bench.scaling import Stopwatch
+from pipeline import recipes
+from pipeline.build import Request, run_build
+from pipeline.resizers import prepare
+from pipeline.sources import open_source
+
+PART, WHOLE = 1_000, 10_000
+"""Images: measured, and of CIFAR-10's test set."""
+
+PUBLISHED_IMAGES = 20
+ROUNDS = 3
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class CifarSpeed:
+    """Milliseconds per output on one thread, ours and as published; minutes for the whole on two workers."""
+
+    outputs: int
+    ours: float
+    published: float
+    part_seconds: float
+    whole_minutes: float
+
+
+def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> CifarSpeed:
+    """Ours on 1,000 images of 32 x 32; ``fastest`` names the peer that is taken for each corruption."""
+    source = _write_batch(photographs, scratch / "cifar-10-batches-py")
+    recipe = recipes.load("cifar-10-c").changed(source={"kind": "cifar-10"})
+    outputs = PART * len(recipe.steps())
+    ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
+    shutil.rmtree(scratch / "cifar")
+    outcome = run_build(Request(recipe, str(source), str(scratch / "cifar"), WORKERS), Stopwatch())
+    # What does not grow with the number of images is counted as if it did.
+    whole = outcome.seconds * WHOLE / PART / 60
+    published = _published(recipe, source, scratch / "published", peers, fastest)
+    return CifarSpeed(outputs, ours / outputs * 1e3, published, outcome.seconds, whole)
+
+
+def _write_batch(photographs: Path, folder: Path) -> Path:
+    """A test batch in CIFAR's format: windows of photographs, brought to 32 x 32."""
+    generator = np.random.default_rng(0)
+    images = clean_images(photographs, recipes.load("imagenet-c"), 48)
+    rows = []
+    for index in range(PART):
+        top, left = generator.integers(0, 224 - 96, 2)
+        window = images[index % len(images)][top : top + 96, left : left + 96]
+        rows.append(prepare(np.ascontiguousarray(window), [("square", 32)]).transpose(2, 0, 1).ravel())
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = [index % 10 for index in range(PART)]
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": np.stack(rows), b"labels": labels}))
+    names = [f"class {index}".encode() for index in range(10)]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
+    return folder
+
+
+def _published(
+    recipe: recipes.Recipe, location: Path, output: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
+) -> float:
+    """Milliseconds per output of the published loop: corrupt image after image, one array per corruption."""
+    output.mkdir(parents=True)
+    source = open_source(recipe.source.kind, str(location))
+    images = [np.asarray(source.read(image), np.uint8) for image in islice(source, PUBLISHED_IMAGES)]
+    arrays: dict[str, list[np.ndarray]] = {}
+    start = perf_counter()
+    for step in recipe.steps():
+        corrupt = peers[fastest[step.transform]]
+        arrays.setdefault(step.transform, []).extend(
+            np.asarray(corrupt(image, step.transform, step.level)).astype(np.uint8) for image in images
+        )
+    for name, rows in arrays.items():
+        np.save(output / f"{name}.npy", np.array(rows))
+    return (perf_counter() - start) / (len(images) * len(recipe.steps())) * 1e3

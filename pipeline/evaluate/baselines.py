@@ -1,0 +1,86 @@
+"""AlexNet's figures, by which the benchmarks ImageNet-C and ImageNet-P divide those of other models.
+
+Source: Hendrycks and Dietterich, Benchmarking Neural Network Robustness to Common Corruptions and Perturbations, ICLR
+2019 (arXiv 1903.12261). All are fractions, 0..1, measured on the 50,000 validation photographs at 224 pixels.
+
+Not published, so not here: AlexNet's top-5 distances and its flip probabilities at difficulties 2 and 3, the four
+validation corruptions severity by severity, and any agreed baseline for CIFAR, Tiny ImageNet or ImageNet 64x64. What is
+normalised by those needs a baseline that the user evaluates: any model will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+SEVERITIES = (1, 2, 3, 4, 5)
+
+ALEXNET_CLEAN_ERROR = 0.4348
+"""Top-1 error on the clean validation photographs."""
+
+ALEXNET_ERRORS: Mapping[str, tuple[float, ...]] = {
+    "gaussian_noise": (0.69528, 0.82542, 0.93554, 0.98138, 0.99452),
+    "shot_noise": (0.71224, 0.85108, 0.93574, 0.98182, 0.99146),
+    "impulse_noise": (0.78374, 0.89808, 0.9487, 0.9872, 0.99548),
+    "defocus_blur": (0.65624, 0.73202, 0.85036, 0.91364, 0.94714),
+    "glass_blur": (0.64308, 0.75054, 0.88806, 0.91622, 0.93344),
+    "motion_blur": (0.5843, 0.70048, 0.82108, 0.8975, 0.92638),
+    "zoom_blur": (0.70008, 0.76992, 0.80784, 0.84198, 0.87198),
+    "snow": (0.71726, 0.88392, 0.86468, 0.9187, 0.94952),
+    "frost": (0.6139, 0.79734, 0.8879, 0.89942, 0.9343),
+    "fog": (0.67474, 0.7605, 0.84378, 0.8726, 0.945),
+    "brightness": (0.4514, 0.48502, 0.54048, 0.62166, 0.7244),
+    "contrast": (0.64548, 0.7615, 0.88874, 0.9776, 0.9927),
+    "elastic_transform": (0.52596, 0.70116, 0.55686, 0.64076, 0.80554),
+    "pixelate": (0.52218, 0.5462, 0.73728, 0.87092, 0.91262),
+    "jpeg_compression": (0.51002, 0.54718, 0.57294, 0.65458, 0.74778),
+}
+"""Top-1 error at severities 1 to 5 for the 15 corruptions of the benchmark, in their published order."""
+
+ALEXNET_MEAN_ERRORS: Mapping[str, float] = {
+    "speckle_noise": 0.8454,
+    "gaussian_blur": 0.7871,
+    "spatter": 0.7175,
+    "saturate": 0.6583,
+}
+"""Top-1 error of the four validation corruptions: only the mean over the five severities was published."""
+
+ALEXNET_FLIP_PROBABILITIES: Mapping[str, float] = {
+    "gaussian_noise": 0.23653,
+    "shot_noise": 0.30062,
+    "motion_blur": 0.09297,
+    "zoom_blur": 0.05942,
+    "snow": 0.11928,
+    "brightness": 0.04889,
+    "translate": 0.11007,
+    "rotate": 0.13104,
+    "tilt": 0.0705,
+    "scale": 0.23531,
+    "spatter": 0.05053,
+    "speckle_noise": 0.18649,
+    "gaussian_blur": 0.02775,
+    "shear": 0.10658,
+}
+"""Flip probability at difficulty 1: the ten perturbations of the benchmark, then the four for validation."""
+
+
+def alexnet_errors(corruption: str, severities: Sequence[int] = SEVERITIES) -> tuple[float, ...]:
+    """AlexNet's top-1 errors under one corruption at these severities, 0..1, as ``corruption_error`` wants them.
+
+    A validation corruption gets its mean five times: the sum over all five severities is the published one, a single
+    entry is not, so it is to be had for all five severities only.
+    Raises ValueError for an unknown corruption, for severities other than different ones of 1..5, and for a validation
+    corruption at less than all of them.
+    """
+    if not severities or not set(severities) <= set(SEVERITIES) or len(set(severities)) < len(severities):
+        raise ValueError(f"severities {tuple(severities)}; allowed are different ones of {SEVERITIES}, at least one")
+    if corruption in ALEXNET_ERRORS:
+        return tuple(ALEXNET_ERRORS[corruption][severity - 1] for severity in severities)
+    if corruption not in ALEXNET_MEAN_ERRORS:
+        known = ", ".join((*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS))
+        raise ValueError(f"no AlexNet error is known for {corruption!r}; known are {known}")
+    if len(severities) < len(SEVERITIES):
+        raise ValueError(
+            f"for {corruption} only AlexNet's mean over the severities {SEVERITIES} was published, not the errors at "
+            f"{tuple(severities)}; evaluate all five, or a baseline of your own"
+        )
+    return (ALEXNET_MEAN_ERRORS[corruption],) * len(SEVERITIES)
