@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class Options:
         if self.motion not in BACKENDS:
             raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
 
+    @cache  # noqa: B019 - few options and few parameters, asked for with every image
     def bind(self, parameters: Any) -> Any:
         """The parameters with those of these options that they have a field for."""
         known = {field.name for field in fields(parameters)} if parameters is not None else set()

@@ -97,7 +97,7 @@ class FastDraws:
     """
 
     def __init__(self, seed: int) -> None:
-        self._words = tuple(np.uint32(seed >> shift & (WORD - 1)) for shift in range(0, SEED_BITS, 32))
+        self._words = tuple(np.frombuffer(seed.to_bytes(SEED_BITS // 8, "little"), "<u4"))
         self._calls = 0
 
     def _stream(self) -> tuple[np.uint32, ...]:

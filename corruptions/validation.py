@@ -26,7 +26,7 @@ def rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
     if grey:
         image = np.broadcast_to(image.reshape(*image.shape[:2], 1), (*image.shape[:2], 3))
     # A copy where it is read-only: compiled kernels are kept per type, and read-only arrays are a type of their own.
-    return np.require(image, requirements=("C", "W"))
+    return image if image.flags.carray else np.require(image, requirements=("C", "W"))
 
 
 def profile_name(profile: str) -> str:

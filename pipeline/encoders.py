@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Annotated, ClassVar, Literal
 
@@ -20,6 +21,10 @@ Image = NDArray[np.uint8]
 
 MAX_FRAMES = 1000
 """Of a payload that is read back; the longest published sequence has 41."""
+
+
+NPY_PREFIX, MAX_NPY_HEADER = 10, 1000
+"""Bytes: of what stands before the header of a .npy file of version 1.0, and of both together at most."""
 
 
 class Encoder(BaseModel):
@@ -109,19 +114,16 @@ class Npy(Encoder):
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """A .npy file of uint8."""
-        buffer = io.BytesIO()
         ordered = image if self.layout == "HWC" else np.moveaxis(image, -1, -3)
-        np.save(buffer, np.ascontiguousarray(ordered), allow_pickle=False)
-        return buffer.getvalue()
+        return npy_header(ordered.shape) + ordered.tobytes()
 
     def decode(self, data: bytes) -> Image:
         """The array as (..., H, W, 3). Nothing is unpickled, and no more memory taken than the file has bytes."""
-        buffer = io.BytesIO(data)
-        np.lib.format.read_magic(buffer)
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=1000)
-        if dtype != np.uint8 or fortran_order or len(shape) not in (3, 4) or prod(shape) != len(data) - buffer.tell():
-            raise ValueError(f"not whole uint8 images: {dtype} {shape} in {len(data)} bytes")
-        array = np.frombuffer(data, np.uint8, offset=buffer.tell()).reshape(shape)
+        start = NPY_PREFIX + int.from_bytes(data[8:NPY_PREFIX], "little")
+        shape = npy_shape(data[: min(start, MAX_NPY_HEADER)])
+        if prod(shape) != len(data) - start:
+            raise ValueError(f"not whole uint8 images: {shape} in {len(data)} bytes")
+        array = np.frombuffer(data, np.uint8, offset=start).reshape(shape)
         return np.array(array if self.layout == "HWC" else np.moveaxis(array, -3, -1), order="C")
 
 
@@ -178,6 +180,18 @@ class Mp4(Encoder):
         return np.stack(frames)
 
 
+@lru_cache
+def npy_shape(header: bytes) -> tuple[int, ...]:
+    """The shape that the header of a .npy file tells of. Raises ValueError for other arrays than images of uint8."""
+    buffer = io.BytesIO(header)
+    np.lib.format.read_magic(buffer)
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=MAX_NPY_HEADER)
+    if dtype != np.uint8 or fortran_order or len(shape) not in (3, 4):
+        raise ValueError(f"not images of uint8: {dtype} {shape}")
+    return tuple(shape)
+
+
+@lru_cache
 def npy_header(shape: tuple[int, ...]) -> bytes:
     """What stands before the pixels of a .npy file of uint8."""
     buffer = io.BytesIO()

@@ -31,11 +31,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Rendering:
-    """What a rendering needs to know beside the image and its seed; ``frost_folder`` may differ between machines."""
+    """What a rendering needs to know beside the image and its seed."""
 
     profile: str
-    motion: str
-    frost_folder: str | None
+    options: corruptions.Options
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,9 @@ class Family:
 
 
 def _corrupt(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
-    options = corruptions.Options(motion=rendering.motion, frost_folder=rendering.frost_folder)
-    return corruptions.corrupt(image, step.transform, step.level, profile=rendering.profile, seed=seed, options=options)
+    return corruptions.corrupt(
+        image, step.transform, step.level, profile=rendering.profile, seed=seed, options=rendering.options
+    )
 
 
 def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str) -> perturbations.Views:
@@ -85,9 +85,8 @@ def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str)
 
 
 def _perturb(views: perturbations.Views, step: Step, seed: int, rendering: Rendering) -> Image:
-    options = corruptions.Options(motion=rendering.motion)
     return perturbations.perturb_views(
-        views, step.transform, profile=rendering.profile, difficulty=step.level, seed=seed, options=options
+        views, step.transform, profile=rendering.profile, difficulty=step.level, seed=seed, options=rendering.options
     )
 
 

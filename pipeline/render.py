@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+import corruptions
 from pipeline.decoders import decode
 from pipeline.encoders import encode_members
 from pipeline.errors import SampleError
@@ -28,7 +29,9 @@ class Renderer:
         cv2.setNumThreads(1)
         self._recipe = recipe
         self._family = recipe.family
-        self._rendering = Rendering(recipe.profile, recipe.transforms.motion, frost_folder)
+        self._rendering = Rendering(
+            recipe.profile, corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder)
+        )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
         """The photograph as RGB (H, W, 3), cut to its box, or still encoded where the transforms are decoders.

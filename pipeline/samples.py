@@ -6,12 +6,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manifests import Row
 from pipeline.encoders import Encoder, decode_members
+
+TOLD = (
+    *("class_name", "decoder", "encoder", "key", "label", "level", "origin", "profile", "resize", "source_id"),
+    *("transform", "version"),
+)
+"""Columns of the manifest that stand in a sample's description too."""
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -50,20 +59,15 @@ def pixel_digest(pixels: NDArray[np.uint8]) -> str:
     return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
 
 
-def side_members(row: Row) -> dict[str, bytes]:
-    """The members that stand beside a payload: the label, and what the sample is (no field is ever null)."""
-    about = {
-        "key": row.key,
-        "source_id": row.source_id,
-        "origin": row.origin,
-        "label": row.label,
-        "class_name": row.class_name,
-        "transform": row.transform,
-        "version": row.version,
-        "level": row.level,
-        "profile": row.profile,
-        "decoder": row.decoder,
-        "resize": row.resize,
-        "encoder": row.encoder,
-    }
-    return {".cls": str(row.label).encode(), ".json": json.dumps(about, sort_keys=True, ensure_ascii=False).encode()}
+def told_columns(row: Row) -> dict[str, Any]:
+    """The columns of a row that its description tells."""
+    return {name: getattr(row, name) for name in TOLD}
+
+
+def side_members(columns: Mapping[str, Any]) -> dict[str, bytes]:
+    """The members that stand beside a payload: the label, and what the sample is (no field is ever null).
+
+    ``columns``: those of the manifest, or at least the ones that are told.
+    """
+    about = {name: columns[name] for name in TOLD}
+    return {".cls": str(columns["label"]).encode(), ".json": _JSON.encode(about).encode()}

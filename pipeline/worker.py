@@ -7,8 +7,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,11 @@ class Report:
     payload_bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of a block of code to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - start
+    def lap(self, stage: str, start: float) -> float:
+        """Add the time since ``start`` to a stage; the time now, from which the next one starts."""
+        now = time.perf_counter()
+        self.seconds[stage] += now - start
+        return now
 
     def add(self, other: Report) -> None:
         """Add another report to this one."""
@@ -108,20 +105,23 @@ class Worker:
                     yield report
                     report, reported = Report(), time.monotonic()
             # Side by side, since each waits for the disk.
-            with report.stage("publish"), ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
+            start = time.perf_counter()
+            with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
                 report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
+            report.lap("publish", start)
         yield report
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
-        sha256 = None
+        sha256, start = None, time.perf_counter()
         try:
-            with report.stage("read"):
-                data = self._source.read(image)
-                sha256 = source_digest(data)
-            with report.stage("decode"):
-                photograph = self._renderer.decode(data, image.box)
-            with report.stage("prepare"):
-                return _Clean(image, sha256, self._renderer.prepare(photograph), None)
+            data = self._source.read(image)
+            sha256 = source_digest(data)
+            start = report.lap("read", start)
+            photograph = self._renderer.decode(data, image.box)
+            start = report.lap("decode", start)
+            prepared = self._renderer.prepare(photograph)
+            report.lap("prepare", start)
+            return _Clean(image, sha256, prepared, None)
         except (SampleError, OSError, MemoryError) as error:
             return _Clean(image, sha256, None, f"{image.origin}: {_reason(error)}")
 
@@ -132,11 +132,10 @@ class _OpenShard:
     def __init__(self, task: Task, recipe: Recipe, scratch: Path) -> None:
         self._task = task
         self._recipe = recipe
-        self._version = recipe.family.version(task.step.transform)
-        self._pair = recipe.pair(task.step)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
-        self._rows: list[manifests.Row] = []
+        self._rows: list[dict[str, Any]] = []
+        self._common = self._common_columns()
 
     def __enter__(self) -> _OpenShard:
         return self
@@ -146,82 +145,79 @@ class _OpenShard:
 
     def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
         """Render, encode and append one sample; what fails becomes a failed row."""
-        row = self._blank_row(clean)
+        columns = self._columns(clean)
         try:
-            row = self._append(row, clean, renderer, report)
+            self._append(columns, clean, renderer, report)
         except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
-            row = replace(row, error=clean.error or _reason(error))
+            columns |= {"status": manifests.FAILED, "error": clean.error or _reason(error)}
             report.failed += 1
         report.samples[self._task.step.transform] += 1
-        self._rows.append(row)
+        self._rows.append(columns)
 
     def publish(self, store: LocalStore) -> None:
         """Give tar and part their names, the part last: a shard exists once its part does."""
         sha256, size = self._tar.finish()
         store.publish(self._scratch, self._task.shard)
-        failed = sum(row.status == manifests.FAILED for row in self._rows)
+        rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
+        failed = sum(row.status == manifests.FAILED for row in rows)
         facts = {FACT_TASK: self._task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
         part = store.scratch()
-        manifests.write_part([replace(row, shard_sha256=sha256) for row in self._rows], facts, part)
+        manifests.write_part(rows, facts, part)
         store.publish(part, self._task.part)
 
-    def _append(self, row: manifests.Row, clean: _Clean, renderer: Renderer, report: Report) -> manifests.Row:
+    def _append(self, columns: dict[str, Any], clean: _Clean, renderer: Renderer, report: Report) -> None:
+        """Make one sample, append it to the tar, and fill in what its row says of it."""
         if clean.prepared is None:
             raise SampleError(clean.error)
-        with report.stage("transform"):
-            output = renderer.transform(clean.prepared, row.source_id, self._task.step)
-        with report.stage("encode"):
-            members = renderer.encode(output, self._task.step)
-        with report.stage("check"):
-            pixels = decode_members(self._recipe.encoder, members)
-            payload_sha256, pixel_sha256 = payload_digest(members.values()), pixel_digest(pixels)
-        with report.stage("write"):
-            named = {row.key + suffix: data for suffix, data in (members | side_members(row)).items()}
-            offsets = self._tar.add(named)
+        start, step, key = time.perf_counter(), self._task.step, columns["key"]
+        output = renderer.transform(clean.prepared, clean.source.id, step)
+        start = report.lap("transform", start)
+        members = renderer.encode(output, step)
+        start = report.lap("encode", start)
+        pixels = decode_members(self._recipe.encoder, members)
+        digests = {"payload_sha256": payload_digest(members.values()), "pixel_sha256": pixel_digest(pixels)}
+        start = report.lap("check", start)
+        offsets = self._tar.add({key + suffix: data for suffix, data in (members | side_members(columns)).items()})
+        report.lap("write", start)
         *_, last_payload = members.values()
-        end = offsets[len(members) - 1] + len(last_payload)
         report.payload_bytes += sum(map(len, members.values()))
-        return replace(
-            row,
-            offset=offsets[0],
-            size=end - offsets[0],
-            frames=len(pixels) if pixels.ndim == 4 else 1,
-            height=pixels.shape[-3],
-            width=pixels.shape[-2],
-            payload_sha256=payload_sha256,
-            pixel_sha256=pixel_sha256,
-            status=manifests.OK,
-        )
+        columns |= digests | {
+            "offset": offsets[0],
+            "size": offsets[len(members) - 1] + len(last_payload) - offsets[0],
+            "frames": len(pixels) if pixels.ndim == 4 else 1,
+            "height": pixels.shape[-3],
+            "width": pixels.shape[-2],
+            "status": manifests.OK,
+        }
 
-    def _blank_row(self, clean: _Clean) -> manifests.Row:
-        """The row of a sample of which nothing has been made yet."""
-        source, step = clean.source, self._task.step
-        return manifests.Row(
-            key=f"{source.id}-{step}",
-            shard=self._task.shard,
-            shard_sha256="",
-            offset=None,
-            size=None,
-            source_id=source.id,
-            source_sha256=clean.sha256,
-            origin=source.origin,
-            label=source.label,
-            class_name=source.class_name,
-            transform=step.transform,
-            version=self._version,
-            level=step.level,
-            profile=self._recipe.profile,
-            decoder=self._pair.decoder,
-            resize=self._pair.resize,
-            frames=None,
-            height=None,
-            width=None,
-            encoder=str(self._recipe.encoder),
-            payload_sha256=None,
-            pixel_sha256=None,
-            status=manifests.FAILED,
-            error=None,
-        )
+    def _columns(self, clean: _Clean) -> dict[str, Any]:
+        """The row of a sample of which nothing has been made yet, but for the digest of its shard."""
+        source = clean.source
+        return self._common | {
+            "key": f"{source.id}-{self._task.step}",
+            "source_id": source.id,
+            "source_sha256": clean.sha256,
+            "origin": source.origin,
+            "label": source.label,
+            "class_name": source.class_name,
+        }
+
+    def _common_columns(self) -> dict[str, Any]:
+        """What all rows of the shard share, and what is not known of a sample before it is made."""
+        step, recipe = self._task.step, self._recipe
+        pair = recipe.pair(step)
+        made = ("offset", "size", "frames", "height", "width", "payload_sha256", "pixel_sha256", "error")
+        return dict.fromkeys(made) | {
+            "shard": self._task.shard,
+            "transform": step.transform,
+            "version": recipe.family.version(step.transform),
+            "level": step.level,
+            "profile": recipe.profile,
+            "decoder": pair.decoder,
+            "resize": pair.resize,
+            "encoder": str(recipe.encoder),
+            "status": manifests.FAILED,
+        }
 
 
 def _reason(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from PIL import Image
 
 import manifests
 from manifests import Row
+from pipeline.dataset import open_data_set
 from pipeline.resizers import prepare
 from tests.conftest import Run
 from tests.pipeline.sources.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
@@ -32,9 +33,10 @@ def test_cifar_images_stay_as_they_are(tmp_path: Path, robustshards: Run) -> Non
     done = robustshards("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
     assert done.returncode == 0, done.stderr
     assert "cifar-10-batches-py, its test images" in done.stderr
-    for index, row in enumerate(rows_of(tmp_path / "data")):
+    data_set = open_data_set(str(tmp_path / "data"))
+    for index, row in enumerate(data_set.rows()):
         assert (row.key, row.label) == (f"test_batch_{index:06d}-none-0", index % 3)
-        np.testing.assert_array_equal(picture(tmp_path / "data", row), pixels(index))
+        np.testing.assert_array_equal(data_set.pick(row).pixels(), pixels(index))
     assert robustshards("verify", tmp_path / "data", "--deep", "--samples", 5).returncode == 0
 
 

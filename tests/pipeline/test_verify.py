@@ -15,7 +15,7 @@ import manifests
 from manifests import Row
 from pipeline.build import FACT_PLAN
 from pipeline.encoders import Jpeg
-from pipeline.samples import side_members
+from pipeline.samples import side_members, told_columns
 from pipeline.shards import ShardWriter
 from pipeline.verify import verify
 from tests.conftest import Run
@@ -152,7 +152,7 @@ def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
 
 
 def named_sides(row: Row) -> dict[str, bytes]:
-    return {row.key + suffix: data for suffix, data in side_members(row).items()}
+    return {row.key + suffix: data for suffix, data in side_members(told_columns(row)).items()}
 
 
 def test_deep_makes_samples_again(built_once: Path, robustshards: Run) -> None:
