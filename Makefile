@@ -1,5 +1,5 @@
 # make setup   a virtual environment in .venv with everything that the project needs
-# make demo    ImageNet-C from the photographs that scikit-image bundles, verified
+# make demo    ImageNet-C, -P and -S from the photographs that scikit-image bundles; a small classifier, evaluated on them
 # make test    all tests
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
 # make lint    formatter, linter, types, import contracts
@@ -25,14 +25,24 @@ demo: setup
 	$(BIN)/robustshards plan imagenet-c --source $(DEMO)/photographs
 	$(BIN)/robustshards build imagenet-c --source $(DEMO)/photographs --out $(DEMO)/imagenet-c
 	$(BIN)/robustshards verify $(DEMO)/imagenet-c --deep
+	$(BIN)/robustshards build imagenet-c-clean --source $(DEMO)/photographs --out $(DEMO)/imagenet-c-clean
 	$(BIN)/robustshards build imagenet-p --source $(DEMO)/photographs --out $(DEMO)/imagenet-p
 	$(BIN)/robustshards verify $(DEMO)/imagenet-p --deep --samples 10
+	$(BIN)/robustshards build imagenet-s --source $(DEMO)/photographs --out $(DEMO)/imagenet-s
+	$(BIN)/robustshards preview $(DEMO)/imagenet-c --out $(DEMO)/preview.html
+	$(BIN)/python -m tests.demo_classifier $(DEMO)/photographs $(DEMO)/classifier.pt
+	for data in imagenet-c imagenet-c-clean imagenet-p imagenet-s; do $(BIN)/robustshards evaluate $(DEMO)/$$data \
+		--model tests.demo_classifier:classifier --weights $(DEMO)/classifier.pt --name "small CNN" \
+		--out $(DEMO)/evaluations/$$data || exit; done
+	$(BIN)/robustshards report $(DEMO)/evaluations/* --out $(DEMO)/report
 	@echo
 	@echo "Look at it:"
+	@echo "  the report      $(DEMO)/report/report.html"
+	@echo "  contact sheet   $(DEMO)/preview.html"
 	@echo "  the shards      $(DEMO)/imagenet-c/shards/<corruption>/<severity>/*.tar"
 	@echo "  the manifest    $(DEMO)/imagenet-c/manifest.parquet"
 	@echo "  the sequences   $(DEMO)/imagenet-p/shards/<perturbation>/1/*.tar"
-	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar animals/chelsea-snow-3.jpg"
+	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar chelsea/chelsea-snow-3.jpg"
 
 bench: setup
 	$(BIN)/python -m bench

@@ -11,6 +11,7 @@ import matplotlib as mpl
 from bench.build_speed import BuildSpeed
 from bench.cifar_speed import PART, WORKERS, CifarSpeed
 from bench.corruption_speed import ENCODING, OURS, Row, mean_ratio
+from bench.loader_speed import LoaderSpeed
 from bench.scaling import Overhead
 from bench.sequence_speed import PresetRow, SequenceRow
 
@@ -84,6 +85,19 @@ def cifar_table(speed: CifarSpeed) -> str:
             )
         ),
         _line(("so the whole, 10,000 images, 950,000 outputs", f"{speed.whole_minutes:.1f} min")),
+    ]
+    return "\n".join(lines)
+
+
+def loader_table(speed: LoaderSpeed) -> str:
+    """The evaluator's loader against a folder read as torchvision does."""
+    lines = [
+        _line(("decode and normalise, one process, one thread", "images per second")),
+        "|---|---:|",
+        _line(("the evaluator's stream of shards", f"{speed.ours:,.0f}")),
+        _line(("ImageFolder and DataLoader as torchvision's", f"{speed.folder:,.0f}")),
+        "",
+        f"{speed.images:,} images of 224 x 224. Ours / theirs: **{speed.ours / speed.folder:.1f}**.",
     ]
     return "\n".join(lines)
 

@@ -3,7 +3,20 @@
 A leaf of the project: it knows rows and files, and nothing of how they come about.
 """
 
-from manifests.files import MergeError, merge, read_facts, read_rows, write_part
+from manifests.files import MergeError, merge, read_columns, read_facts, read_rows, read_slice, write_part
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
 
-__all__ = ["COLUMNS", "FAILED", "OK", "SCHEMA", "MergeError", "Row", "merge", "read_facts", "read_rows", "write_part"]
+__all__ = [
+    "COLUMNS",
+    "FAILED",
+    "OK",
+    "SCHEMA",
+    "MergeError",
+    "Row",
+    "merge",
+    "read_columns",
+    "read_facts",
+    "read_rows",
+    "read_slice",
+    "write_part",
+]

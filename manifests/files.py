@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,8 +43,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     """
     try:
         with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.remove_metadata().equals(SCHEMA):
-                raise ValueError(f"{path} has other columns than a manifest: {', '.join(file.schema_arrow.names)}")
+            _check_columns(path, file.schema_arrow)
             for batch in file.iter_batches(batch_size=4096):
                 columns = batch.to_pydict()
                 for values in zip(*(columns[name] for name in COLUMNS), strict=True):
@@ -52,16 +52,54 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
 
 
-def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path) -> int:
-    """Write all rows of the parts, in their order, to one file; returns how many.
+def read_slice(path: Path, first: int, count: int) -> list[Row]:
+    """Consecutive rows of a merged manifest, reading no more of it than the row groups that hold them.
+
+    Raises FileNotFoundError, and ValueError as ``read_rows``.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow)
+            tables, start = [], 0
+            for group in range(file.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                if start < first + count and first < end:
+                    skipped = max(first - start, 0)
+                    tables.append(file.read_row_group(group).slice(skipped, first + count - start - skipped))
+                start = end
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+    columns = pa.concat_tables(tables).to_pydict() if tables else {name: [] for name in COLUMNS}
+    return [Row(*values) for values in zip(*(columns[name] for name in COLUMNS), strict=True)]
+
+
+def read_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow)
+            for batch in file.iter_batches(batch_size=_ROW_GROUP, columns=list(names)):
+                columns = batch.to_pydict()
+                yield from zip(*(columns[name] for name in names), strict=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+
+
+def _check_columns(path: Path, schema: pa.Schema) -> None:
+    if not schema.remove_metadata().equals(SCHEMA):
+        raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)}")
+
+
+def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
+    """Write all rows of the parts, in their order, to one file; returns how many. The parts have these ``columns``.
 
     Parts are collected into large row groups, so that memory and the file's footer stay bounded. Raises MergeError.
     """
     total, waiting, held = 0, [], 0
-    schema = SCHEMA.with_metadata(dict(facts))
+    schema = columns.with_metadata(dict(facts))
     with pq.ParquetWriter(path, schema, compression=_COMPRESSION) as writer:
         for part in parts:
-            table = _read_part(part)
+            table = _read_part(part, columns)
             waiting.append(table)
             held += table.num_rows
             total += table.num_rows
@@ -69,17 +107,17 @@ def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path) -> int:
                 _flush(writer, waiting, schema)
                 waiting, held = [], 0
         if waiting or not total:
-            _flush(writer, waiting or [SCHEMA.empty_table()], schema)
+            _flush(writer, waiting or [columns.empty_table()], schema)
     return total
 
 
-def _read_part(path: Path) -> pa.Table:
+def _read_part(path: Path, columns: pa.Schema) -> pa.Table:
     try:
         with pq.ParquetFile(path, memory_map=True) as file:
             table = file.read(use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
         raise MergeError(f"the manifest part {path} cannot be read: {error}") from error
-    if not table.schema.remove_metadata().equals(SCHEMA):
+    if not table.schema.remove_metadata().equals(columns):
         raise MergeError(f"the manifest part {path} has other columns: {', '.join(table.schema.names)}")
     return table.replace_schema_metadata(None)
 

@@ -27,7 +27,7 @@ from pipeline.render import Renderer
 from pipeline.software import host_facts, versions
 from pipeline.sources import AUTO, KINDS, Source, detect, open_source
 from pipeline.storage import LocalStore
-from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
+from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report, Worker
 
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
@@ -58,7 +58,7 @@ class Outcome:
     shards_before: int = 0
     failed: int = 0
     done: Report = field(default_factory=Report)
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[Lost[Block]] = field(default_factory=list)
     workers: int = 0
     seconds: float = 0.0
 
@@ -74,7 +74,7 @@ class Outcome:
             "samples_made": self.done.samples.total(),
             "failed": self.failed,
             "complete": not self.lost,
-            "lost": [{"images": len(each.block.images), "reason": each.reason} for each in self.lost],
+            "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
             "seconds": round(self.seconds, 3),
         }
 
@@ -86,7 +86,7 @@ class Outcome:
         else:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
-            names = f"{each.block.tasks[0].name} to {each.block.tasks[-1].name}"
+            names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
             yield f"given up after {MAX_ATTEMPTS} attempts: {names}: {each.reason}"
         if self.failed:
             yield (
@@ -150,7 +150,7 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
             outcome.workers = workers
             pieces = pieces_of_a_block(blocks, workers)
             work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
-            for event in Pool(job, workers).run(work):
+            for event in Pool(job, workers, Worker).run(work):
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
                 else:

@@ -21,10 +21,13 @@ from pipeline import doctor, recipes
 from pipeline.build import Request, run_build, try_transforms, with_kind
 from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
-from pipeline.display import Display, counting, steps_told
+from pipeline.display import Display, FrameCount, counting, steps_told
 from pipeline.encoders import ENCODERS
-from pipeline.errors import Exit, UserError
+from pipeline.errors import Exit, UnfinishedError, UserError
 from pipeline.estimate import estimate
+from pipeline.evaluate.report import summarise
+from pipeline.evaluate.report_files import write_report
+from pipeline.evaluate.tables import tables, to_terminal
 from pipeline.exports import LAYOUTS, export
 from pipeline.index import index
 from pipeline.plan import make_plan
@@ -350,6 +353,104 @@ def preview_(
             _out.print(f"wrote {pictures:,} pictures: {out}", markup=False)
 
 
+@app.command("evaluate")
+def evaluate_(
+    data_set: DataSetArgument,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="package.module:function, a TorchScript, torch.export or ONNX file, timm:, torchvision: or hf:NAME."
+        ),
+    ],
+    out: Annotated[str, typer.Option(help="The folder for the predictions; unfinished ones there are resumed.")],
+    weights: Annotated[str | None, typer.Option(help="A state dict for the model (.pt, .pth, .safetensors).")] = None,
+    name: Annotated[str | None, typer.Option(help="What reports call the model; default: as given.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 ...")] = "auto",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    batch_size: Annotated[int, typer.Option(min=0, help="Images at a time; 0: found out.")] = 0,
+    input_size: Annotated[
+        int | None, typer.Option(min=0, help="Side to resize to; 0: none; default: what the model says.")
+    ] = None,
+    mean: Annotated[str | None, typer.Option(help="Of the model's training images, three numbers with commas.")] = None,
+    std: Annotated[str | None, typer.Option(help="As --mean: standard deviations.")] = None,
+    channels_last: Annotated[bool, typer.Option("--channels-last", help="Memory layout that GPUs like.")] = False,
+    compile_: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    loaders: Annotated[int | None, typer.Option(min=0, help="Processes that read and decode, per worker.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Workers, each with a GPU of its own where there are any.")] = 1,
+    address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stream a data set through a classifier and write its predictions. Run again after any interruption."""
+    with _errors_told(as_json):
+        evaluation, settings = _evaluator()
+        request = settings.Request(
+            data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
+            batch_size, input_size, _triple(mean), _triple(std), loaders, workers, address,
+        )  # fmt: skip
+        with FrameCount() as count:
+            outcome = evaluation.evaluate(request, count)
+        if as_json:
+            _print_json(**outcome.facts(), output=out)
+        else:
+            for line in outcome.summary(out):
+                _out.print(line, markup=False)
+        if not outcome.complete:
+            raise typer.Exit(Exit.INCOMPLETE)
+
+
+@app.command("report")
+def report_(
+    evaluations: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Evaluations, of one or more models and data sets.")
+    ],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Evaluations of the model to divide by. May be given again. Default: AlexNet as published."),
+    ] = None,
+    anomalous: Annotated[
+        str | None, typer.Option(help="An evaluation of images of no class (ImageNet-O), for AUPR.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="A folder for report.html, report.md, report.csv and report.json.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Robustness report",
+    as_json: JsonOption = False,
+) -> None:
+    """The papers' figures of one or more evaluations, side by side. Clean images among them give the clean error."""
+    with _errors_told(as_json):
+        summary = summarise(evaluations, baseline or (), anomalous)
+        if out:
+            write_report(summary, title, out)
+        if as_json:
+            _print_json(**summary.facts())
+            return
+        for part in to_terminal(tables(summary)):
+            _out.print(part)
+        for warning in summary.warnings:
+            _err.print(f"warning: {warning}", markup=False)
+        if out:
+            _out.print(f"wrote {out}/report.html, .md, .csv, .json", markup=False)
+
+
+def _evaluator() -> Any:
+    """What needs torch, loaded where it is used. Raises UserError where it is missing."""
+    try:
+        from pipeline.evaluate import evaluation, settings
+    except ImportError as error:
+        raise UserError(f"{error.name} is missing: pip install 'robustshards[evaluate]'") from error
+    return evaluation, settings
+
+
+def _triple(text: str | None) -> tuple[float, float, float] | None:
+    if text is None:
+        return None
+    try:
+        red, green, blue = map(float, text.split(","))
+    except ValueError:
+        raise UserError(f"{text!r}: give three numbers with commas between, as in 0.485,0.456,0.406") from None
+    return red, green, blue
+
+
 def _recipe(
     name: str,
     kind: str | None,
@@ -392,6 +493,8 @@ def _errors_told(as_json: bool) -> Iterator[None]:
     """Errors of the user's world become one line and an exit code; a bug keeps its traceback."""
     try:
         yield
+    except UnfinishedError as error:
+        _tell(str(error), Exit.INCOMPLETE, as_json)
     except UserError as error:
         _tell(str(error), Exit.USAGE, as_json)
     except OSError as error:

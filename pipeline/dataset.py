@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, BinaryIO, Literal
+from itertools import groupby
+from typing import Annotated, Any, BinaryIO, Literal
 
 import manifests
 from manifests import Row
@@ -17,7 +19,7 @@ from pipeline.encoders import ENCODERS, MAX_FRAMES, Npy, member_suffixes, npy_he
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
 from pipeline.recipes import Recipe, parse
-from pipeline.samples import Sample, side_members
+from pipeline.samples import Sample, side_members, told_columns
 from pipeline.storage import LocalStore
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
@@ -27,6 +29,9 @@ MANIFEST_FILE = "manifest.parquet"
 
 PIXELS = "pixels"
 """The encoder of samples that lie as bare pixels in a larger array."""
+
+UNIT_ROWS = 1000
+"""Of an index: what is evaluated, and committed, at one go."""
 
 MAX_PAYLOAD_BYTES = 2**28
 """Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
@@ -60,6 +65,21 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """A piece of a data set that is read at one go: ``count`` rows of the manifest from ``first``, all of one step.
+
+    ``samples`` and ``frames`` count those that are ``ok``; ``name`` is unique in the data set.
+    """
+
+    name: str
+    step: Step
+    first: int
+    count: int
+    samples: int
+    frames: int
+
+
+@dataclass(frozen=True)
 class DataSet:
     """A finished data set. ``steps`` are those that it must hold; None where only the manifest tells.
 
@@ -81,6 +101,35 @@ class DataSet:
     def rows(self) -> Iterator[Row]:
         """The manifest. Raises UserError where the data set is not finished or the file is damaged."""
         return read_manifest(self.store)
+
+    def units(self) -> Iterator[Unit]:
+        """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
+
+        Raises UserError as :meth:`rows`.
+        """
+        columns = _told(self.store, manifests.read_columns, ("transform", "level", "shard", "status", "frames"))
+        first, counts = 0, Counter[Step]()
+        for (transform, level, _), group in groupby(columns, key=self._unit_of()):
+            step, oks = Step(transform, level), list[int]()
+            count = 0
+            for *_, status, frames in group:
+                count += 1
+                if status == manifests.OK:
+                    oks.append(frames or 0)
+            yield Unit(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
+            counts[step] += 1
+            first += count
+
+    def rows_of(self, unit: Unit) -> list[Row]:
+        """The rows of a piece. Raises UserError as :meth:`rows`."""
+        try:
+            return manifests.read_slice(self.store.path(MANIFEST_FILE), unit.first, unit.count)
+        except ValueError as error:
+            raise UserError(f"the manifest cannot be read: {error}") from error
+
+    def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
+        """Rows with equal values are of one piece."""
+        return lambda row: (row[0], row[1], row[2])
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
         """The samples of a shard's ``ok`` rows, all of them and in their order.
@@ -144,7 +193,7 @@ class Built(DataSet):
             place = _expect(tar, row, suffix)
             places.append(place)
             members[suffix] = _data(tar, place, row.size or 0)
-        for suffix, content in side_members(row).items():
+        for suffix, content in side_members(told_columns(row)).items():
             if _data(tar, _expect(tar, row, suffix), len(content)) != content:
                 faults.append(Fault(row.key + suffix, "does not say what the manifest says"))
         offset, size = places[0].offset_data, places[-1].offset_data + places[-1].size - places[0].offset_data
@@ -157,6 +206,16 @@ class Built(DataSet):
 @dataclass(frozen=True)
 class Indexed(DataSet):
     """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
+
+    def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
+        places: Counter[tuple[str, int]] = Counter()
+
+        def piece(row: Sequence[Any]) -> tuple[str, int, int]:
+            place = (row[0], row[1])
+            places[place] += 1
+            return (*place, (places[place] - 1) // UNIT_ROWS)
+
+        return piece
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
         """Each range of bytes by itself."""
@@ -228,10 +287,15 @@ def read_recipe(store: LocalStore) -> Recipe:
 
 def read_manifest(store: LocalStore) -> Iterator[Row]:
     """The rows of the merged manifest. Raises UserError where the build is not finished or the file is damaged."""
+    return _told(store, manifests.read_rows)
+
+
+def _told(store: LocalStore, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:
+    """What is read of a merged manifest, its faults told as the user's."""
     if store.size(MANIFEST_FILE) < 0:
         raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; run the same build command again")
     try:
-        yield from manifests.read_rows(store.path(MANIFEST_FILE))
+        yield from read(store.path(MANIFEST_FILE), *arguments)
     except ValueError as error:
         raise UserError(f"the manifest cannot be read: {error}") from error
 

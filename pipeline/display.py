@@ -131,3 +131,46 @@ def steps_told() -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True)
     with console.status("looking ...") if console.is_terminal else nullcontext() as status:
         yield lambda step: status.update(step) if status else None
+
+
+class FrameCount:
+    """Watches an evaluation: one bar of frames on a terminal, a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
+        )
+        self._row = TaskID(0)
+        self._done = self._all = 0
+        self._started = self._said = monotonic()
+
+    def __enter__(self) -> FrameCount:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def preparing(self, what: str) -> None:
+        """Say what goes on before the work."""
+        self._console.print(f"{what} ...", style="dim", highlight=False, markup=False)
+
+    def counting(self, frames: int, there: int) -> None:
+        """Say how many frames there are, and how many of them are done already."""
+        self._all, self._started, self._said = frames - there, monotonic(), monotonic()
+        self._console.print(f"{frames:,} images: {there:,} already there, {self._all:,} to predict", highlight=False)
+        if self._console.is_terminal and self._all:
+            self._row = self._bar.add_task("", total=self._all)
+            self._bar.start()
+
+    def advanced(self, frames: int) -> None:
+        """Take in what has been done."""
+        self._done += frames
+        if self._console.is_terminal:
+            self._bar.advance(self._row, frames)
+        elif frames and monotonic() - self._said > LINE_EVERY_S:
+            self._said = monotonic()
+            rate = self._done / (self._said - self._started)
+            left = (self._all - self._done) / max(rate, 1e-9)
+            text = f"{self._done:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
+            self._console.print(text, highlight=False)

@@ -19,5 +19,9 @@ class UserError(Exception):
     """Something that the user can mend: the message says what came, what is allowed and what to do."""
 
 
+class UnfinishedError(UserError):
+    """What is asked of is not finished yet: the message says what is missing."""
+
+
 class SampleError(Exception):
     """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.errors import UserError
-from pipeline.plan import Block
 from pipeline.software import cpu_count
-from pipeline.worker import Job, Report, Worker
 
 MAX_ATTEMPTS = 3
-"""How often a block is tried before it is given up; its shards then stay missing and the build says so."""
+"""How often a piece of work is tried before it is given up; what it would have made then stays missing."""
 
 _CONNECT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -25,81 +24,92 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 """The least that Ray takes: only listings and counts travel, never an image."""
 
 
-@dataclass(frozen=True)
-class Lost:
-    """A block of work that failed in every attempt, and the last reason."""
+Job = TypeVar("Job")
+Work = TypeVar("Work")
+Report = TypeVar("Report")
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
+Given_co = TypeVar("Given_co", covariant=True)
 
-    block: Block
+
+@dataclass(frozen=True)
+class Lost(Generic[Work]):
+    """A piece of work that failed in every attempt, and the last reason."""
+
+    work: Work
     reason: str
 
 
-class Runner(Protocol):
-    """What an actor holds: built from a job, it runs blocks and reports."""
+class Runner(Protocol[Taken_contra, Given_co]):
+    """What an actor holds: it runs pieces of work and reports."""
 
-    def __init__(self, job: Job) -> None: ...
-
-    def run(self, block: Block) -> Iterator[Report]:
-        """Run one block."""
+    def run(self, work: Taken_contra, /) -> Iterator[Given_co]:
+        """Run one piece."""
 
 
-class Pool:
-    """Workers on a Ray cluster. ``worker`` is built from the job in each actor, and runs blocks."""
+class Pool(Generic[Job, Work, Report]):
+    """Workers on a Ray cluster. ``worker`` makes one of the job in each actor; ``needs``: what Ray reserves for it."""
 
-    def __init__(self, job: Job, workers: int, worker: type[Runner] = Worker) -> None:
+    def __init__(
+        self,
+        job: Job,
+        workers: int,
+        worker: Callable[[Job], Runner[Work, Report]],
+        needs: Mapping[str, float] = MappingProxyType({"num_cpus": 1}),
+    ) -> None:
         self._ray = _import_ray()
         self._job = self._ray.put(job)
         self._worker = worker
-        self._actor_class = self._ray.remote(num_cpus=1, max_restarts=0)(_Actor)
+        self._actor_class = self._ray.remote(**needs, max_restarts=0)(_Actor)
         self.workers = workers
 
-    def run(self, blocks: Iterator[Block]) -> Iterator[Report | Lost]:
-        """Run all blocks; yields what the workers report, and each block that is given up.
+    def run(self, pieces: Iterator[Work]) -> Iterator[Report | Lost[Work]]:
+        """Run all pieces; yields what the workers report, and each piece that is given up.
 
-        One block is in flight per worker and blocks are taken from the iterator only when a worker is free, so
-        memory does not grow with the number of blocks.
+        One piece is in flight per worker and pieces are taken from the iterator only when a worker is free, so
+        memory does not grow with their number.
         """
-        running: dict[Any, tuple[Any, Block, int]] = {}
-        retries: list[tuple[Block, int]] = []
+        running: dict[Any, tuple[Any, Work, int]] = {}
+        retries: list[tuple[Work, int]] = []
         idle: list[Any] = []
         while True:
-            while len(running) < self.workers and (task := self._next(blocks, retries)):
+            while len(running) < self.workers and (task := self._next(pieces, retries)):
                 actor = idle.pop() if idle else self._actor_class.remote(self._worker, self._job)
                 running[actor.run.remote(task[0])] = (actor, *task)
             if not running:
                 return
             ready, _ = self._ray.wait(list(running), num_returns=1)
             for stream in ready:
-                actor, block, attempt = running[stream]
+                actor, work, attempt = running[stream]
                 try:
                     yield self._ray.get(next(stream))
                     continue
                 except StopIteration:
                     idle.append(actor)
                 except self._ray.exceptions.RayError as error:
-                    # A dead actor is not used again; one whose block raised may be, but a fresh one is as cheap.
+                    # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
                     self._ray.kill(actor)
                     if attempt < MAX_ATTEMPTS:
-                        retries.append((block, attempt + 1))
+                        retries.append((work, attempt + 1))
                     else:
-                        yield Lost(block, str(error).strip().splitlines()[-1])
+                        yield Lost(work, str(error).strip().splitlines()[-1])
                 del running[stream]
 
     @staticmethod
-    def _next(blocks: Iterator[Block], retries: list[tuple[Block, int]]) -> tuple[Block, int] | None:
+    def _next(pieces: Iterator[Work], retries: list[tuple[Work, int]]) -> tuple[Work, int] | None:
         if retries:
             return retries.pop()
-        block = next(blocks, None)
-        return None if block is None else (block, 1)
+        work = next(pieces, None)
+        return None if work is None else (work, 1)
 
 
 class _Actor:
     """A worker in a process of its own."""
 
-    def __init__(self, worker: type[Runner], job: Job) -> None:
+    def __init__(self, worker: Callable[[Any], Runner[Any, Any]], job: Any) -> None:
         self._worker = worker(job)
 
-    def run(self, block: Block) -> Iterator[Report]:
-        yield from self._worker.run(block)
+    def run(self, work: Any) -> Iterator[Any]:
+        yield from self._worker.run(work)
 
 
 def _import_ray() -> Any:
@@ -140,7 +150,8 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         if address is None:
             cpus = workers or cpu_count()
             own: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
-            ray.init(num_cpus=cpus, include_dashboard=False, **own, **quiet)
+            # "local", or Ray would join whatever cluster was last started on this machine.
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **own, **quiet)
         else:
             ray.init(address=address, **quiet)
             cpus = workers or int(ray.cluster_resources().get("CPU", 1))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import skimage.data
 
-CLASSES = {
+CLASSES: Mapping[str, Sequence[str]] = {
     "animals": ("chelsea.png",),
     "people": ("astronaut.png", "camera.png"),
     "sky": ("hubble_deep_field.jpg", "moon.png", "rocket.jpg"),
@@ -17,14 +18,19 @@ CLASSES = {
 }
 """Class folder -> files of scikit-image's data folder. camera, moon, coins and the textures are grey."""
 
+EACH_ITS_OWN: Mapping[str, Sequence[str]] = {
+    Path(file).stem: (file,) for files in CLASSES.values() for file in sorted(files)
+}
+"""Which photograph is it? What the demo's classifier learns to tell."""
 
-def write_photographs(folder: Path) -> None:
+
+def write_photographs(folder: Path, classes: Mapping[str, Sequence[str]] = CLASSES) -> None:
     """Copy the photographs to ``folder/class/file``."""
-    for name, files in CLASSES.items():
+    for name, files in classes.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file in files:
             shutil.copyfile(Path(skimage.data.__path__[0]) / file, folder / name / file)
 
 
 if __name__ == "__main__":
-    write_photographs(Path(sys.argv[1]))
+    write_photographs(Path(sys.argv[1]), EACH_ITS_OWN)

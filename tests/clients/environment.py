@@ -1,4 +1,4 @@
-"""An environment of its own for readers that cannot live in ours: RobustBench and torchvision, on the CPU."""
+"""An environment of its own for what cannot live in ours: RobustBench and the model libraries, on the CPU."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ WITH_DEPENDENCIES = (
     "setuptools<80",  # RobustBench asks for its pkg_resources
     *("gdown", "geotorch", "huggingface_hub", "numpy", "pandas", "pillow", "pyyaml", "requests", "safetensors"),
     *("scipy", "torchdiffeq", "tqdm"),
+    "transformers==5.23.0",
 )
 ALONE = ("torchvision==0.28.0", "robustbench==1.1.1", "timm==1.0.31")
 """Installed without what they ask for: they pin versions that are not there for this torch."""
@@ -55,9 +56,9 @@ def clients() -> Path:
     return python
 
 
-def run_client(python: Path, program: str, *arguments: object) -> str:
-    """What a program prints in the environment."""
-    environment = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+def run_client(python: Path, program: str, *arguments: object, modules: Path | None = None) -> str:
+    """What a program prints in the environment. ``modules``: a folder whose Python modules it may import as well."""
+    environment = {**os.environ, "PYTHONPATH": str(modules or ""), "OMP_NUM_THREADS": "1"}
     command = [str(python), "-c", PREAMBLE + program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr

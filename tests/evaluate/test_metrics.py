@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corruptions import names as corruption_names
 from perturbations import names as perturbation_names
-from pipeline.evaluate import baselines, metrics
+from pipeline.evaluate import baselines, intervals, metrics
 from pipeline.evaluate.baselines import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
 
 GOLDEN_TOLERANCE = 1e-9
@@ -188,7 +188,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: metrics.top5_lists(logits).tolist(),
         lambda: metrics.top5_distance(ranks, ordered=True),
         lambda: metrics.zipf_distance(ranks, ordered=False),
-        lambda: metrics.bootstrap_interval(ranks[:, 0, 0], resamples=30),
+        lambda: intervals.bootstrap_interval(ranks[:, 0, 0], resamples=30),
     ]
     before = [figure() for figure in figures]
     monkeypatch.setattr(metrics, "CHUNK_VALUES", 50)
@@ -377,14 +377,14 @@ def test_anomaly_scores_and_correlations() -> None:
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     generator = np.random.default_rng(6)
-    intervals = [metrics.bootstrap_interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
-    covered = np.mean([low <= 0.3 <= high for low, high in intervals])
+    found = [intervals.bootstrap_interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
+    covered = np.mean([low <= 0.3 <= high for low, high in found])
     assert 0.90 <= covered <= 0.98
 
 
 def test_intervals_are_those_of_the_normal_distribution() -> None:
     values = np.random.default_rng(5).random(5000)
-    low, high = metrics.bootstrap_interval(values, confidence=0.9, resamples=4000)
+    low, high = intervals.bootstrap_interval(values, confidence=0.9, resamples=4000)
     half = 1.6449 * values.std() / np.sqrt(len(values))
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
@@ -393,24 +393,24 @@ def test_intervals_depend_on_their_arguments_alone() -> None:
     values = np.random.default_rng(5).random(100)
     before = values.copy()
     np.random.seed(1)
-    first = metrics.bootstrap_interval(values, seed=3)
+    first = intervals.bootstrap_interval(values, seed=3)
     np.random.seed(2)
-    assert metrics.bootstrap_interval(values, seed=3) == first
-    assert metrics.bootstrap_interval(values, seed=4) != first
-    wider = metrics.bootstrap_interval(values, seed=3, confidence=0.99)
+    assert intervals.bootstrap_interval(values, seed=3) == first
+    assert intervals.bootstrap_interval(values, seed=4) != first
+    wider = intervals.bootstrap_interval(values, seed=3, confidence=0.99)
     assert wider.low < first.low < values.mean() < first.high < wider.high
     np.testing.assert_array_equal(values, before)
 
 
 def test_every_statistic_sees_the_same_draws() -> None:
     values = np.random.default_rng(5).random((60, 2))
-    quick = metrics.bootstrap_interval(values[:, 0], resamples=50)
-    slow = metrics.bootstrap_interval(values, statistic=lambda rows: float(rows[:, 0].mean()), resamples=50)
+    quick = intervals.bootstrap_interval(values[:, 0], resamples=50)
+    slow = intervals.bootstrap_interval(values, statistic=lambda rows: float(rows[:, 0].mean()), resamples=50)
     assert slow == pytest.approx(quick, abs=1e-12)
-    means = metrics.bootstrap_means(values, resamples=50)
-    assert metrics.percentile_interval(means[:, 0]) == pytest.approx(quick, abs=1e-12)
+    means = intervals.bootstrap_means(values, resamples=50)
+    assert intervals.percentile_interval(means[:, 0]) == pytest.approx(quick, abs=1e-12)
     assert means.shape == (50, 2)
-    assert metrics.bootstrap_interval(np.ones(7), statistic=np.median) == (1, 1)
+    assert intervals.bootstrap_interval(np.ones(7), statistic=np.median) == (1, 1)
 
 
 # What comes at the border
@@ -469,13 +469,13 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: metrics.area_under_precision_recall([1.0], [False]), "no image that is anomalous"),
         (lambda: metrics.correlation_of_benchmarks([1.0, 2.0], [1.0]), "shapes \\(2,\\) and \\(1,\\)"),
         (lambda: metrics.correlation_of_benchmarks([1.0, 2.0], [1.0, 1.0]), "one figure for all models"),
-        (lambda: metrics.bootstrap_interval(np.ones((2, 2, 2))), "shape \\(2, 2, 2\\)"),
-        (lambda: metrics.bootstrap_interval([]), "shape \\(0,\\)"),
-        (lambda: metrics.bootstrap_interval(["a"]), "allowed are numbers"),
-        (lambda: metrics.bootstrap_interval([1.0, np.nan]), "not finite"),
-        (lambda: metrics.bootstrap_interval([1.0], resamples=0), "0 resamples"),
-        (lambda: metrics.bootstrap_interval([1.0], confidence=95), "confidence 95"),
-        (lambda: metrics.percentile_interval(np.ones((2, 2))), "allowed is \\(resamples,\\)"),
+        (lambda: intervals.bootstrap_interval(np.ones((2, 2, 2))), "shape \\(2, 2, 2\\)"),
+        (lambda: intervals.bootstrap_interval([]), "shape \\(0,\\)"),
+        (lambda: intervals.bootstrap_interval(["a"]), "allowed are numbers"),
+        (lambda: intervals.bootstrap_interval([1.0, np.nan]), "not finite"),
+        (lambda: intervals.bootstrap_interval([1.0], resamples=0), "0 resamples"),
+        (lambda: intervals.bootstrap_interval([1.0], confidence=95), "confidence 95"),
+        (lambda: intervals.percentile_interval(np.ones((2, 2))), "allowed is \\(resamples,\\)"),
     ],
 )
 def test_bad_arguments_say_what_came_and_what_is_allowed(call: Callable[[], object], message: str) -> None:

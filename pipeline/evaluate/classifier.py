@@ -1,0 +1,88 @@
+"""A model as it is run: uint8 images to ranked classes, on a device, at a precision, in whole batches."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.folder import EvaluationTable
+from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.models import Model
+from pipeline.evaluate.records import Outputs
+from pipeline.evaluate.stream import Batch, normalise
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Classifier:
+    """A model as it is run: device, precision, input size, batch size."""
+
+    def __init__(self, table: EvaluationTable, model: Model) -> None:
+        run = table.run
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        self.device = torch.device(run.device)
+        self._table = table
+        module = model.module.to(self.device)
+        if run.channels_last:
+            module = module.to(memory_format=torch.channels_last)
+        self._module = torch.compile(module) if run.compile else module
+        self._mean, self._std = (torch.tensor(x, device=self.device) for x in (table.input.mean, table.input.std))
+        self._type = PRECISIONS[run.precision]
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8 (N, H, W, 3), N up to the batch size -> float32 (N, K) on the device.
+
+        The model is always given whole batches: what it makes of an image then does not depend on how many there are.
+        """
+        count, size = len(images), self._table.input.size
+        images = images.to(self.device, non_blocking=True)
+        if count < self._table.run.batch:
+            blank = images.new_zeros((self._table.run.batch - count, *images.shape[1:]))
+            images = torch.cat([images, blank])
+        values = normalise(images, self._mean, self._std)
+        if size and values.shape[2:] != (size, size):
+            values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
+        if not self._table.run.channels_last:
+            values = values.contiguous()
+        cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()
+        with torch.inference_mode(), cast:
+            return self._module(values)[:count].float()
+
+    def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
+        """Put a batch under way; what comes back may still be in the making. Raises UserError for unknown labels."""
+        labels = np.array([row.label for row in batch.rows])
+        logits = self.logits(batch.images)
+        if labels.max() >= logits.shape[1]:
+            row = batch.rows[int(labels.argmax())]
+            raise UserError(f"{row.key} has the label {row.label}, and the model knows {logits.shape[1]} classes")
+        return _ranked(logits, torch.from_numpy(labels).to(self.device))
+
+    def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
+        """What was put under way, once it is there. Raises UserError for a model that gives no numbers."""
+        top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
+        if np.isnan(confidence).any():
+            raise UserError(f"the model {self._table.model.name} gives NaN; with fp16 try bf16 or fp32")
+        return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
+
+
+def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Top-5 classes (N, min(5, K)), rank and probability of the label (0 and NaN without), largest probability.
+
+    Of equal logits the lower index ranks first.
+    """
+    order = torch.sort(logits, dim=1, descending=True, stable=True).indices
+    known = labels >= 0
+    label = labels.clamp(min=0)[:, None]
+    rank = (order == label).to(torch.int32).argmax(dim=1) + 1
+    probabilities = logits.softmax(dim=1)
+    own = probabilities.gather(1, label)[:, 0]
+    nothing = torch.full_like(own, float("nan"))
+    return (
+        order[:, :TOP],
+        torch.where(known, rank, torch.zeros_like(rank)),
+        torch.where(known, own, nothing),
+        probabilities.amax(dim=1),
+    )

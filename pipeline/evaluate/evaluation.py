@@ -1,0 +1,207 @@
+"""A data set through a model: pieces minus what is committed -> run -> merge the predictions last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from time import perf_counter
+from typing import Any, Protocol
+
+import manifests
+from pipeline.dataset import Unit, open_data_set
+from pipeline.errors import UserError
+from pipeline.evaluate.folder import (
+    EVALUATION_FILE,
+    FACT_PIXELS_CHANGED,
+    FACT_PIXELS_CHECKED,
+    FACT_UNIT,
+    PREDICTIONS_FILE,
+    UNITS_FILE,
+    EvaluationTable,
+    part_file,
+    read_table,
+)
+from pipeline.evaluate.models import load_model
+from pipeline.evaluate.predict import Job, Predictor, Progress, unit_digest
+from pipeline.evaluate.records import SCHEMA
+from pipeline.evaluate.settings import Request, settings
+from pipeline.executor import Lost, Pool, cluster
+from pipeline.software import cpu_count
+from pipeline.storage import LocalStore
+
+MAX_LOADERS = 16
+UNITS_AT_ONCE = 4
+"""Pieces that a worker is given together, for each of its loader processes."""
+
+
+@dataclass
+class Outcome:
+    """What an evaluation came to."""
+
+    table: EvaluationTable
+    units: int
+    units_before: int = 0
+    done: Progress = field(default_factory=Progress)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every piece is there."""
+        return not self.lost
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "model": self.table.model.name,
+            "data_set": self.table.data_set.name,
+            "samples": self.table.data_set.samples,
+            "shards": self.units,
+            "shards_before": self.units_before,
+            "frames_made": self.done.frames,
+            "batch": self.table.run.batch,
+            "device": self.table.run.device,
+            "pixels_checked": self.done.compared,
+            "pixels_changed": self.done.changed,
+            "complete": self.complete,
+            "lost": [{"shard": name, "reason": reason} for name, reason in self.lost],
+            "seconds": round(self.seconds, 3),
+        }
+
+    def summary(self, output: str) -> Iterator[str]:
+        """For people: a few lines."""
+        if self.done.units:
+            rate = self.done.frames / max(self.seconds, 1e-9)
+            yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+        elif self.complete:
+            yield f"nothing to do: all {self.units:,} shards are there"
+        if self.done.changed:
+            yield (
+                f"WARNING {self.done.changed:,} of {self.done.compared:,} samples that were compared decode to other "
+                "pixels here than where they were built: the decoder differs, and results may too"
+            )
+        for name, reason in self.lost:
+            yield f"missing: {name}: {reason}"
+        if self.complete:
+            yield f"predictions: {output}/{PREDICTIONS_FILE}   the figures: robustshards report {output}"
+        else:
+            yield "unfinished: run the same command again"
+
+
+class Watcher(Protocol):
+    """Told how an evaluation goes on."""
+
+    def preparing(self, what: str) -> None:
+        """Told of each step before the work."""
+
+    def counting(self, frames: int, there: int) -> None:
+        """Frames in all, and of them those that are there already."""
+
+    def advanced(self, frames: int) -> None:
+        """Frames done since the last time."""
+
+
+def evaluate(request: Request, watcher: Watcher) -> Outcome:
+    """Predict what is missing of a data set, then merge; returns what was done.
+
+    Predictions are committed piece by piece, each sample once: the same request again goes on where it ended. Raises
+    UserError before any work for bad input, and where the output holds another evaluation.
+    """
+    data_set = open_data_set(request.data_set)
+    watcher.preparing(f"reading the manifest of {data_set.name}")
+    units = list(data_set.units())
+    store = LocalStore(request.output)
+    watcher.preparing(f"loading {request.model}")
+    model = load_model(request.model, request.weights)
+    with store.exclusive():
+        table = _claim(store, settings(request, data_set, units, model, _earlier(store)))
+        outcome = Outcome(table, len(units))
+        start = perf_counter()
+        missing = [unit for unit in units if not is_committed(store, table, unit)]
+        outcome.units_before = len(units) - len(missing)
+        store.publish_bytes("".join(f"{unit.name}\n" for unit in units).encode(), UNITS_FILE)
+        frames = sum(unit.frames for unit in units)
+        watcher.counting(frames, frames - sum(unit.frames for unit in missing))
+        if missing:
+            store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
+            for done in _work(request, table, missing):
+                if isinstance(done, Lost):
+                    outcome.lost += [(unit.name, done.reason) for unit in done.work]
+                else:
+                    outcome.done.add(done)
+                    watcher.advanced(done.frames)
+        outcome.lost += outcome.done.broken
+        if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
+            _merge(store, table, units)
+        outcome.seconds = perf_counter() - start
+    return outcome
+
+
+def _earlier(store: LocalStore) -> EvaluationTable | None:
+    """What an earlier run of this evaluation found out."""
+    return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
+
+
+def is_committed(store: LocalStore, table: EvaluationTable, unit: Unit) -> bool:
+    """Whether the predictions of a piece are there, of exactly this evaluation."""
+    return manifests.read_facts(store.path(part_file(unit.name))).get(FACT_UNIT) == unit_digest(table, unit)
+
+
+def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Progress | Lost[Any]]:
+    """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
+    loaders = _loaders(request, table)
+    job = Job(table, str(request.data_set), str(request.output), loaders)
+    if request.workers == 1 and request.address is None:
+        yield from Predictor(job).run(units)
+        return
+    listed = iter(units)
+    at_once = UNITS_AT_ONCE * max(loaders, 1)
+    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(units) // request.workers)))), ())
+    on_gpu = table.run.device.startswith("cuda")
+    needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
+    with cluster(request.workers, request.address) as workers:
+        yield from Pool(job, workers, Predictor, needs).run(pieces)
+
+
+def _loaders(request: Request, table: EvaluationTable) -> int:
+    """Loader processes of a worker: on a GPU the CPUs that are left, on the CPU none, since the model needs them."""
+    if request.loaders is not None:
+        return request.loaders
+    if table.run.device == "cpu":
+        return 0
+    return max(min(cpu_count() // request.workers - 1, MAX_LOADERS), 1)
+
+
+def _claim(store: LocalStore, table: EvaluationTable) -> EvaluationTable:
+    """Write evaluation.toml, or check that what is there is the same evaluation. Raises UserError."""
+    if store.size(EVALUATION_FILE) >= 0:
+        there, wanted = _flat(read_table(store)), _flat(table)
+        differ = [
+            f"{name}: {old} there, {wanted[name]} asked for" for name, old in there.items() if old != wanted[name]
+        ]
+        if differ:
+            what = "; ".join(differ)
+            raise UserError(
+                f"{store.root} holds another evaluation ({what}): choose another folder, or give the same options"
+            )
+        return table
+    store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
+    return table
+
+
+def _flat(table: EvaluationTable) -> dict[str, Any]:
+    content = table.model_dump(mode="json")
+    return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
+
+
+def _merge(store: LocalStore, table: EvaluationTable, units: Sequence[Unit]) -> None:
+    """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
+    parts = [store.path(part_file(unit.name)) for unit in units]
+    facts = [manifests.read_facts(part) for part in parts]
+    total = {name: str(sum(int(each[name]) for each in facts)) for name in (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)}
+    scratch = store.scratch()
+    rows = manifests.merge(parts, total, scratch, SCHEMA)
+    if rows != sum(unit.frames for unit in units):
+        raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
+    store.publish(scratch, PREDICTIONS_FILE)

@@ -1,0 +1,285 @@
+"""Models to judge, from what a user names: a factory, a file, or a library's model."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.archives import first_line
+from pipeline.evaluate.exported import ExportedProgram
+from pipeline.evaluate.model_files import (
+    digest,
+    is_torchscript,
+    load_torchscript,
+    load_weights,
+    optional_library,
+    weights_digest,
+)
+from pipeline.evaluate.onnx_files import OnnxModel, external_files
+
+Triple = tuple[float, float, float]
+
+IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
+IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+CONFIGURATIONS = ("pretrained_cfg", "default_cfg")
+"""timm's attributes of a module with what its weights were trained on: ``input_size`` (3, H, W), ``mean``, ``std``."""
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What a model takes: square images of side ``size``, None for any, less ``mean``, over ``std``; RGB 0..1."""
+
+    size: int | None = None
+    mean: Triple = IMAGENET_MEAN
+    std: Triple = IMAGENET_STD
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model ready to judge, on the CPU.
+
+    ``module`` takes normalised images (N, 3, H, W) float32 and gives logits (N, classes). ``digest``: SHA-256 of its
+    files or weights. ``batch``: the only number of images that it takes, None for any.
+    """
+
+    spec: str
+    module: torch.nn.Module
+    digest: str
+    input: ModelInput
+    batch: int | None = None
+
+
+class _Classifier(torch.nn.Module):
+    """A model in evaluation mode that gives its logits alone, whatever its library returns."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits (N, classes). Raises UserError where the model gives something else."""
+        output = self.inner(images)
+        if isinstance(output, Mapping):
+            output = output.get("logits", next(iter(output.values()), None))
+        output = getattr(output, "logits", output)
+        if isinstance(output, tuple | list):
+            output = next((item for item in output if isinstance(item, torch.Tensor)), None)
+        if not isinstance(output, torch.Tensor) or output.ndim != 2:
+            given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+            raise UserError(f"the model gives {given}; logits of (images, classes) are allowed: wrap it in a factory")
+        return output
+
+    def train(self, mode: bool = True) -> _Classifier:
+        """Nothing: the mode is settled, and what is read from files has none to change."""
+        return self
+
+
+def load_model(spec: str, weights: str | None = None) -> Model:
+    """The model that a text names, in evaluation mode.
+
+    ``weights``: file with a state dict, loaded strictly into the model of a factory or library, which is then made
+    without weights of its own. Raises UserError for what cannot be found, needs a library that is not installed, or is
+    refused because it may do more than compute.
+    """
+    for form in FORMS:
+        if match := re.fullmatch(form.pattern, spec):
+            if weights is not None and form.has_weights:
+                raise UserError(f"--weights {weights} came with {spec}, which holds its weights; leave --weights out")
+            return form.load(spec, match[1], weights)
+    raise UserError(f"{spec!r} names no model; allowed are {', '.join(form.name for form in FORMS if form.name)}")
+
+
+# Files
+
+
+def _onnx(spec: str, name: str, weights: str | None) -> Model:
+    path = _existing(name)
+    files = external_files(path)
+    module = OnnxModel(path)
+    return Model(spec, _settled(module), digest(path, *files), ModelInput(module.size), module.batch)
+
+
+def _exported(spec: str, name: str, weights: str | None) -> Model:
+    path = _existing(name)
+    module = ExportedProgram(path)
+    return Model(spec, _settled(module), digest(path), ModelInput(module.size), module.batch)
+
+
+def _torchscript(spec: str, name: str, weights: str | None) -> Model:
+    path = _existing(name)
+    if not is_torchscript(path):
+        _bare_weights(spec, name, weights)
+    return Model(spec, _settled(load_torchscript(path)), digest(path), ModelInput())
+
+
+def _bare_weights(spec: str, name: str, weights: str | None) -> Model:
+    _existing(name)
+    raise UserError(
+        f"{spec} holds weights without their model, or a whole pickled model, which could run anything; name the model "
+        f"as package.module:callable, timm:NAME, torchvision:NAME or hf:NAME, and its state dict with --weights {spec}"
+    )
+
+
+def _existing(name: str) -> Path:
+    if not Path(name).is_file():
+        raise UserError(f"there is no file {name}; name a model's file, or package.module:callable")
+    return Path(name)
+
+
+# Factories and libraries
+
+
+def _factory(spec: str, name: str, weights: str | None) -> Model:
+    module_name, _, attributes = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as python -m has it
+    with _failures(spec, "write it as package.module:callable, importable from here and callable without arguments"):
+        factory: Any = import_module(module_name)
+        for attribute in attributes.split("."):
+            factory = getattr(factory, attribute)
+        made = factory()
+    if not isinstance(made, torch.nn.Module):
+        raise UserError(f"{spec} gives a {type(made).__name__}; a torch.nn.Module is allowed")
+    return _from_library(spec, made, weights, _told_by(spec, made))
+
+
+def _timm(spec: str, name: str, weights: str | None) -> Model:
+    timm = optional_library("timm", spec)
+    with _failures(spec, "timm.list_models() lists the names; --weights gives the weights where none can be fetched"):
+        made = timm.create_model(name, pretrained=weights is None)
+    return _from_library(spec, made, weights, _told_by(spec, made))
+
+
+def _torchvision(spec: str, name: str, weights: str | None) -> Model:
+    models = optional_library("torchvision.models", spec)
+    with _failures(spec, "torchvision.models.list_models() lists the names; --weights gives weights where none are"):
+        made = models.get_model(name, weights="DEFAULT" if weights is None else None)
+        known = models.get_model_weights(name)
+        preset = known.DEFAULT.transforms() if len(known) else None
+    told = ModelInput(preset.crop_size[0], tuple(preset.mean), tuple(preset.std)) if preset else ModelInput()
+    return _from_library(spec, made, weights, told)
+
+
+def _hugging_face(spec: str, name: str, weights: str | None) -> Model:
+    transformers = optional_library("transformers", spec)
+    family = transformers.AutoModelForImageClassification
+    with _failures(
+        spec, "a classifier of images is allowed, by its name or folder; models with code of their own are not"
+    ):
+        if weights is None:
+            made = family.from_pretrained(name, trust_remote_code=False)
+        else:
+            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+            made = family.from_config(config, trust_remote_code=False)
+        try:
+            processor = transformers.AutoImageProcessor.from_pretrained(name, trust_remote_code=False)
+        except OSError:  # a folder without one
+            processor = None
+        size = getattr(made.config, "image_size", None)
+        told = _done_by(processor) if processor else ModelInput(size if isinstance(size, int) else None)
+    return _from_library(spec, made, weights, told)
+
+
+def _from_library(spec: str, made: torch.nn.Module, weights: str | None, told: ModelInput) -> Model:
+    if weights is not None:
+        load_weights(made, Path(weights), spec)
+    return Model(spec, _settled(made), weights_digest(made), told)
+
+
+def _settled(module: torch.nn.Module) -> torch.nn.Module:
+    """The module in evaluation mode for good, its weights fixed."""
+    if not isinstance(module, torch.jit.ScriptModule) or hasattr(module, "training"):  # frozen ones have no mode
+        module.eval()
+    classifier = _Classifier(module).requires_grad_(False)
+    classifier.training = False
+    return classifier
+
+
+def _told_by(spec: str, module: torch.nn.Module) -> ModelInput:
+    """What a module says in an attribute with a dictionary, as timm's do; else ImageNet's. Raises UserError."""
+    told = next((told for key in CONFIGURATIONS if isinstance(told := getattr(module, key, None), Mapping)), {})
+    shape = told.get("input_size")
+    try:
+        mean, std = (_triple(told.get(key) or usual) for key, usual in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD)))
+        return ModelInput(_side(shape) if shape else None, mean, std)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{spec} tells {dict(told)}; (3, H, H) and three numbers each are allowed") from error
+
+
+def _triple(numbers: Any) -> Triple:
+    red, green, blue = map(float, numbers)
+    return red, green, blue
+
+
+def _side(shape: Any) -> int:
+    channels, height, width = shape
+    if channels != 3 or height != width:
+        raise ValueError(shape)
+    return int(height)
+
+
+def _done_by(processor: Any) -> ModelInput:
+    """What an image processor does, seen from what it makes of black and of white: so its quirks need no names."""
+    import numpy as np
+
+    sides = []
+    for side in (300, 400):
+        levels = [np.full((side, side, 3), level, np.uint8) for level in (0, 255)]
+        black, white = processor(images=levels, return_tensors="pt")["pixel_values"].double()
+        sides.append(_side(black.shape))
+    low, high = black[:, 0, 0], white[:, 0, 0]
+    std = 1 / (high - low)
+    mean, std = (_triple(round(number, 6) for number in values.tolist()) for values in (-low * std, std))
+    return ModelInput(sides[0] if sides[0] == sides[1] else None, mean, std)
+
+
+@contextmanager
+def _failures(spec: str, advice: str) -> Iterator[None]:
+    """Whatever a library raises becomes a UserError; meanwhile torch loads weights only, whoever asks it for more."""
+    before = os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{spec} cannot be made: {first_line(error)}; {advice}") from error
+    finally:
+        if before is None:
+            del os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"]
+        else:
+            os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = before
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A way to name a model: the texts that match, what is read from them, and how messages write it."""
+
+    pattern: str
+    load: Callable[[str, str, str | None], Model]
+    has_weights: bool = False
+    name: str = ""
+
+
+FORMS = (
+    _Form("timm:(.+)", _timm, name="timm:NAME"),
+    _Form("torchvision:(.+)", _torchvision, name="torchvision:NAME"),
+    _Form("hf:(.+)", _hugging_face, name="hf:NAME"),
+    _Form(r"(.+\.onnx)", _onnx, True, "FILE.onnx"),
+    _Form(r"(.+\.pt2)", _exported, True, "FILE.pt2 (torch.export)"),
+    _Form(r"(.+\.(?:pt|pth|ts|torchscript))", _torchscript, True, "FILE.pt (TorchScript)"),
+    _Form(r"(.+\.(?:safetensors|bin|ckpt|tar))", _bare_weights, True),
+    _Form(r"([\w.]+:[\w.]+)", _factory, name="package.module:callable"),
+)
+"""The first that matches is taken."""

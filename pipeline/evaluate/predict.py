@@ -1,0 +1,158 @@
+"""Pieces of a data set through a model, each committed as a part of the predictions once it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from pipeline.dataset import Unit
+from pipeline.errors import UserError
+from pipeline.evaluate.classifier import Classifier
+from pipeline.evaluate.folder import (
+    FACT_PIXELS_CHANGED,
+    FACT_PIXELS_CHECKED,
+    FACT_UNIT,
+    EvaluationTable,
+    part_file,
+)
+from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.models import load_model
+from pipeline.evaluate.records import Frames, Outputs, write_part
+from pipeline.evaluate.stream import Batch, Broken, load
+from pipeline.storage import LocalStore
+
+IN_FLIGHT = 2
+"""Batches whose outputs are awaited only after the next ones are under way, so that a GPU never waits."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of an evaluation is told once. ``loaders``: processes that read and decode for each."""
+
+    table: EvaluationTable
+    data_set: str
+    output: str
+    loaders: int
+
+
+@dataclass
+class Progress:
+    """What a worker has done since it last said so. ``broken``: pieces that could not be read, and why."""
+
+    units: int = 0
+    frames: int = 0
+    compared: int = 0
+    changed: int = 0
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, other: Progress) -> None:
+        """Add what another has done."""
+        self.units += other.units
+        self.frames += other.frames
+        self.compared += other.compared
+        self.changed += other.changed
+        self.broken += other.broken
+        self.seconds += other.seconds
+
+
+@dataclass
+class _Part:
+    """The predictions of a piece as far as they are there."""
+
+    frames: list[tuple[str, str, int, int]] = field(default_factory=list)
+    outputs: list[Outputs] = field(default_factory=list)
+    compared: int = 0
+    changed: int = 0
+
+
+class Predictor:
+    """A model on its device, and where its predictions go."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
+        self._job = job
+        self._store = LocalStore(job.output)
+        model = load_model(job.table.model.spec, job.table.model.weights or None)
+        if model.digest != job.table.model.digest:
+            raise UserError(
+                f"the model {model.spec} has changed since the evaluation began: its digest is {model.digest[:12]}, "
+                f"not {job.table.model.digest[:12]}"
+            )
+        self._classifier = Classifier(job.table, model)
+
+    def run(self, units: Sequence[Unit]) -> Iterator[Progress]:
+        """Predict and commit some pieces; says after each batch what was done.
+
+        Raises UserError for labels that the model does not have, and for outputs that are no numbers.
+        """
+        parts = [_Part() for _ in units]
+        for unit, part in zip(units, parts, strict=True):
+            if not unit.frames:
+                yield self._commit(unit, part)
+        device, batch = self._classifier.device, self._job.table.run.batch
+        stream = load(self._job.data_set, units, batch, self._job.loaders, pin=device.type == "cuda")
+        waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
+        start = perf_counter()
+        for item in stream:
+            if isinstance(item, Broken):
+                yield Progress(broken=[(units[item.unit].name, item.reason)])
+                continue
+            waiting.append((item, self._classifier.start(item)))
+            if len(waiting) >= IN_FLIGHT:
+                yield from self._take(units, parts, *waiting.popleft())
+            yield Progress(seconds=perf_counter() - start)
+            start = perf_counter()
+        while waiting:
+            yield from self._take(units, parts, *waiting.popleft())
+
+    def _take(
+        self, units: Sequence[Unit], parts: Sequence[_Part], batch: Batch, outputs: tuple[torch.Tensor, ...]
+    ) -> Iterator[Progress]:
+        """Add a batch's outputs to its part, and commit the part if they are its last."""
+        part = parts[batch.unit]
+        part.outputs.append(self._classifier.finish(outputs))
+        part.frames += [
+            (row.key, row.source_id, row.label, frame) for row, frame in zip(batch.rows, batch.frames, strict=True)
+        ]
+        part.compared += batch.compared
+        part.changed += batch.changed
+        done = Progress(frames=len(batch.rows), compared=batch.compared, changed=batch.changed)
+        if batch.last:
+            done.add(self._commit(units[batch.unit], part))
+            parts[batch.unit].outputs.clear()
+            parts[batch.unit].frames.clear()
+        yield done
+
+    def _commit(self, unit: Unit, part: _Part) -> Progress:
+        """Write a part aside and give it its name."""
+        names = ("top5", "label_rank", "label_probability", "confidence")
+        blank = Outputs(
+            np.zeros((0, min(TOP, self._job.table.model.classes)), np.int32),
+            np.zeros(0, np.int32),
+            np.zeros(0, np.float32),
+            np.zeros(0, np.float32),
+        )
+        outputs = part.outputs or [blank]
+        whole = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
+        keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
+        facts = {
+            FACT_UNIT: unit_digest(self._job.table, unit),
+            FACT_PIXELS_CHECKED: str(part.compared),
+            FACT_PIXELS_CHANGED: str(part.changed),
+        }
+        scratch = self._store.scratch()
+        write_part(unit.step, Frames(keys, ids, labels, frames), whole, facts, scratch)
+        self._store.publish(scratch, part_file(unit.name))
+        return Progress(units=1)
+
+
+def unit_digest(table: EvaluationTable, unit: Unit) -> str:
+    """Covers all that decides the predictions of a piece."""
+    return hashlib.sha256(f"{table.to_toml()}\n{unit}".encode()).hexdigest()

@@ -1,0 +1,162 @@
+"""Shards as batches for a model: read through webdataset, decoded in parallel, never extracted."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+
+import cv2
+import numpy as np
+import torch
+import webdataset
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import manifests
+from manifests import Row
+from pipeline.dataset import Built, DataSet, Unit, UnsoundShardError, open_data_set
+from pipeline.errors import UserError
+from pipeline.samples import Sample, pixel_digest
+
+COMPARED = 4
+"""Samples of each piece whose decoded pixels are compared with the manifest: a decoder that differs shows in any."""
+
+AHEAD = 4
+"""Batches that each loader process keeps ready."""
+
+
+@dataclass
+class Batch:
+    """Frames of one piece: images (N, H, W, 3) uint8 and what each of them is; ``last`` ends the piece."""
+
+    unit: int
+    images: torch.Tensor
+    rows: list[Row]
+    frames: list[int]
+    last: bool
+    compared: int = 0
+    changed: int = 0
+
+    def pin_memory(self) -> Batch:
+        """Where a GPU reads it without a copy in between."""
+        self.images = self.images.pin_memory()
+        return self
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A piece that cannot be read, and why."""
+
+    unit: int
+    reason: str
+
+
+@dataclass
+class _Waiting:
+    """A batch that is being filled."""
+
+    images: np.ndarray
+    rows: list[Row] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+
+
+class Stream(IterableDataset[Batch | Broken]):
+    """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
+
+    def __init__(self, folder: str, units: Sequence[Unit], batch: int) -> None:
+        self._folder = folder
+        self._units = units
+        self._batch = batch
+
+    def __iter__(self) -> Iterator[Batch | Broken]:
+        """The batches of all pieces; in a loader process, of its share of them."""
+        cv2.setNumThreads(1)
+        worker = get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        data_set = open_data_set(self._folder)
+        for place, unit in islice(enumerate(self._units), first, None, step):
+            try:
+                yield from _batches(data_set, place, unit, self._batch)
+            except (UserError, UnsoundShardError, OSError, ValueError, tarfile.TarError) as error:
+                yield Broken(place, f"{error}: run robustshards verify")
+
+
+def load(folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool) -> Iterator[Batch | Broken]:
+    """The batches of all pieces, made by so many processes, or in this one if that is 0."""
+    stream = Stream(folder, units, batch)
+    workers = min(processes, len(units))
+    options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
+    yield from DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
+
+
+def normalise(images: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """uint8 (N, H, W, 3) as float32 (N, 3, H, W), channels last in memory: (x / 255 - mean) / std.
+
+    ``mean`` and ``std`` (3,) on the device of the images.
+    """
+    scaled = images.to(torch.float32).sub_(mean * 255).mul_(1 / (std * 255))
+    return scaled.permute(0, 3, 1, 2)
+
+
+def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[Batch]:
+    """The frames of one piece. Raises UnsoundShardError, UserError, OSError or ValueError for what is not whole."""
+    rows = data_set.rows_of(unit)
+    waiting: _Waiting | None = None
+    left, compared, changed = unit.frames, 0, 0
+    for count, sample in enumerate(_samples(data_set, rows)):
+        pixels = sample.pixels()
+        if count < COMPARED:
+            compared += 1
+            changed += pixel_digest(pixels) != sample.row.pixel_sha256
+        frames = pixels if pixels.ndim == 4 else pixels[None]
+        if len(frames) != sample.row.frames:
+            raise ValueError(f"{sample.row.key} has {len(frames)} frames, the manifest has {sample.row.frames}")
+        for index, frame in enumerate(frames):
+            if waiting is None:
+                waiting = _Waiting(np.empty((min(size, left), *frame.shape), np.uint8))
+            if frame.shape != waiting.images.shape[1:]:
+                raise ValueError(
+                    f"{sample.row.key} is {frame.shape[1]} x {frame.shape[0]}, others are "
+                    f"{waiting.images.shape[2]} x {waiting.images.shape[1]}: build the clean companion of such images"
+                )
+            waiting.images[len(waiting.rows)] = frame
+            waiting.rows.append(sample.row)
+            waiting.frames.append(index)
+            if len(waiting.rows) == len(waiting.images):
+                left -= len(waiting.rows)
+                yield _batch(place, waiting, left == 0, compared, changed)
+                waiting, compared, changed = None, 0, 0
+    if left or waiting:
+        raise ValueError(f"{unit.name} has {unit.frames - left} frames, the manifest has {unit.frames}")
+
+
+def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: int) -> Batch:
+    return Batch(place, torch.from_numpy(waiting.images), waiting.rows, waiting.frames, last, compared, changed)
+
+
+def _samples(data_set: DataSet, rows: Sequence[Row]) -> Iterator[Sample]:
+    """All ``ok`` samples of some rows, each once and in their order."""
+    for shard, group in groupby(rows, key=lambda row: row.shard):
+        some = [row for row in group if row.status == manifests.OK]
+        if isinstance(data_set, Built):
+            yield from _through_webdataset(data_set, shard, some)
+        else:
+            yield from (finding.sample for finding in data_set.read(shard, some))
+
+
+def _through_webdataset(data_set: Built, shard: str, rows: Sequence[Row]) -> Iterator[Sample]:
+    """The samples of a tar. Raises ValueError where they are not those of the rows."""
+    with data_set.files.open(shard) as file:
+        members = webdataset.tariterators.tar_file_expander(iter([{"url": shard, "stream": file}]))
+        samples = webdataset.tariterators.group_by_keys(members)
+        for row in rows:
+            sample = next(samples, {})
+            if sample.get("__key__") != row.key:
+                raise ValueError(f"{shard} has {sample.get('__key__', 'its end')} where {row.key} belongs")
+            suffixes = data_set.suffixes(row)
+            if not all(suffix[1:] in sample for suffix in suffixes):
+                raise ValueError(f"{row.key} in {shard} lacks members")
+            yield Sample(row, {suffix: sample[suffix[1:]] for suffix in suffixes}, data_set.recipe.encoder)
+        if (extra := next(samples, None)) is not None:
+            raise ValueError(f"{shard} has {extra['__key__']} after its last sample")

@@ -1,0 +1,89 @@
+"""Finished evaluations made by hand, of which every figure is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import manifests
+from pipeline.evaluate.folder import (
+    EVALUATION_FILE,
+    PREDICTIONS_FILE,
+    UNITS_FILE,
+    DataSetTable,
+    EvaluationTable,
+    InputTable,
+    ModelTable,
+    RunTable,
+    part_file,
+)
+from pipeline.evaluate.metrics import ordinal_ranks, top5_lists
+from pipeline.evaluate.records import SCHEMA, Frames, Outputs, write_part
+from pipeline.families import Step
+from pipeline.storage import LocalStore
+
+
+def write_evaluation(
+    folder: Path,
+    logits: Mapping[tuple[str, int], np.ndarray],
+    labels: Sequence[int],
+    family: str = "corruptions",
+    model: str = "made",
+    profile: str = "tiny",
+    names: Sequence[str] | None = None,
+    failed: int = 0,
+) -> str:
+    """An evaluation whose model gave these ``logits``: (transform, level) -> (S, T, K), or (S, K) of images."""
+    store = LocalStore(str(folder))
+    classes = next(iter(logits.values())).shape[-1]
+    table = EvaluationTable(
+        model=ModelTable(name=model, spec="made:made", digest="0" * 64, classes=classes),
+        input=InputTable(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        run=RunTable(device="cpu", batch=8),
+        data_set=DataSetTable(
+            name=f"made-{family}",
+            family=family,
+            profile=profile,
+            manifest_sha256="0" * 64,
+            samples=len(labels) * len(logits),
+            failed=failed,
+        ),
+    )
+    store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
+    parts = []
+    for place, given in logits.items():
+        step, values = Step(*place), given if given.ndim == 3 else given[:, None]
+        ids = list(names or (f"image{index}" for index in range(len(values))))
+        write_step(store, step, values.astype(np.float32), ids, labels)
+        parts.append(f"{step}-000000")
+    store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), UNITS_FILE)
+    manifests.merge([store.path(part_file(part)) for part in parts], {}, store.path(PREDICTIONS_FILE), SCHEMA)
+    return str(folder)
+
+
+def write_step(store: LocalStore, step: Step, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]) -> None:
+    """The part of one step, (S, T, K)."""
+    samples, length, _ = logits.shape
+    flat: Any = logits.reshape(samples * length, -1)
+    label = np.repeat(np.asarray(labels), length)
+    probabilities = np.exp(flat) / np.exp(flat).sum(axis=1, keepdims=True)
+    rows = np.arange(len(flat))
+    outputs = Outputs(
+        top5_lists(flat).astype(np.int32),
+        ordinal_ranks(flat)[rows, label].astype(np.int32),
+        probabilities[rows, label].astype(np.float32),
+        probabilities.max(axis=1).astype(np.float32),
+    )
+    keys = [f"{id_}-{step}" for id_ in ids for _ in range(length)]
+    sources = [id_ for id_ in ids for _ in range(length)]
+    path = store.path(part_file(f"{step}-000000"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_part(step, Frames(keys, sources, label.tolist(), list(range(length)) * samples), outputs, {}, path)
+
+
+def votes(classes: Sequence[int], count: int = 7) -> np.ndarray:
+    """Logits (S, K) of a model that says these classes."""
+    return np.eye(count)[list(classes)] * 5

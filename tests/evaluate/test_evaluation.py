@@ -1,0 +1,270 @@
+"""Evaluations through the command line: every sample once, what the model says of it, whatever comes between."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+import manifests
+from manifests import Row
+from tests import small_models
+from tests.conftest import ROOT, Run
+
+IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+
+
+def evaluated(robustshards: Run, data: Path, out: Path, *more: object, model: str = "tiny", code: int = 0) -> Any:
+    """What ``evaluate`` says of itself."""
+    command = ("evaluate", data, "--model", f"tests.small_models:{model}", "--out", out, "--json", *more)
+    done = robustshards(*command, cwd=ROOT)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def predictions(out: Path) -> list[dict[str, Any]]:
+    return pq.read_table(out / "predictions.parquet").to_pylist()
+
+
+def content(out: Path) -> bytes:
+    return (out / "predictions.parquet").read_bytes()
+
+
+def rows_of(data: Path) -> list[Row]:
+    return list(manifests.read_rows(data / "manifest.parquet"))
+
+
+def images_of(data: Path, row: Row, suffix: str = ".jpg") -> np.ndarray:
+    """What Pillow makes of a sample."""
+    with tarfile.open(data / row.shard) as tar:
+        file = tar.extractfile(row.key + suffix)
+        assert file is not None
+        return np.asarray(Image.open(io.BytesIO(file.read())))
+
+
+def expected(
+    network: torch.nn.Module, images: list[np.ndarray], mean: Any = IMAGENET_MEAN, std: Any = IMAGENET_STD
+) -> np.ndarray:
+    """Logits, one image at a time, normalised by NumPy."""
+    with torch.inference_mode():
+        values = [torch.from_numpy((image / 255 - mean) / std).permute(2, 0, 1)[None].float() for image in images]
+        return np.concatenate([network(value).numpy() for value in values])
+
+
+def test_predictions_are_what_the_model_says(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    facts = evaluated(robustshards, built_once, tmp_path / "r", "--batch-size", 4)
+    assert (facts["complete"], facts["frames_made"], facts["shards"]) == (True, 24, 8)
+    assert (facts["pixels_checked"], facts["pixels_changed"]) == (24, 0)
+    rows, found = rows_of(built_once), predictions(tmp_path / "r")
+    assert [each["key"] for each in found] == [row.key for row in rows]
+    logits = expected(small_models.tiny(), [images_of(built_once, row) for row in rows])
+    order = np.argsort(-logits, axis=1, kind="stable")
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    for row, each, ranked, probability in zip(rows, found, order, probabilities, strict=True):
+        assert (each["source_id"], each["label"], each["frame"]) == (row.source_id, row.label, 0)
+        assert (each["transform"], each["level"]) == (row.transform, row.level)
+        assert each["top5"] == ranked[:5].tolist()
+        assert each["top1"] == ranked[0]
+        assert each["label_rank"] == 1 + ranked.tolist().index(row.label)
+        assert each["label_probability"] == pytest.approx(probability[row.label], abs=1e-5)
+        assert each["confidence"] == pytest.approx(probability.max(), abs=1e-5)
+
+
+def test_workers_and_loaders_do_not_matter(
+    built_once: Path, tmp_path: Path, robustshards: Run, ray_address: str
+) -> None:
+    evaluated(robustshards, built_once, tmp_path / "one", "--batch-size", 4)
+    evaluated(robustshards, built_once, tmp_path / "loaders", "--batch-size", 4, "--loaders", 2)
+    more = ("--workers", 2, "--address", ray_address)
+    evaluated(robustshards, built_once, tmp_path / "workers", "--batch-size", 4, *more)
+    assert content(tmp_path / "loaders") == content(tmp_path / "one")
+    assert content(tmp_path / "workers") == content(tmp_path / "one")
+
+
+def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    """kill -9 in the middle, then again: the same predictions as without, and what was done is not done again."""
+    evaluated(robustshards, built_once, tmp_path / "whole", "--batch-size", 4, model="slow")
+    program = Path(sys.executable).parent / "robustshards"
+    options = ("--model", "tests.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
+    process = subprocess.Popen([program, "evaluate", built_once, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 120
+    while len(list((tmp_path / "killed" / "parts").glob("*.parquet"))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+    assert not (tmp_path / "killed" / "predictions.parquet").exists()
+    there = len(list((tmp_path / "killed" / "parts").glob("*.parquet")))
+    assert 2 <= there < 8
+    done = robustshards("report", tmp_path / "killed")
+    assert done.returncode == 3
+    assert f"{8 - there} of 8 shards are missing" in done.stderr
+    facts = evaluated(robustshards, built_once, tmp_path / "killed", "--batch-size", 4, model="slow")
+    assert facts["shards_before"] == there
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")
+    facts = evaluated(robustshards, built_once, tmp_path / "killed", "--batch-size", 4, model="slow")
+    assert (facts["shards_before"], facts["frames_made"], facts["complete"]) == (8, 0, True)
+
+
+def test_a_shard_that_cannot_be_read_is_named_and_the_rest_done(built: Path, tmp_path: Path, robustshards: Run) -> None:
+    shard = built / "shards/contrast/3/contrast-3-000000.tar"
+    content = shard.read_bytes()
+    shard.unlink()
+    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4, code=3)
+    (lost,) = facts["lost"]
+    assert lost["shard"] == "contrast-3-000000"
+    assert "contrast-3-000000.tar" in lost["reason"]
+    done = robustshards("report", tmp_path / "r")
+    assert (done.returncode, "1 of 8 shards are missing: contrast-3-000000" in done.stderr) == (3, True)
+    shard.write_bytes(content[:-20000])
+    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4, code=3)
+    assert facts["shards_before"] == 7
+    shard.write_bytes(content)
+    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4)
+    assert (facts["complete"], facts["shards_before"]) == (True, 7)
+    assert [each["key"] for each in predictions(tmp_path / "r")] == [row.key for row in rows_of(built)]
+
+
+def test_other_pixels_than_were_built_are_warned_of(built: Path, tmp_path: Path, robustshards: Run) -> None:
+    path = built / "manifest.parquet"
+    rows = [replace(row, pixel_sha256="0" * 64) for row in rows_of(built)[:1]] + rows_of(built)[1:]
+    facts = {key: value for key, value in manifests.read_facts(path).items() if not key.startswith("ARROW")}
+    manifests.write_part(rows, facts, path)
+    found = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4)
+    assert (found["pixels_checked"], found["pixels_changed"]) == (24, 1)
+    done = robustshards("report", tmp_path / "r")
+    assert "1 of 24 samples that were compared decode to other pixels" in done.stderr
+
+
+def test_failed_samples_are_not_counted_as_wrong(
+    built: Path, tmp_path: Path, robustshards: Run, small_source: Path
+) -> None:
+    source = shutil.copytree(small_source, tmp_path / "source")
+    (source / "class0" / "image0.png").write_bytes(b"no image")
+    command = (
+        "build",
+        "imagenet-c",
+        "--source",
+        source,
+        "--out",
+        tmp_path / "o",
+        "--only",
+        "contrast",
+        "--severities",
+        1,
+    )
+    assert robustshards(*command).returncode == 1
+    facts = evaluated(robustshards, tmp_path / "o", tmp_path / "r", "--batch-size", 4)
+    assert (facts["samples"], facts["frames_made"]) == (5, 5)
+    done = robustshards("report", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert "1 samples of the data set had failed and are not counted" in done.stderr
+
+
+def test_frames_of_sequences(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
+    """Batches reach over the ends of sequences, and every frame finds its place."""
+    facts = evaluated(robustshards, sequences, tmp_path / "r", "--batch-size", 10)
+    rows = rows_of(sequences)
+    assert facts["frames_made"] == sum(row.frames or 0 for row in rows) == 186
+    found = predictions(tmp_path / "r")
+    assert [(each["key"], each["frame"]) for each in found] == [
+        (row.key, frame) for row in rows for frame in range(row.frames or 0)
+    ]
+    row = rows[-1]
+    images = [images_of(sequences, row, f".{frame:03d}.jpg") for frame in (0, 17, 30)]
+    order = np.argsort(-expected(small_models.tiny(), images), axis=1, kind="stable")
+    last = found[-31:]
+    assert [last[frame]["top5"] for frame in (0, 17, 30)] == order[:, :5].tolist()
+
+
+def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
+    assert robustshards("export", cifar_c, "--to", "cifar-npy", "--out", tmp_path / "theirs").returncode == 0
+    assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
+    evaluated(robustshards, cifar_c, tmp_path / "ours", "--batch-size", 4, model="thousand")
+    evaluated(robustshards, tmp_path / "index", tmp_path / "indexed", "--batch-size", 4, model="thousand")
+    ours, theirs = predictions(tmp_path / "ours"), predictions(tmp_path / "indexed")
+    columns = ("transform", "level", "label", "top5", "label_rank")
+    assert [[each[name] for name in columns] for each in ours] == [[each[name] for name in columns] for each in theirs]
+
+
+def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    evaluated(robustshards, built_once, tmp_path / "told", "--batch-size", 4, model="told")
+    text = (tmp_path / "told" / "evaluation.toml").read_text()
+    assert "size = 96" in text
+    row = rows_of(built_once)[0]
+    image = torch.from_numpy(images_of(built_once, row) / 255).permute(2, 0, 1)[None].float()
+    mean, std = torch.tensor([0.1, 0.2, 0.3])[:, None, None], torch.tensor([0.4, 0.5, 0.6])[:, None, None]
+    small = torch.nn.functional.interpolate((image - mean) / std, (96, 96), mode="bilinear", antialias=True)
+    logits = small_models.told()(small).detach().numpy()[0]
+    assert predictions(tmp_path / "told")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
+    more = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
+    evaluated(robustshards, built_once, tmp_path / "given", *more, model="told")
+    logits = expected(small_models.told(), [images_of(built_once, row)], mean=0, std=1)[0]
+    assert predictions(tmp_path / "given")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
+
+
+def test_options_that_change_digits_make_another_evaluation(
+    built_once: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    evaluated(robustshards, built_once, tmp_path / "r")  # the batch size is found out, and stays
+    facts = evaluated(robustshards, built_once, tmp_path / "r")
+    assert (facts["frames_made"], facts["batch"] in (8, 16, 32, 64)) == (0, True)
+    command = ("evaluate", built_once, "--out", tmp_path / "r", "--model")
+    done = robustshards(*command, "tests.small_models:tiny", "--precision", "bf16", cwd=ROOT)
+    assert (done.returncode, "run.precision: fp32 there, bf16 asked for" in done.stderr) == (2, True)
+    done = robustshards(*command, "tests.small_models:other", cwd=ROOT)
+    assert (done.returncode, "model.digest" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("options", [("--precision", "bf16"), ("--channels-last",)])
+def test_precision_and_layout_change_little(
+    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...]
+) -> None:
+    evaluated(robustshards, built_once, tmp_path / "plain", "--batch-size", 8)
+    evaluated(robustshards, built_once, tmp_path / "other", "--batch-size", 8, *options)
+    plain, other = predictions(tmp_path / "plain"), predictions(tmp_path / "other")
+    assert [each["confidence"] for each in other] == pytest.approx([each["confidence"] for each in plain], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "named"),
+    [
+        ("few_classes", (), "has the label 1, and the model knows 1 classes"),
+        ("not_a_number", (), "gives NaN"),
+        ("no_classifier", (), "logits of (images, classes) are allowed"),
+        ("tiny", ("--precision", "fp8"), "the precision 'fp8' is unknown; allowed: fp32, bf16, fp16"),
+        ("tiny", ("--device", "cuda:7"), "the device 'cuda:7' is not there"),
+        ("tiny", ("--mean", "1,2"), "give three numbers with commas between"),
+        ("tiny", ("--input-size", "3"), "--input-size N resizes them"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    built_once: Path, tmp_path: Path, robustshards: Run, model: str, options: tuple[str, ...], named: str
+) -> None:
+    command = ("evaluate", built_once, "--model", f"tests.small_models:{model}", "--out", tmp_path / "r")
+    done = robustshards(*command, "--batch-size", 4, *options, cwd=ROOT)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_needs_a_finished_data_set(built: Path, tmp_path: Path, robustshards: Run) -> None:
+    (built / "manifest.parquet").unlink()
+    done = robustshards("evaluate", built, "--model", "tests.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT)
+    assert (done.returncode, "it is not finished" in done.stderr) == (2, True)
+    done = robustshards("report", built)
+    assert (done.returncode, "is no evaluation" in done.stderr) == (2, True)

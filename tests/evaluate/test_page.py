@@ -1,0 +1,417 @@
+"""The report as a page: sound HTML that asks for nothing else, with every figure, and fit to be looked at."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import corruptions
+from pipeline.errors import UserError
+from pipeline.evaluate.page import page
+from pipeline.evaluate.summary import Estimate, Summary
+from pipeline.evaluate.tables import tables
+from pipeline.system_noise import PAIRS
+from tests.conftest import UNDER_CI
+from tests.evaluate.test_tables import (
+    ALEXNET,
+    EMPTY,
+    HOSTILE,
+    MODELS,
+    estimate,
+    hostile_summary,
+    made_clean,
+    made_corruptions,
+    made_perturbations,
+    made_summary,
+    made_system_noise,
+    other_corruptions,
+)
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 60
+"""Seconds that a browser has for a picture."""
+
+COLOURS = ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (0x00, 0x9E, 0x73))
+"""Of the first three models, on paper."""
+
+WIDTHS = (360, 390, 768, 1200)
+
+MEASURE = """
+<!doctype html><meta charset="utf-8"><pre id="found"></pre><template>PAGE</template>
+<script>
+const found = [], box = each => each.getBoundingClientRect();
+const name = each => each.tagName + " " + each.textContent.trim();
+function measure(view, page) {
+  for (const each of page.querySelectorAll("details")) each.open = true;
+  const outside = [...page.body.querySelectorAll("*")].filter(each => !each.closest(".scroll"))
+    .filter(each => box(each).right > view.innerWidth + 0.5 || box(each).left < -0.5).map(name);
+  const covered = [], letters = [];
+  for (const plot of page.querySelectorAll("svg.plot")) {
+    const texts = [...plot.querySelectorAll("text")];
+    texts.forEach(each => letters.push(parseFloat(view.getComputedStyle(each).fontSize)));
+    texts.forEach((one, place) => texts.slice(place + 1).forEach(other => {
+      const a = box(one), b = box(other);
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (across > 0.5 && down > 2.5) covered.push(name(one) + " / " + name(other));
+    }));
+  }
+  const scroll = page.documentElement.scrollWidth, smallest = Math.min(...letters);
+  return {width: view.innerWidth, scroll, outside, covered, smallest};
+}
+for (const width of WIDTHS) {
+  const frame = document.createElement("iframe");
+  frame.style.cssText = `border: 0; height: 900px; width: ${width}px`;
+  frame.onload = () => {
+    found.push(measure(frame.contentWindow, frame.contentDocument));
+    document.querySelector("#found").textContent = JSON.stringify(found);
+  };
+  frame.srcdoc = document.querySelector("template").content.textContent;
+  document.body.append(frame);
+}
+</script>
+"""
+"""Shows a page in windows of some widths; tells what is outside of them, which texts lie on others, and how small."""
+
+
+@dataclass
+class Element:
+    tag: str
+    attributes: dict[str, str]
+    parents: tuple[str, ...]
+    text: str = ""
+
+
+@dataclass
+class Strict(HTMLParser):
+    """Collects elements; a tag that is not closed, or closed twice, is an error."""
+
+    elements: list[Element] = field(default_factory=list)
+    _open: list[Element] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} twice"
+        element = Element(tag, {key: value or "" for key, value in attrs}, tuple(each.tag for each in self._open))
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert any(each.tag == "svg" for each in self._open), f"{tag} closes itself outside of a drawing"
+        self.handle_starttag(tag, attrs)
+        self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open, f"</{tag}> closes nothing"
+        assert self._open.pop().tag == tag
+
+    def handle_data(self, data: str) -> None:
+        for element in self._open:
+            element.text += data
+
+    def close(self) -> None:
+        super().close()
+        assert not self._open, [each.tag for each in self._open]
+
+
+def parsed(text: str) -> list[Element]:
+    parser = Strict()
+    parser.feed(text)
+    parser.close()
+    return parser.elements
+
+
+def of(elements: Sequence[Element], tag: str, class_: str | None = None) -> list[Element]:
+    return [
+        each
+        for each in elements
+        if each.tag == tag and (class_ is None or class_ in each.attributes.get("class", "").split())
+    ]
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def partial_summary() -> Summary:
+    """Three models, the third evaluated on a part of ImageNet-C."""
+    summary = made_summary(tuple(MODELS), warnings=["resnet18: 3 samples had failed"])
+    part = made_corruptions("a large transformer", only=corruptions.names("all")[:11])
+    return replace(summary, corruptions=[*summary.corruptions[:2], part])
+
+
+SUMMARIES: dict[str, Callable[[], Summary]] = {
+    "one": made_summary,
+    "three": lambda: made_summary(tuple(MODELS)),
+    "partial": partial_summary,
+    "no baseline": lambda: replace(
+        EMPTY, corruptions=[made_corruptions(baseline=None)], perturbations=[made_perturbations(baseline=None)]
+    ),
+    "hostile": hostile_summary,
+    "every pair": lambda: replace(EMPTY, system_noise=[made_system_noise(only=list(PAIRS))]),
+    "of others": lambda: replace(EMPTY, corruptions=[other_corruptions()]),
+    "empty": lambda: EMPTY,
+    "one severity": lambda: replace(EMPTY, corruptions=[made_corruptions(severities=(3,), only=("fog",))]),
+}
+
+
+@pytest.fixture(params=SUMMARIES)
+def summary(request: pytest.FixtureRequest) -> Summary:
+    return SUMMARIES[request.param]()
+
+
+def test_sound_and_alone(summary: Summary) -> None:
+    text = page(summary, f"Title {HOSTILE}")
+    assert text.startswith("<!doctype html>")
+    elements = parsed(text)
+    assert not of(elements, "script")
+    ids = [each.attributes["id"] for each in elements if "id" in each.attributes]
+    assert len(set(ids)) == len(ids)
+    for each in elements:
+        for name, value in each.attributes.items():
+            assert not name.startswith("on"), each
+            if name in {"src", "href", "xlink:href", "action", "data", "srcset"}:
+                assert value.startswith("#"), each
+                assert value[1:] in ids
+            if name == "aria-labelledby":
+                assert value in ids
+    assert not of(elements, "link")
+    style = "".join(each.text for each in of(elements, "style"))
+    assert not re.search(r"url\(|@import|expression", style)
+    assert "://" not in text
+    assert not re.search(r"\b(nan|inf|None|Undefined)\b", "".join(str(each.attributes) for each in elements))
+
+
+def test_every_table_stands_there_whole(summary: Summary) -> None:
+    elements = parsed(page(summary, "Title"))
+    cells = [squeezed(each.text) for each in elements if each.tag in {"td", "th"} and "tbody" in each.parents]
+    assert cells == [squeezed(cell) for each in tables(summary) for row in each.rows for cell in row]
+    for each in of(elements, "svg", "plot"):
+        assert each.attributes["role"] == "img"
+        assert re.search(r"\d", each.attributes["aria-label"])
+
+
+def test_names_are_escaped() -> None:
+    text = page(hostile_summary(), HOSTILE)
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    elements = parsed(text)
+    assert HOSTILE in of(elements, "h1")[0].text
+    assert f"{HOSTILE}|`*a*`  [31m_b_" in of(elements, "article")[0].text
+
+
+def test_same_summary_same_page() -> None:
+    assert page(partial_summary(), "Title") == page(partial_summary(), "Title")
+
+
+def test_key_figures_are_cards() -> None:
+    elements = parsed(page(partial_summary(), "Title"))
+    cards = [squeezed(each.text) for each in of(elements, "article", "card")]
+    assert len(cards) == 3
+    assert cards[0].startswith(f"ResNet-50 ImageNet-CmCE 76.9[76.6, 77.2]baseline: {ALEXNET}")
+    assert "ImageNet-Smean accuracy 75.1[74.7, 75.5]" in cards[0]
+    assert "only 11 of 15 corruptions" in cards[2]
+    assert "only" not in cards[0]
+
+
+def test_warnings_stand_on_top() -> None:
+    text = page(partial_summary(), "Title")
+    assert text.index("resnet18: 3 samples had failed") < text.index("<article")
+    assert 'class="warnings"' not in page(made_summary(), "Title")
+
+
+def test_what_there_is_no_data_of_is_left_out() -> None:
+    elements = parsed(page(replace(EMPTY, system_noise=[made_system_noise()]), "Title"))
+    assert [squeezed(each.text) for each in of(elements, "h2")] == ["ImageNet-S"]
+    assert {each.attributes["class"] for each in of(elements, "svg", "plot")} == {"plot heat"}
+    assert "There is nothing to show" in page(EMPTY, "Title")
+    assert not of(parsed(page(EMPTY, "Title")), "section")
+
+
+def test_there_is_a_plot_of_everything() -> None:
+    elements = parsed(page(made_summary(tuple(MODELS)), "Title"))
+    plots = of(elements, "svg", "plot")
+    labels = [each.attributes["aria-label"] for each in plots]
+    assert sum(label.startswith("Accuracy in percent against severity") for label in labels) == 1 + 19
+    for what in ("corruption error", "flip probability", "flip rate"):
+        groups = [label for label in labels if label.startswith(f"Bars, {what} in percent, ")]
+        assert [label.split(", ")[2].split(":")[0] for label in groups] == [
+            "noise",
+            "blur",
+            "weather",
+            "digital",
+            "not in the benchmark",
+        ]
+    assert sum("by decoder and resize operator" in label for label in labels) == 3
+    assert "fog: ResNet-50 66.0, ResNet-18 78.0, a large transformer 42.0" in " ".join(labels)
+    assert "ResNet-50 51.4 at 1, 43.2 at 2, 37.8 at 3, 33.2 at 4, 29.7 at 5" in labels[0]
+    assert "pillow_pillow-nearest 71.9" in " ".join(labels)
+
+
+def test_marks_are_where_the_figures_are() -> None:
+    summary = replace(EMPTY, corruptions=[made_corruptions()])
+    elements = parsed(page(summary, "Title"))
+    curve = summary.corruptions[0].curve
+    heights = [float(each.attributes["height"]) for each in of(elements, "svg", "plot")]
+    marks = [each for each in of(elements, "svg") if "%" in each.attributes.get("x", "")][:5]
+    assert [float(each.attributes["x"].rstrip("%")) for each in marks] == [4, 27, 50, 73, 96]
+    for mark, each in zip(marks, curve.values(), strict=True):
+        assert float(mark.attributes["y"]) == pytest.approx(heights[0] * (1 - each.value), abs=0.01)
+    bars = of(elements, "rect", "bar")
+    by_name = {each.text.split(":")[0]: each for each in of(elements, "title")}
+    assert "ResNet-50, fog" in by_name
+    assert by_name["ResNet-50, fog"].text == "ResNet-50, fog: 66.0 [65.5, 66.5] %"
+    shares = [float(each.attributes["width"].rstrip("%")) for each in bars if "%" in each.attributes["width"]]
+    limit = of(elements, "line", "limit")[-1].attributes["x1"]
+    names = [row.name for row in summary.corruptions[0].rows]
+    assert shares[names.index("fog")] / float(limit.rstrip("%")) == pytest.approx(0.66, abs=0.001)
+
+
+def test_unnormalised_errors_have_no_limit_and_their_name() -> None:
+    text = page(SUMMARIES["no baseline"](), "Title")
+    elements = parsed(text)
+    assert not of(elements, "line", "limit")
+    assert "mCE" not in "".join(each.text for each in of(elements, "article"))
+    assert "mean corruption error (unnormalised)" in of(elements, "article")[0].text
+    assert any(each.attributes["aria-label"].startswith("Bars, mean error") for each in of(elements, "svg", "plot"))
+
+
+def test_pairs_that_were_not_evaluated_are_empty() -> None:
+    elements = parsed(page(replace(EMPTY, system_noise=[made_system_noise()]), "Title"))
+    assert len(of(elements, "rect", "heat-fill")) == 13
+    assert len(of(elements, "rect", "empty")) == 33 - 13
+    strengths = [float(each.attributes["fill-opacity"]) for each in of(elements, "rect", "heat-fill")]
+    assert min(strengths) == pytest.approx(0.04)
+    assert max(strengths) == pytest.approx(0.7)
+
+
+def test_many_models_differ_by_colour_or_shape() -> None:
+    clean = [made_corruptions(name=f"model {place}", only=("fog",)) for place in range(12)]
+    elements = parsed(page(replace(EMPTY, corruptions=clean), "Title"))
+    legend = [each for each in of(elements, "path", "mark") if "li" in each.parents][:12]
+    assert len({(each.attributes["class"], each.attributes["d"]) for each in legend}) == 12
+
+
+def test_figures_without_a_place_on_a_plot_are_in_the_table() -> None:
+    made = made_perturbations(baseline="mine", only=("tilt", "scale"))
+    odd = replace(made.rows[0], flip_rate=Estimate(float("inf"), float("inf"), float("inf")))
+    elements = parsed(page(replace(EMPTY, perturbations=[replace(made, rows=[odd, made.rows[1]])]), "Title"))
+    assert not any("inf" in value for each in elements for value in each.attributes.values())
+    assert any("inf" in each.text for each in of(elements, "td"))
+
+
+def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'robustshards[evaluate]'")):
+        page(EMPTY, "Title")
+
+
+def test_importing_it_loads_no_jinja() -> None:
+    code = "import sys, pipeline.evaluate.page; sys.exit('jinja2' in sys.modules or 'torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
+
+
+# In a browser
+
+Browse = Callable[..., str]
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Browse:
+    """Opens a file in headless Chromium with these options, and returns its standard output."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        message = f"no browser is on the PATH, tried {', '.join(BROWSERS)}; Debian: apt-get install chromium"
+        pytest.fail(message) if UNDER_CI else pytest.skip(message)
+
+    def run(file: Path, *options: str) -> str:
+        command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        command += ["--no-first-run", "--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
+        command += [*options, file.as_uri()]
+        # In a process group of its own, so that its helpers end with it.
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            try:
+                out, err = process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        assert process.returncode == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """The page of three models."""
+    file = tmp_path / "page.html"
+    file.write_text(page(partial_summary(), "Robustness report"), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 2000), (1200, 2400)])
+def test_a_picture_of_it_is_not_blank(browse: Browse, three: Path, tmp_path: Path, width: int, height: int) -> None:
+    browse(three, f"--screenshot={tmp_path / 'picture.png'}", f"--window-size={width},{height}")
+    with Image.open(tmp_path / "picture.png") as picture:
+        assert picture.size == (width, height)
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50
+    for colour in COLOURS:
+        assert (np.abs(pixels - colour).max(axis=2) < 8).sum() > 300
+    for part in np.array_split(pixels, 8):
+        assert part.std() > 4  # no part of it is empty
+    assert (pixels[:, -3:] == pixels[0, 0]).all()  # nothing reaches the edge
+
+
+@pytest.mark.parametrize("name", ["partial", "hostile", "no baseline", "every pair"])
+def test_everything_fits_its_window(browse: Browse, tmp_path: Path, name: str) -> None:
+    wrapper = tmp_path / "wrapper.html"
+    shown = html.escape(page(SUMMARIES[name](), "Robustness report"))
+    wrapper.write_text(MEASURE.replace("WIDTHS", str(list(WIDTHS))).replace("PAGE", shown), encoding="utf-8")
+    out = browse(wrapper, "--dump-dom", "--window-size=1400,1000", "--virtual-time-budget=5000")
+    match = re.search(r'<pre id="found">(.*?)</pre>', out, re.DOTALL)
+    assert match is not None
+    measured = json.loads(html.unescape(match[1]))
+    assert sorted(each["width"] for each in measured) == sorted(WIDTHS)
+    for found in measured:
+        assert found["scroll"] <= found["width"]
+        assert found["outside"] == []
+        assert found["covered"] == []
+        assert found["smallest"] >= 11
+
+
+def test_it_prints(browse: Browse, three: Path, tmp_path: Path) -> None:
+    browse(three, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF-")
+    assert 5 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 25
+    assert len(content) > 50_000
+
+
+def test_a_clean_evaluation_alone_is_a_page(browse: Browse, tmp_path: Path) -> None:
+    file = tmp_path / "clean.html"
+    clean = replace(EMPTY, clean=[made_clean()], anomalies={"ResNet-50": estimate(0.3)})
+    file.write_text(page(clean, "Clean"), encoding="utf-8")
+    out = browse(file, "--dump-dom")
+    assert "23.9" in out
+    assert "<svg" not in out

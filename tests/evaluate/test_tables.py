@@ -1,0 +1,434 @@
+"""What a report shows: every figure in every output, under one name, and nothing that is not there."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+import corruptions
+import perturbations
+from pipeline.evaluate.baselines import ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES, ALEXNET_MEAN_ERRORS, SEVERITIES
+from pipeline.evaluate.summary import (
+    CleanSummary,
+    CorruptionRow,
+    CorruptionSummary,
+    Estimate,
+    PairRow,
+    PerturbationRow,
+    PerturbationSummary,
+    Summary,
+    SystemNoiseSummary,
+)
+from pipeline.evaluate.tables import (
+    CSV_COLUMNS,
+    NOTHING,
+    Table,
+    printable,
+    sections,
+    shown,
+    shown_short,
+    tables,
+    to_csv,
+    to_markdown,
+    to_terminal,
+)
+from pipeline.system_noise import GROUPS, PAIRS
+
+ALEXNET = "AlexNet (published)"
+HOSTILE = "<script>alert(1)</script>"
+
+MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
+    "ResNet-50": (0.239, (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)),
+    "ResNet-18": (0.302, (87, 88, 91, 84, 91, 87, 89, 86, 84, 78, 69, 78, 90, 80, 85)),
+    "a large transformer": (0.158, (44, 45, 46, 55, 74, 52, 66, 47, 46, 42, 36, 39, 63, 50, 55)),
+}
+"""Clean error, and CE by corruption in percent: the first two as published, the third made up."""
+
+EMPTY = Summary([], [], [], [], {}, [])
+
+
+def estimate(value: float, half: float = 0.004) -> Estimate:
+    return Estimate(value, value - half, value + half)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def made_corruptions(
+    model: str = "ResNet-50",
+    *,
+    name: str | None = None,
+    data_set: str = "ImageNet-C",
+    baseline: str | None = ALEXNET,
+    only: Sequence[str] = corruptions.names("all"),
+    severities: Sequence[int] = SEVERITIES,
+) -> CorruptionSummary:
+    """As ``MODELS`` has it; the corruptions for validation a little better than AlexNet."""
+    clean, table = MODELS[model]
+    ratios = {**dict(zip(ALEXNET_ERRORS, table, strict=True)), **dict.fromkeys(ALEXNET_MEAN_ERRORS, mean(table))}
+    rows = []
+    for each in only:
+        published = ALEXNET_ERRORS.get(each) or [ALEXNET_MEAN_ERRORS[each] * (0.7 + 0.1 * s) for s in SEVERITIES]
+        errors = {s: estimate(min(published[s - 1] * ratios[each] / 100, 0.99)) for s in severities}
+        ce, kind = ratios[each] / 100, corruptions.get(each)
+        relative = sum(e.value - clean for e in errors.values()) / sum(published[s - 1] - 0.4348 for s in severities)
+        error = estimate(mean([e.value for e in errors.values()]), 0.003)
+        normalised = (estimate(ce, 0.005), relative) if baseline else (None, None)
+        rows.append(CorruptionRow(each, kind.group, kind.benchmark, errors, error, *normalised))
+    counted = [row for row in rows if row.benchmark]
+    mean_error = mean([row.mean_error.value for row in counted])
+    return CorruptionSummary(
+        name or model,
+        data_set,
+        50_000,
+        0,
+        baseline,
+        len(counted) == 15 and len(severities) == 5,
+        rows,
+        {s: estimate(1 - mean([row.errors[s].value for row in counted]), 0.003) for s in severities},
+        estimate(mean_error, 0.002),
+        estimate(mean([row.corruption_error.value for row in counted if row.corruption_error]), 0.003)
+        if baseline
+        else None,
+        mean([row.relative_corruption_error or 0 for row in counted]) if baseline else None,
+        clean,
+        mean_error - clean,
+    )
+
+
+def made_perturbations(
+    model: str = "ResNet-50",
+    *,
+    name: str | None = None,
+    baseline: str | None = ALEXNET,
+    only: Sequence[str] = perturbations.names("all"),
+    difficulty: int = 1,
+) -> PerturbationSummary:
+    """Flip rates near the model's CE; top-5 distances without a baseline, as nobody published any."""
+    rate = mean(MODELS[model][1]) / 100 * 0.8
+    rows = []
+    for place, each in enumerate(only):
+        kind, factor = perturbations.get(each), rate * (1 + 0.05 * (place % 4 - 1.5))
+        flip = estimate(ALEXNET_FLIP_PROBABILITIES[each] * factor, 0.0015)
+        ratio = estimate(factor, 0.012) if baseline else None
+        distance = estimate(10 * flip.value + 0.4, 0.03)
+        rows.append(PerturbationRow(each, kind.group, kind.benchmark, difficulty, flip, ratio, distance, None))
+    counted = [row for row in rows if row.benchmark]
+    rates = [row.flip_rate.value for row in counted if row.flip_rate]
+    return PerturbationSummary(
+        name or model,
+        "ImageNet-P",
+        10_000,
+        0,
+        difficulty,
+        baseline,
+        len(counted) == 10,
+        rows,
+        estimate(mean([row.flip_probability.value for row in counted]), 0.001),
+        estimate(mean(rates), 0.006) if rates else None,
+        estimate(mean([row.top5_distance.value for row in counted]), 0.02),
+        None,
+    )
+
+
+def made_system_noise(
+    model: str = "ResNet-50", *, name: str | None = None, only: Sequence[str] = GROUPS["paper"]
+) -> SystemNoiseSummary:
+    """Nearest neighbours cost most, other decoders a little."""
+    best = 1 - MODELS[model][0]
+    rows = []
+    for place, pair in enumerate(only):
+        loss = 0.034 * ("nearest" in pair) + 0.0021 * (PAIRS[pair].decoder != "pillow") + 0.0013 * (place % 5)
+        rows.append(PairRow(pair, PAIRS[pair].decoder, PAIRS[pair].resize, estimate(best - loss * (2 - best))))
+    accuracies = [row.accuracy.value for row in rows]
+    spread = mean([(each - mean(accuracies)) ** 2 for each in accuracies]) ** 0.5
+    nsd = Estimate(-100 * spread, -100 * spread - 0.08, -100 * spread + 0.08)
+    return SystemNoiseSummary(name or model, "ImageNet-S", 50_000, 0, rows, estimate(mean(accuracies)), nsd)
+
+
+def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSummary:
+    clean = MODELS[model][0]
+    return CleanSummary(name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002))
+
+
+def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[str] = ()) -> Summary:
+    """Every kind of data set for every one of these models."""
+    return Summary(
+        [made_corruptions(model) for model in models],
+        [made_perturbations(model) for model in models],
+        [made_system_noise(model) for model in models],
+        [made_clean(model) for model in models],
+        {model: estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01) for model in models},
+        warnings,
+    )
+
+
+def hostile_summary() -> Summary:
+    """Names that are markup wherever names may stand."""
+    name = f"{HOSTILE}|`*a*`\n\x1b[31m_b_"
+    whole = made_corruptions(name=name, data_set=f"C {HOSTILE} [a](b)", baseline=f'"{HOSTILE}')
+    rows = [replace(whole.rows[0], name=f"{HOSTILE}' onload='x", group=HOSTILE), *whole.rows[1:]]
+    noise = made_system_noise(name=name)
+    pairs = [replace(noise.rows[0], decoder=HOSTILE, resize=f"a&b{HOSTILE}"), *noise.rows[1:]]
+    return Summary(
+        [replace(whole, rows=rows)],
+        [made_perturbations(name=name)],
+        [replace(noise, rows=pairs)],
+        [made_clean(name=name)],
+        {name: estimate(0.5)},
+        [f"{HOSTILE} & more"],
+    )
+
+
+def other_corruptions() -> CorruptionSummary:
+    """A data set whose corruptions are all of somebody else: means are over all of them."""
+    made = made_corruptions(only=corruptions.names("noise"), baseline=None)
+    rows = [replace(row, name=f"own_{row.name}", group="", benchmark=False) for row in made.rows]
+    return replace(made, rows=rows, complete=False, data_set="mine")
+
+
+def table(found: Iterable[Table], section: str, title: str) -> dict[str, Sequence[str]]:
+    """First cell of a row -> the others, of one table."""
+    (one,) = [each for each in found if (each.section, each.title) == (section, title)]
+    return {row[0]: row[1:] for row in one.rows}
+
+
+def terminal_text(found: Sequence[Table], width: int = 100) -> str:
+    """What a terminal of this width shows."""
+    console = Console(width=width, file=io.StringIO(), highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        for part in to_terminal(found):
+            console.print(part)
+    return captured.get()
+
+
+def csv_rows(summary: Summary) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(to_csv(summary), newline="")))
+
+
+def estimates(facts: Any) -> Iterator[dict[str, float]]:
+    """Every estimate in a summary's facts."""
+    if isinstance(facts, dict) and set(facts) == {"value", "low", "high"}:
+        yield facts
+    elif isinstance(facts, dict | list | tuple):
+        for each in facts.values() if isinstance(facts, dict) else facts:
+            yield from estimates(each)
+
+
+def test_figures_of_one_model_in_every_output() -> None:
+    summary = made_summary()
+    found = tables(summary)
+    figures = table(found, "ImageNet-C", "key figures")
+    assert figures["mCE"] == ["76.9 [76.6, 77.2]"]
+    assert figures["relative mCE"] == ["105.3"]
+    assert figures["clean error"] == ["23.9"]
+    assert figures["baseline"] == [ALEXNET]
+    assert figures["images"] == ["50,000"]
+    assert table(found, "ImageNet-C", "corruption error (CE)")["fog"] == ["66.0 ±0.5", "78.5"]
+    assert table(found, "ImageNet-C", "accuracy by severity")["1"] == ["51.4 [51.1, 51.7]"]
+    assert table(found, "ImageNet-P", "flip rate (FR)")["zoom_blur"] == ["66.1 [64.9, 67.3]"]
+    assert table(found, "ImageNet-P", "flip probability")["zoom_blur"] == ["3.9 [3.8, 4.1]"]
+    assert table(found, "ImageNet-P", "top-5 distance")["rotate"] == ["1.27 [1.24, 1.30]"]
+    assert table(found, "ImageNet-S", "key figures")["NSD (percentage points)"] == ["-1.43 [-1.51, -1.35]"]
+    assert table(found, "ImageNet", "key figures")["top-1 error"] == ["23.9 [23.5, 24.3]"]
+    assert table(found, "Anomalies", "key figures")["AUPR"] == ["32.8 [31.8, 33.8]"]
+    markdown, text = to_markdown(found), terminal_text(found)
+    assert "| mCE | 76.9 [76.6, 77.2] |" in markdown
+    assert "mCE                                     76.9 [76.6, 77.2]" in text
+    for each in found:
+        for row in each.rows:
+            assert len(row) == len(each.columns)
+            assert all(row)
+
+
+def test_accuracy_is_one_minus_the_error() -> None:
+    row = made_corruptions().rows[3]
+    (one,) = [each for each in tables(made_summary()) if each.about == "accuracies"]
+    assert one.rows[3][:3] == ["defocus_blur", "ResNet-50", f"{100 - 100 * row.errors[1].value:.1f} ±0.4"]
+    assert one.rows[3][-1] == f"{100 - 100 * row.mean_error.value:.1f} ±0.3"
+
+
+def test_models_of_one_data_set_stand_side_by_side() -> None:
+    found = tables(made_summary(tuple(MODELS)))
+    assert len({(each.section, each.title) for each in found}) == len(found)
+    assert [cell[:4] for cell in table(found, "ImageNet-C", "key figures")["mCE"]] == ["76.9", "84.5", "50.7"]
+    errors = next(each for each in found if each.about == "corruption errors")
+    assert [(column.model, column.title) for column in errors.columns][1:] == [
+        (model, title) for model in MODELS for title in ("CE", "relative CE")
+    ]
+
+
+def test_the_csv_has_every_estimate_in_full_precision() -> None:
+    summary = made_summary(tuple(MODELS))
+    rows = csv_rows(summary)
+    assert tuple(rows[0]) == CSV_COLUMNS
+    wanted = sorted((each["value"], each["low"], each["high"]) for each in estimates(summary.facts()))
+    assert sorted((float(r["value"]), float(r["low"]), float(r["high"])) for r in rows if r["low"]) == wanted
+    (ce,) = [r for r in rows if (r["model"], r["transform"], r["figure"]) == ("ResNet-18", "fog", "CE")]
+    assert (ce["family"], ce["data_set"], ce["level"]) == ("corruptions", "ImageNet-C", "")
+    assert (float(ce["value"]), ce["baseline"]) == (0.78, ALEXNET)
+    (error,) = [r for r in rows if (r["model"], r["transform"], r["level"]) == ("ResNet-18", "fog", "2")]
+    assert (error["figure"], error["baseline"]) == ("error", "")
+    assert float(error["value"]) == made_corruptions("ResNet-18").rows[9].errors[2].value
+    (relative,) = [r for r in rows if (r["model"], r["figure"]) == ("ResNet-50", "relative mCE")]
+    assert (relative["low"], float(relative["value"])) == ("", made_corruptions().relative_mean_corruption_error)
+    keys = [tuple(row[name] for name in CSV_COLUMNS[:6]) for row in rows]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_two_models_fit_a_terminal(models: int) -> None:
+    found = tables(made_summary(tuple(MODELS)[:models]))
+    lines = terminal_text(found).splitlines()
+    assert max(map(len, lines)) <= 100
+    whole = "\n".join(lines)
+    for each in found:
+        for row in each.rows:
+            assert all(cell in whole for cell in row)  # none is broken over two lines
+
+
+def test_numbers_are_aligned_to_the_right() -> None:
+    lines = terminal_text(tables(replace(EMPTY, clean=[made_clean()]))).splitlines()
+    ends = [line.rstrip() for line in lines[2:6]]
+    assert ends[0].endswith("23.9 [23.5, 24.3]")
+    assert len({len(line) for line in ends}) == 1
+
+
+def test_a_part_of_the_benchmark_is_called_one() -> None:
+    few = made_corruptions(only=corruptions.names("all")[:12])
+    low = made_corruptions("ResNet-18", severities=(1, 3))
+    noise = made_perturbations(only=("gaussian_noise", "tilt"))
+    found = tables(replace(EMPTY, corruptions=[few, low], perturbations=[noise]))
+    figures = table(found, "ImageNet-C", "key figures")
+    for name in ("mCE", "relative mCE", "mean corruption error (unnormalised)"):
+        assert all(cell.endswith(" *") for cell in figures[name])
+    assert not any("*" in cell for cell in figures["clean error"])
+    assert all(cell.endswith(" *") for cell in table(found, "ImageNet-C", "accuracy by severity")["3"])
+    assert table(found, "ImageNet-C", "accuracy by severity").keys() == {"1", "2", "3", "4", "5"}
+    assert table(found, "ImageNet-C", "accuracy by severity")["2"][1] == NOTHING
+    note = found[0].note
+    assert "ResNet-50: mCE, relative mCE, mean corruption error (unnormalised)" in note
+    assert "over 12 of 15 corruptions." in note
+    assert "over 15 of 15 corruptions, not at every severity." in note
+    assert "over 2 of 10 perturbations." in to_markdown(found)
+    lead = sections(replace(EMPTY, corruptions=[few]))[0].headline("ResNet-50")
+    assert lead is not None
+    assert lead.part == "12 of 15 corruptions"
+
+
+def test_a_baseline_that_lacks_a_corruption_has_its_own_count() -> None:
+    made = made_corruptions(baseline="mine")
+    rows = [replace(made.rows[0], corruption_error=None, relative_corruption_error=None), *made.rows[1:]]
+    found = tables(replace(EMPTY, corruptions=[replace(made, rows=rows)]))
+    figures = table(found, "ImageNet-C", "key figures")
+    assert figures["mCE"][0].endswith(" *")
+    assert not figures["mean corruption error (unnormalised)"][0].endswith(" *")
+    assert "* ResNet-50: mCE, relative mCE over 14 of 15 corruptions." in found[0].note
+
+
+def test_without_a_baseline_nothing_is_normalised() -> None:
+    summary = replace(
+        EMPTY, corruptions=[made_corruptions(baseline=None)], perturbations=[made_perturbations(baseline=None)]
+    )
+    found = tables(summary)
+    figures = table(found, "ImageNet-C", "key figures")
+    assert figures["mean corruption error (unnormalised)"] == ["61.0 [60.8, 61.2]"]
+    assert figures["baseline"] == ["none"]
+    assert "There is no baseline" in found[0].note
+    assert table(found, "ImageNet-C", "mean error over the severities (unnormalised)")["snow"][0].startswith("67.6")
+    for text in (to_markdown(found), terminal_text(found), to_csv(summary)):
+        for word in ("mCE", "| CE", "relative", "mFR", "flip rate", ",CE,"):
+            assert word not in text
+    assert not any(row["baseline"] for row in csv_rows(summary))
+
+
+def test_models_with_and_without_a_baseline_together() -> None:
+    both = [made_corruptions(), made_corruptions("ResNet-18", baseline=None)]
+    found = tables(replace(EMPTY, corruptions=both))
+    assert table(found, "ImageNet-C", "key figures")["mCE"] == ["76.9 [76.6, 77.2]", NOTHING]
+    assert table(found, "ImageNet-C", "corruption error (CE)")["fog"][2:] == [NOTHING, NOTHING]
+    assert "mean error over the severities (unnormalised)" in {each.title for each in found}
+
+
+def test_the_unnormalised_mean_has_its_name_everywhere() -> None:
+    summary = made_summary()
+    for text in (to_markdown(tables(summary)), terminal_text(tables(summary)), to_csv(summary)):
+        assert "mean corruption error (unnormalised)" in text
+
+
+def test_validation_transforms_are_marked_and_come_last() -> None:
+    found = tables(made_summary())
+    names = list(table(found, "ImageNet-C", "corruption error (CE)"))
+    assert names[-4:] == ["speckle_noise †", "gaussian_blur †", "spatter †", "saturate †"]
+    assert names[:15] == list(corruptions.names("benchmark"))
+
+
+def test_corruptions_of_somebody_else() -> None:
+    found = tables(replace(EMPTY, corruptions=[other_corruptions()]))
+    assert "over 4 corruptions that are not of the benchmark." in found[0].note
+    assert "†" not in to_markdown(found)
+
+
+def test_two_evaluations_of_one_name_are_told_apart() -> None:
+    found = tables(replace(EMPTY, clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
+    assert [column.title for column in found[0].columns] == ["figure", "ResNet-50", "ResNet-50 (2)"]
+    assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
+
+
+def test_difficulties_are_sections_of_their_own() -> None:
+    made = [made_perturbations(difficulty=difficulty) for difficulty in (1, 3)]
+    assert [each.title for each in sections(replace(EMPTY, perturbations=made))] == [
+        "ImageNet-P",
+        "ImageNet-P, difficulty 3",
+    ]
+    assert {row["level"] for row in csv_rows(replace(EMPTY, perturbations=made))} == {"1", "3"}
+
+
+def test_nothing_is_an_empty_report() -> None:
+    assert tables(EMPTY) == []
+    assert to_markdown([]) == ""
+    assert to_terminal([]) == []
+    assert to_csv(EMPTY) == ",".join(CSV_COLUMNS) + "\n"
+
+
+def test_an_evaluation_without_rows_has_its_counts() -> None:
+    nothing = replace(made_corruptions(), rows=[], curve={}, mean_error=None, mean_corruption_error=None)
+    bare = replace(nothing, relative_mean_corruption_error=None, residual_robustness=None, complete=False)
+    found = tables(replace(EMPTY, corruptions=[bare]))
+    assert [each.title for each in found] == ["key figures"]
+    assert [row[0] for row in found[0].rows] == ["clean error", "baseline", "images", "failed"]
+    assert sections(replace(EMPTY, corruptions=[bare]))[0].headline("ResNet-50") is None
+
+
+def test_hostile_names_are_shown_and_not_obeyed() -> None:
+    summary = hostile_summary()
+    found = tables(summary)
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(found))
+    assert "<script" not in rendered
+    assert "<a " not in rendered
+    assert "<em>" not in rendered
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;|`*a*`  [31m_b_" in rendered
+    assert rendered.count("<table>") == len(found)
+    assert rendered.count("<tr>") == len(found) + sum(len(each.rows) for each in found)
+    text = terminal_text(found, width=300)
+    assert "\x1b" not in text
+    assert HOSTILE in text
+    (row,) = {row["model"] for row in csv_rows(summary)}
+    assert row == summary.clean[0].model
+
+
+def test_words() -> None:
+    assert shown(Estimate(0.2336, 0.2291, 0.2388)) == "23.4 [22.9, 23.9]"
+    assert shown(0.5) == "50.0"
+    assert shown(None) == shown(float("nan")) == shown_short(Estimate(float("nan"), 0, 0)) == NOTHING
+    assert shown_short(Estimate(0.234, 0.229, 0.239)) == "23.4 ±0.5"
+    assert printable("a\n\u202eb\x00") == "a  b"
+    assert printable(" \t") == "unnamed"
