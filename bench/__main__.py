@@ -10,7 +10,7 @@ from pathlib import Path
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy and numba are loaded
 
-from bench import build_speed, cifar_speed, corruption_speed, images, peers, report, scaling, sequence_speed
+from bench import build_speed, cifar_speed, corruption_speed, images, loader_speed, peers, report, scaling, sequence_speed
 from pipeline import recipes
 from pipeline.resizers import prepare
 
@@ -49,6 +49,8 @@ def main() -> None:
     memory = scaling.worker_megabytes(photographs, scratch)
     costs = report.scaling_table(rates, driver, build.build, memory, scaling.start_seconds())
     sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
+    loader = report.loader_table(loader_speed.measure(photographs, scratch))
+    sections.append("### The evaluator's loader\n\n" + _said(loader))
     shutil.rmtree(scratch)
     report.plot(rows, DOCS / "benchmark.png")
     (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))

@@ -26,8 +26,8 @@ SHOWN_AS_THEY_ARE: Mapping[str, str] = {".jpg": "image/jpeg", ".png": "image/png
 STYLE = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 1.5rem 0 .4rem; }
-.row { display: flex; flex-wrap: wrap; gap: .5rem; }
-figure { margin: 0; flex: 1 1 7rem; max-width: 14rem; min-width: 4rem; }
+.line { display: grid; grid-template-columns: repeat(var(--pictures), minmax(0, 14rem)); gap: .4rem; }
+figure { margin: 0 0 .3rem; }
 img { width: 100%; display: block; image-rendering: auto; background: #8883; min-height: 2rem; }
 figcaption { font-size: .75rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; opacity: .75; }
 :root { color-scheme: light dark; }
@@ -46,9 +46,12 @@ def preview(folder: str, page: str, images: int = 3) -> int:
     rows = (row for row in data_set.rows() if row.source_id in chosen)
     sections, count = [], 0
     for transform, group in groupby(rows, key=lambda row: row.transform):
-        figures = [figure for row in _by_image(group) for figure in _figures(data_set, row)]
-        count += len(figures)
-        sections.append(f"<h2>{html.escape(transform)}</h2><div class=row>{''.join(figures)}</div>")
+        lines = [[figure for row in image for figure in _figures(data_set, row)] for image in _by_image(group)]
+        if all(len(line) == 1 for line in lines):  # one picture of each image: they share a line
+            lines = [[figure for line in lines for figure in line]]
+        count += sum(map(len, lines))
+        shown = (f"<div class=line style='--pictures:{len(line)}'>{''.join(line)}</div>" for line in lines)
+        sections.append(f"<h2>{html.escape(transform)}</h2>{''.join(shown)}")
     title = html.escape(data_set.name)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     text = f"<!doctype html><html lang=en><head>{head}<style>{STYLE}</style></head><body><h1>{title}</h1>"
@@ -67,11 +70,12 @@ def _choose(data_set: DataSet, images: int) -> set[str]:
     raise UserError(f"{data_set.name} is empty")
 
 
-def _by_image(rows: Iterable[Row]) -> Iterator[Row]:
-    """Level after level of one image, then of the next."""
-    listed = list(rows)
-    order = {id_: place for place, id_ in enumerate(dict.fromkeys(row.source_id for row in listed))}
-    yield from sorted(listed, key=lambda row: (order[row.source_id], row.level))
+def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
+    """The rows of each image, levels rising."""
+    images: dict[str, list[Row]] = {}
+    for row in rows:
+        images.setdefault(row.source_id, []).append(row)
+    return list(images.values())
 
 
 def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
@@ -86,7 +90,7 @@ def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
         text, picture = html.escape(caption), base64.b64encode(data).decode()
         yield (
             f'<figure><img loading=lazy alt="{text}" src="data:{media};base64,{picture}">'
-            f"<figcaption>{text}</figcaption></figure>"
+            f"<figcaption>{text.replace(html.escape(row.transform), '').strip()}</figcaption></figure>"
         )
 
 

@@ -40,8 +40,9 @@ TENSORS = {("torch._utils", "_rebuild_tensor"), ("torch._utils", "_rebuild_tenso
 
 
 def first_line(error: BaseException) -> str:
-    """An error in one line. What torch says further down are ways to load a file unsafely."""
-    return f"{type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0]}"
+    """An error in one line, without torch's advice on how to load a file unsafely."""
+    text = (str(error).strip() or "no reason given").splitlines()[0]
+    return f"{type(error).__name__}: {'it holds more than weights' if 'weights_only' in text else text}"
 
 
 class Archive:

@@ -72,7 +72,10 @@ class OnnxModel(torch.nn.Module):
             if wanted != PROVIDERS["cpu"] and wanted in library.get_available_providers():
                 providers.insert(0, (wanted, {"device_id": device.index or 0}))
             try:
-                self._sessions[device] = library.InferenceSession(str(self._path), options, providers=providers)
+                # Without fallback: it prints, and would make light of a GPU that fails.
+                self._sessions[device] = library.InferenceSession(
+                    str(self._path), options, providers=providers, enable_fallback=0
+                )
             except Exception as error:
                 raise UserError(f"{self._path} cannot be loaded by onnxruntime: {first_line(error)}") from error
         return self._sessions[device]

@@ -44,6 +44,7 @@ INSET = 4.0
 TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
 MOST_TICKS = 5
 
+MOST_WIDE_COLUMNS = 4
 LONGEST_LABEL, HEADING_LETTERS = 19, 30
 """Letters of a name that have room beside bars (names of transforms have up to 17), and above all columns of a map."""
 
@@ -388,7 +389,7 @@ def _heat_maps(models: Models, slots: Slots) -> Iterator[HeatMap]:
             f"Accuracy of {model} in percent by decoder and resize operator: {told}.",
             HEAT_ROW * len(operators),
             width,
-            [Heading((index + 0.5) * width, _heading(name, len(decoders))) for index, name in enumerate(decoders)],
+            _headings(decoders),
             [Tick((index + 0.5) * HEAT_ROW, _short(printable(name))) for index, name in enumerate(operators)],
             cells,
             [place for pair, place in places.items() if pair not in pairs],
@@ -406,9 +407,17 @@ def _short(text: str, letters: int = LONGEST_LABEL) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
-def _heading(name: str, columns: int) -> list[str]:
-    """The parts of a name, at most three of them, in the width of one column of so many."""
-    return [_short(word, max(3, HEADING_LETTERS // columns)) for word in printable(name).split("-")[:3]]
+def _headings(names: Sequence[str]) -> list[Heading]:
+    """The parts of each name, at most three; where columns are narrow, every other heading stands a line higher."""
+    narrow = len(names) > MOST_WIDE_COLUMNS
+    letters = max(3, HEADING_LETTERS * (1 + narrow) // max(len(names), 1))
+    return [
+        Heading(
+            (index + 0.5) * 100 / len(names),
+            [_short(word, letters) for word in printable(name).split("-")[:3]] + [""] * (narrow and index % 2),
+        )
+        for index, name in enumerate(names)
+    ]
 
 
 def _drawn(each: Estimate) -> bool:

@@ -1,9 +1,10 @@
-"""Models of timm, torchvision and transformers: made, told apart, and read back from the files that they are saved as."""
+"""Models of timm, torchvision and transformers: made, and read back from the files that they are saved as."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,8 @@ half = written("half", vit, ViTImageProcessor(size=size, image_mean=[0.5] * 3, i
 plain = written("plain", vit, ViTImageProcessor(size=size, do_normalize=False))
 alone = written("alone", vit, None)
 next_ = ConvNextForImageClassification(ConvNextConfig(hidden_sizes=[4, 4, 4, 4], depths=[1, 1, 1, 1], num_labels=7))
-cropped = written("cropped", next_, ConvNextImageProcessor(size={"shortest_edge": 64}, crop_pct=0.875))
+cropped = written("cropped", next_, ConvNextImageProcessor(size={"shortest_edge": 64}, crop_pct=0.875,
+    image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225]))
 same(half, vit, 32), same(alone, vit, 32), same(cropped, next_, 64)
 other = ViTForImageClassification(vit.config)
 torch.save(other.state_dict(), folder / "w.pth")
@@ -106,7 +108,7 @@ print(json.dumps([*map(told, (half, alone, cropped)), *refusals]))
 IMAGENET = [0.485, 0.456, 0.406, 0.229, 0.224, 0.225]
 
 
-def run(clients: Path, program: str, *arguments: object) -> list[str]:
+def run(clients: Path, program: str, *arguments: object) -> Any:
     """What the last line says that a program prints, in JSON."""
     printed = run_client(clients, COMMON + program, *arguments, modules=ROOT)
     return json.loads(printed.splitlines()[-1])
@@ -134,12 +136,9 @@ def test_named_models_take_weights(clients: Path, tmp_path: Path, spec: str, tol
     ("spec", "side"),
     [
         ("timm:efficientvit_b0", 64),  # exports a region without autocast
-        ("timm:convnext_atto", 64),
         ("timm:vit_tiny_patch16_224", 224),
         ("timm:mobilevit_xxs", 64),  # scripts an upsampling with private operators
-        ("torchvision:resnet18", 64),
         ("torchvision:swin_t", 64),
-        ("torchvision:googlenet", 64),
     ],
 )
 def test_models_are_read_back_from_files(clients: Path, tmp_path: Path, spec: str, side: int) -> None:
@@ -151,6 +150,7 @@ def test_transformers_from_a_folder(clients: Path, tmp_path: Path) -> None:
     assert half == [32, 0.5, 0.5, 0.5, 0.25, 0.5, 1.0]
     assert alone == [32, *IMAGENET]
     assert cropped == [64, *IMAGENET]
+    assert "UnpicklingError: it holds more than weights; " in pickled
     for refused in (pickled, coded, absent):
         assert "cannot be made: " in refused
         assert "a classifier of images is allowed, by its name or folder; models with code of their own" in refused

@@ -816,7 +816,7 @@ def test_onnx_runs_on_the_gpu_where_the_images_are(tmp_path: Path, monkeypatch: 
     write_onnx(tmp_path / "model.onnx", Small())
     module: Any = load_model(str(tmp_path / "model.onnx")).module.inner
     asked: list[Any] = []
-    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda path, options, providers: asked.append(providers))
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, providers, **__: asked.append(providers))
     monkeypatch.setattr(
         onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
     )
