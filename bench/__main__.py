@@ -10,7 +10,17 @@ from pathlib import Path
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy and numba are loaded
 
-from bench import build_speed, cifar_speed, corruption_speed, images, loader_speed, peers, report, scaling, sequence_speed
+from bench import (
+    build_speed,
+    cifar_speed,
+    corruption_speed,
+    images,
+    loader_speed,
+    peers,
+    report,
+    scaling,
+    sequence_speed,
+)
 from pipeline import recipes
 from pipeline.resizers import prepare
 

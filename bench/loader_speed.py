@@ -17,10 +17,10 @@ from bench.scaling import Stopwatch
 from pipeline import recipes
 from pipeline.build import Request, run_build
 from pipeline.dataset import open_data_set
-from pipeline.evaluate.stream import Broken, load, normalise
+from pipeline.evaluate.stream import Broken, Normaliser, load
 from pipeline.exports import export
 
-BATCH = 64
+BATCH = 48
 ROUNDS = 5
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -37,7 +37,7 @@ class LoaderSpeed:
 def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
     """Medians of rounds taken in turns, on 19 corruptions of the photographs at severity 3."""
     torch.set_num_threads(1)
-    recipe = recipes.load("imagenet-c").changed(transforms={"levels": [3]}, shards={"size": 24})
+    recipe = recipes.load("imagenet-c").changed(transforms={"levels": [3]}, shards={"size": BATCH})
     data, folder = scratch / "loader", scratch / "loader-folder"
     images = run_build(Request(recipe, str(photographs), str(data), 1), Stopwatch()).plan.samples
     export(str(data), "imagefolder", str(folder))
@@ -57,12 +57,12 @@ def _rate(images: int, run: Callable[[], int]) -> float:
 
 def _stream(data: Path) -> int:
     """Every image of a data set, as the evaluator reads it in this process."""
-    mean, std = torch.tensor(MEAN), torch.tensor(STD)
-    count = 0
+    normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
     for batch in load(str(data), list(open_data_set(str(data)).units()), BATCH, processes=0, pin=False):
         if isinstance(batch, Broken):
             raise TypeError(batch.reason)
-        count += len(normalise(batch.images, mean, std))
+        normalise(batch.images)
+        count += len(batch.images)
     return count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +58,33 @@ def read_slice(path: Path, first: int, count: int) -> list[Row]:
 
     Raises FileNotFoundError, and ValueError as ``read_rows``.
     """
+    changed = path.stat().st_mtime_ns
+    tables, start = [SCHEMA.empty_table()], 0
+    for group, rows in enumerate(_group_sizes(path, changed)):
+        if start < first + count and first < start + rows:
+            skipped = max(first - start, 0)
+            tables.append(_group(path, changed, group).slice(skipped, first + count - start - skipped))
+        start += rows
+    columns = pa.concat_tables(tables).to_pydict()
+    return [Row(*values) for values in zip(*(columns[name] for name in COLUMNS), strict=True)]
+
+
+@lru_cache(maxsize=4)
+def _group_sizes(path: Path, changed: int) -> list[int]:
+    """The number of rows in each row group; ``changed`` tells one state of the file from another."""
     try:
         with pq.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow)
-            tables, start = [], 0
-            for group in range(file.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                if start < first + count and first < end:
-                    skipped = max(first - start, 0)
-                    tables.append(file.read_row_group(group).slice(skipped, first + count - start - skipped))
-                start = end
+            return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-    columns = pa.concat_tables(tables).to_pydict() if tables else {name: [] for name in COLUMNS}
-    return [Row(*values) for values in zip(*(columns[name] for name in COLUMNS), strict=True)]
+
+
+@lru_cache(maxsize=2)
+def _group(path: Path, changed: int, group: int) -> pa.Table:
+    """One row group, kept, since slices of it are mostly asked for one after another."""
+    with pq.ParquetFile(path) as file:
+        return file.read_row_group(group).replace_schema_metadata(None)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

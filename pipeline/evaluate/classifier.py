@@ -12,7 +12,7 @@ from pipeline.evaluate.folder import EvaluationTable
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models import Model
 from pipeline.evaluate.records import Outputs
-from pipeline.evaluate.stream import Batch, normalise
+from pipeline.evaluate.stream import Batch, Normaliser
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -27,9 +27,9 @@ class Classifier:
         self._table = table
         module = model.module.to(self.device)
         if run.channels_last:
-            module = module.to(memory_format=torch.channels_last)
+            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._module = torch.compile(module) if run.compile else module
-        self._mean, self._std = (torch.tensor(x, device=self.device) for x in (table.input.mean, table.input.std))
+        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
         self._type = PRECISIONS[run.precision]
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
@@ -38,11 +38,7 @@ class Classifier:
         The model is always given whole batches: what it makes of an image then does not depend on how many there are.
         """
         count, size = len(images), self._table.input.size
-        images = images.to(self.device, non_blocking=True)
-        if count < self._table.run.batch:
-            blank = images.new_zeros((self._table.run.batch - count, *images.shape[1:]))
-            images = torch.cat([images, blank])
-        values = normalise(images, self._mean, self._std)
+        values = self._normalise(images.to(self.device, non_blocking=True))
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
         if not self._table.run.channels_last:

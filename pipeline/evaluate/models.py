@@ -32,6 +32,9 @@ Triple = tuple[float, float, float]
 IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
 IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""torch's own switch, which overrides what its callers say."""
+
 CONFIGURATIONS = ("pretrained_cfg", "default_cfg")
 """timm's attributes of a module with what its weights were trained on: ``input_size`` (3, H, W), ``mean``, ``std``."""
 
@@ -156,14 +159,16 @@ def _factory(spec: str, name: str, weights: str | None) -> Model:
 
 def _timm(spec: str, name: str, weights: str | None) -> Model:
     timm = optional_library("timm", spec)
-    with _failures(spec, "timm.list_models() lists the names; --weights gives the weights where none can be fetched"):
+    advice = "timm.list_models() lists the names; --weights gives the weights where none can be fetched"
+    with _failures(spec, advice), _weights_only():
         made = timm.create_model(name, pretrained=weights is None)
     return _from_library(spec, made, weights, _told_by(spec, made))
 
 
 def _torchvision(spec: str, name: str, weights: str | None) -> Model:
     models = optional_library("torchvision.models", spec)
-    with _failures(spec, "torchvision.models.list_models() lists the names; --weights gives weights where none are"):
+    advice = "torchvision.models.list_models() lists the names; --weights gives the weights where none can be fetched"
+    with _failures(spec, advice), _weights_only():
         made = models.get_model(name, weights="DEFAULT" if weights is None else None)
         known = models.get_model_weights(name)
         preset = known.DEFAULT.transforms() if len(known) else None
@@ -174,9 +179,8 @@ def _torchvision(spec: str, name: str, weights: str | None) -> Model:
 def _hugging_face(spec: str, name: str, weights: str | None) -> Model:
     transformers = optional_library("transformers", spec)
     family = transformers.AutoModelForImageClassification
-    with _failures(
-        spec, "a classifier of images is allowed, by its name or folder; models with code of their own are not"
-    ):
+    advice = "a classifier of images is allowed, by its name or folder; models with code of their own are not"
+    with _failures(spec, advice), _weights_only():
         if weights is None:
             made = family.from_pretrained(name, trust_remote_code=False)
         else:
@@ -246,20 +250,26 @@ def _done_by(processor: Any) -> ModelInput:
 
 @contextmanager
 def _failures(spec: str, advice: str) -> Iterator[None]:
-    """Whatever a library raises becomes a UserError; meanwhile torch loads weights only, whoever asks it for more."""
-    before = os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
-    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+    """Whatever a library or factory raises becomes a UserError."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
         raise UserError(f"{spec} cannot be made: {first_line(error)}; {advice}") from error
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Lets torch load nothing but weights, whatever a library asks of it."""
+    before = os.environ.get(WEIGHTS_ONLY)
+    os.environ[WEIGHTS_ONLY] = "1"
+    try:
+        yield
     finally:
-        if before is None:
-            del os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"]
-        else:
-            os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = before
+        del os.environ[WEIGHTS_ONLY]
+        if before is not None:
+            os.environ[WEIGHTS_ONLY] = before
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,16 @@ class OnnxModel(torch.nn.Module):
             raise UserError(f"{path} takes images of {width} x {height}; squares are allowed")
         self._input, self._dtype = images.name, DTYPES[images.type]
         self._output = session.get_outputs()[0].name
+        # Not as a decorator: it takes seconds to import what it needs.
+        self._run = torch.compiler.disable(self._run_session)  # type: ignore[no-untyped-call]
         self.batch = batch if isinstance(batch, int) else None
         self.size = height if isinstance(height, int) else None
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """What the model gives for a batch."""
+        return self._run(images)
+
+    def _run_session(self, images: torch.Tensor) -> torch.Tensor:
         array = np.ascontiguousarray(images.detach().cpu().numpy(), self._dtype)
         (output,) = self._session(images.device).run([self._output], {self._input: array})
         return torch.from_numpy(output).to(images.device)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
+from typing import Any
 
 import cv2
 import numpy as np
@@ -84,19 +86,40 @@ class Stream(IterableDataset[Batch | Broken]):
 
 def load(folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool) -> Iterator[Batch | Broken]:
     """The batches of all pieces, made by so many processes, or in this one if that is 0."""
+    gc.freeze()  # what is loaded by now stays: to look through it again and again takes time
     stream = Stream(folder, units, batch)
     workers = min(processes, len(units))
     options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
     yield from DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
 
 
-def normalise(images: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
-    """uint8 (N, H, W, 3) as float32 (N, 3, H, W), channels last in memory: (x / 255 - mean) / std.
+class Normaliser:
+    """uint8 images as a model takes them: (x / 255 - mean) / std, in whole batches.
 
-    ``mean`` and ``std`` (3,) on the device of the images.
+    It keeps the memory of its result from call to call: to take new memory for each batch would cost more than the
+    arithmetic. ``mean``, ``std``: three numbers each, on the scale 0..1.
     """
-    scaled = images.to(torch.float32).sub_(mean * 255).mul_(1 / (std * 255))
-    return scaled.permute(0, 3, 1, 2)
+
+    def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
+        self._batch = batch
+        self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
+        self._values = torch.empty(0, device=device)
+        self._factors = self._terms = self._values
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """(N, H, W, 3) uint8, N up to the batch -> (batch, 3, H, W) float32, channels last in memory, zeros after N.
+
+        The result is overwritten by the next call.
+        """
+        count, height, width, channels = images.shape
+        shape = (self._batch, height, width * channels)
+        if self._values.shape != shape:
+            self._values = self._mean.new_empty(shape)
+            # A row at a time, since arithmetic on three numbers at a time is slow.
+            self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
+        self._values[:count].copy_(images.reshape(count, *shape[1:])).mul_(self._factors).sub_(self._terms)
+        self._values[count:].zero_()
+        return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
 
 def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[Batch]:
@@ -151,7 +174,7 @@ def _through_webdataset(data_set: Built, shard: str, rows: Sequence[Row]) -> Ite
         members = webdataset.tariterators.tar_file_expander(iter([{"url": shard, "stream": file}]))
         samples = webdataset.tariterators.group_by_keys(members)
         for row in rows:
-            sample = next(samples, {})
+            sample: dict[str, Any] = next(samples, {})
             if sample.get("__key__") != row.key:
                 raise ValueError(f"{shard} has {sample.get('__key__', 'its end')} where {row.key} belongs")
             suffixes = data_set.suffixes(row)

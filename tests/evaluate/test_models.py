@@ -178,6 +178,15 @@ def test_modules_stay_in_evaluation_mode(form: str, tmp_path: Path) -> None:
     assert not before.requires_grad
 
 
+def test_modules_can_be_compiled(form: str, tmp_path: Path) -> None:
+    name, write, _, _ = WRITERS[form]
+    module = Small().eval()
+    write(tmp_path / name, module)
+    compiled = torch.compile(load_model(str(tmp_path / name)).module, backend="eager")
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(images()), module(images()))
+
+
 def test_a_file_of_half_precision_is_read(tmp_path: Path) -> None:
     module = Small().eval()
     write_onnx(tmp_path / "model.onnx", module, kind=TensorProto.FLOAT16)
@@ -223,6 +232,10 @@ def as_tuple(): return Wrapped(lambda logits: (logits, logits.sum()))
 def as_features(): return Wrapped(lambda logits: logits[:, :, None, None])
 def as_nothing(): return Wrapped(lambda logits: None)
 
+def trusting():
+    torch.save(Small(3), "own.pth")
+    return torch.load("own.pth", weights_only=False)
+
 def number(): return 3
 def broken(): raise KeyError("weights")
 class Namespace:
@@ -241,7 +254,7 @@ def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{package}.made"
 
 
-@pytest.mark.parametrize("name", ["plain", "Namespace.nested", "as_dictionary", "as_object", "as_tuple"])
+@pytest.mark.parametrize("name", ["plain", "Namespace.nested", "as_dictionary", "as_object", "as_tuple", "trusting"])
 def test_factories_give_logits(factories: str, name: str) -> None:
     model = load_model(f"{factories}:{name}")
     torch.testing.assert_close(model.module(images()), Small(3).eval()(images()), check_stride=False)
