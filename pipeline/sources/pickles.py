@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,7 +47,16 @@ _ADMITTED: Mapping[tuple[str, str], Callable[..., Any]] = {
 """Module and name in the pickle -> what stands for it: arrays, their types, and bytes."""
 
 
-class _Restricted(pickle.Unpickler):
+class _Restricted(pickle._Unpickler):
+    """Python's own unpickler, not the one in C, which makes room for any memo number that nine bytes can name."""
+
+    def load_bytearray8(self) -> None:
+        """As it is inherited, but without making room beforehand for the length that is announced."""
+        (length,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(length)))
+
+    dispatch = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: load_bytearray8}  # noqa: RUF012
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no such data set needs")

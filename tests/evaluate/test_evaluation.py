@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import signal
@@ -23,18 +22,29 @@ from PIL import Image
 
 import manifests
 from manifests import Row
+from pipeline.errors import UserError
+from pipeline.evaluate.evaluation import evaluate
+from pipeline.evaluate.settings import Request
 from tests import small_models
 from tests.conftest import ROOT, Run
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
-def evaluated(robustshards: Run, data: Path, out: Path, *more: object, model: str = "tiny", code: int = 0) -> Any:
-    """What ``evaluate`` says of itself."""
-    command = ("evaluate", data, "--model", f"tests.small_models:{model}", "--out", out, "--json", *more)
-    done = robustshards(*command, cwd=ROOT)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
+class Silent:
+    """Watches an evaluation and says nothing."""
+
+    def preparing(self, what: str) -> None: ...
+
+    def counting(self, frames: int, there: int) -> None: ...
+
+    def advanced(self, frames: int) -> None: ...
+
+
+def evaluated(data: Path, out: Path, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
+    """What an evaluation says of itself."""
+    request = Request(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
+    return evaluate(request, Silent()).facts()
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
@@ -67,7 +77,7 @@ def expected(
 
 
 def test_predictions_are_what_the_model_says(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    facts = evaluated(robustshards, built_once, tmp_path / "r", "--batch-size", 4)
+    facts = evaluated(built_once, tmp_path / "r")
     assert (facts["complete"], facts["frames_made"], facts["shards"]) == (True, 24, 8)
     assert (facts["pixels_checked"], facts["pixels_changed"]) == (24, 0)
     rows, found = rows_of(built_once), predictions(tmp_path / "r")
@@ -88,17 +98,19 @@ def test_predictions_are_what_the_model_says(built_once: Path, tmp_path: Path, r
 def test_workers_and_loaders_do_not_matter(
     built_once: Path, tmp_path: Path, robustshards: Run, ray_address: str
 ) -> None:
-    evaluated(robustshards, built_once, tmp_path / "one", "--batch-size", 4)
-    evaluated(robustshards, built_once, tmp_path / "loaders", "--batch-size", 4, "--loaders", 2)
-    more = ("--workers", 2, "--address", ray_address)
-    evaluated(robustshards, built_once, tmp_path / "workers", "--batch-size", 4, *more)
+    evaluated(built_once, tmp_path / "one")
+    evaluated(built_once, tmp_path / "loaders", loaders=2)
+    # not in this process, which started the cluster: to leave it would end it
+    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--out", tmp_path / "workers")
+    done = robustshards(*command, "--batch-size", 4, "--workers", 2, "--address", ray_address, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     assert content(tmp_path / "loaders") == content(tmp_path / "one")
     assert content(tmp_path / "workers") == content(tmp_path / "one")
 
 
 def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     """kill -9 in the middle, then again: the same predictions as without, and what was done is not done again."""
-    evaluated(robustshards, built_once, tmp_path / "whole", "--batch-size", 4, model="slow")
+    evaluated(built_once, tmp_path / "whole", model="slow")
     program = Path(sys.executable).parent / "robustshards"
     options = ("--model", "tests.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
     process = subprocess.Popen([program, "evaluate", built_once, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -113,10 +125,10 @@ def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards
     done = robustshards("report", tmp_path / "killed")
     assert done.returncode == 3
     assert f"{8 - there} of 8 shards are missing" in done.stderr
-    facts = evaluated(robustshards, built_once, tmp_path / "killed", "--batch-size", 4, model="slow")
+    facts = evaluated(built_once, tmp_path / "killed", model="slow")
     assert facts["shards_before"] == there
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
-    facts = evaluated(robustshards, built_once, tmp_path / "killed", "--batch-size", 4, model="slow")
+    facts = evaluated(built_once, tmp_path / "killed", model="slow")
     assert (facts["shards_before"], facts["frames_made"], facts["complete"]) == (8, 0, True)
 
 
@@ -124,17 +136,17 @@ def test_a_shard_that_cannot_be_read_is_named_and_the_rest_done(built: Path, tmp
     shard = built / "shards/contrast/3/contrast-3-000000.tar"
     content = shard.read_bytes()
     shard.unlink()
-    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4, code=3)
+    facts = evaluated(built, tmp_path / "r")
     (lost,) = facts["lost"]
     assert lost["shard"] == "contrast-3-000000"
     assert "contrast-3-000000.tar" in lost["reason"]
     done = robustshards("report", tmp_path / "r")
     assert (done.returncode, "1 of 8 shards are missing: contrast-3-000000" in done.stderr) == (3, True)
     shard.write_bytes(content[:-20000])
-    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4, code=3)
+    facts = evaluated(built, tmp_path / "r")
     assert facts["shards_before"] == 7
     shard.write_bytes(content)
-    facts = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4)
+    facts = evaluated(built, tmp_path / "r")
     assert (facts["complete"], facts["shards_before"]) == (True, 7)
     assert [each["key"] for each in predictions(tmp_path / "r")] == [row.key for row in rows_of(built)]
 
@@ -144,7 +156,7 @@ def test_other_pixels_than_were_built_are_warned_of(built: Path, tmp_path: Path,
     rows = [replace(row, pixel_sha256="0" * 64) for row in rows_of(built)[:1]] + rows_of(built)[1:]
     facts = {key: value for key, value in manifests.read_facts(path).items() if not key.startswith("ARROW")}
     manifests.write_part(rows, facts, path)
-    found = evaluated(robustshards, built, tmp_path / "r", "--batch-size", 4)
+    found = evaluated(built, tmp_path / "r")
     assert (found["pixels_checked"], found["pixels_changed"]) == (24, 1)
     done = robustshards("report", tmp_path / "r")
     assert "1 of 24 samples that were compared decode to other pixels" in done.stderr
@@ -168,7 +180,7 @@ def test_failed_samples_are_not_counted_as_wrong(
         1,
     )
     assert robustshards(*command).returncode == 1
-    facts = evaluated(robustshards, tmp_path / "o", tmp_path / "r", "--batch-size", 4)
+    facts = evaluated(tmp_path / "o", tmp_path / "r")
     assert (facts["samples"], facts["frames_made"]) == (5, 5)
     done = robustshards("report", tmp_path / "r")
     assert done.returncode == 0, done.stderr
@@ -177,7 +189,7 @@ def test_failed_samples_are_not_counted_as_wrong(
 
 def test_frames_of_sequences(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
     """Batches reach over the ends of sequences, and every frame finds its place."""
-    facts = evaluated(robustshards, sequences, tmp_path / "r", "--batch-size", 10)
+    facts = evaluated(sequences, tmp_path / "r", batch=10)
     rows = rows_of(sequences)
     assert facts["frames_made"] == sum(row.frames or 0 for row in rows) == 186
     found = predictions(tmp_path / "r")
@@ -194,15 +206,15 @@ def test_frames_of_sequences(sequences: Path, tmp_path: Path, robustshards: Run)
 def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
     assert robustshards("export", cifar_c, "--to", "cifar-npy", "--out", tmp_path / "theirs").returncode == 0
     assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
-    evaluated(robustshards, cifar_c, tmp_path / "ours", "--batch-size", 4, model="thousand")
-    evaluated(robustshards, tmp_path / "index", tmp_path / "indexed", "--batch-size", 4, model="thousand")
+    evaluated(cifar_c, tmp_path / "ours", model="thousand")
+    evaluated(tmp_path / "index", tmp_path / "indexed", model="thousand")
     ours, theirs = predictions(tmp_path / "ours"), predictions(tmp_path / "indexed")
     columns = ("transform", "level", "label", "top5", "label_rank")
     assert [[each[name] for name in columns] for each in ours] == [[each[name] for name in columns] for each in theirs]
 
 
 def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    evaluated(robustshards, built_once, tmp_path / "told", "--batch-size", 4, model="told")
+    evaluated(built_once, tmp_path / "told", model="told")
     text = (tmp_path / "told" / "evaluation.toml").read_text()
     assert "size = 96" in text
     row = rows_of(built_once)[0]
@@ -211,8 +223,10 @@ def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_pat
     small = torch.nn.functional.interpolate((image - mean) / std, (96, 96), mode="bilinear", antialias=True)
     logits = small_models.told()(small).detach().numpy()[0]
     assert predictions(tmp_path / "told")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
-    more = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
-    evaluated(robustshards, built_once, tmp_path / "given", *more, model="told")
+    options = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
+    command = ("evaluate", built_once, "--model", "tests.small_models:told", "--out", tmp_path / "given")
+    done = robustshards(*command, *options, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     logits = expected(small_models.told(), [images_of(built_once, row)], mean=0, std=1)[0]
     assert predictions(tmp_path / "given")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
 
@@ -220,22 +234,19 @@ def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_pat
 def test_options_that_change_digits_make_another_evaluation(
     built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
-    evaluated(robustshards, built_once, tmp_path / "r")  # the batch size is found out, and stays
-    facts = evaluated(robustshards, built_once, tmp_path / "r")
+    evaluated(built_once, tmp_path / "r", batch=0)  # it is found out, and stays
+    facts = evaluated(built_once, tmp_path / "r", batch=0)
     assert (facts["frames_made"], facts["batch"] in (8, 16, 32, 64)) == (0, True)
-    command = ("evaluate", built_once, "--out", tmp_path / "r", "--model")
-    done = robustshards(*command, "tests.small_models:tiny", "--precision", "bf16", cwd=ROOT)
-    assert (done.returncode, "run.precision: fp32 there, bf16 asked for" in done.stderr) == (2, True)
-    done = robustshards(*command, "tests.small_models:other", cwd=ROOT)
-    assert (done.returncode, "model.digest" in done.stderr) == (2, True)
+    with pytest.raises(UserError, match=r"run\.precision: fp32 there, bf16 asked for"):
+        evaluated(built_once, tmp_path / "r", precision="bf16")
+    with pytest.raises(UserError, match=r"model\.digest"):
+        evaluated(built_once, tmp_path / "r", model="other")
 
 
-@pytest.mark.parametrize("options", [("--precision", "bf16"), ("--channels-last",)])
-def test_precision_and_layout_change_little(
-    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...]
-) -> None:
-    evaluated(robustshards, built_once, tmp_path / "plain", "--batch-size", 8)
-    evaluated(robustshards, built_once, tmp_path / "other", "--batch-size", 8, *options)
+@pytest.mark.parametrize("options", [{"precision": "bf16"}, {"channels_last": True}])
+def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    evaluated(built_once, tmp_path / "plain", batch=8)
+    evaluated(built_once, tmp_path / "other", batch=8, **options)
     plain, other = predictions(tmp_path / "plain"), predictions(tmp_path / "other")
     assert [each["confidence"] for each in other] == pytest.approx([each["confidence"] for each in plain], abs=0.01)
 
@@ -243,23 +254,33 @@ def test_precision_and_layout_change_little(
 @pytest.mark.parametrize(
     ("model", "options", "named"),
     [
-        ("few_classes", (), "has the label 1, and the model knows 1 classes"),
-        ("not_a_number", (), "gives NaN"),
-        ("no_classifier", (), "logits of (images, classes) are allowed"),
-        ("tiny", ("--precision", "fp8"), "the precision 'fp8' is unknown; allowed: fp32, bf16, fp16"),
-        ("tiny", ("--device", "cuda:7"), "the device 'cuda:7' is not there"),
-        ("tiny", ("--mean", "1,2"), "give three numbers with commas between"),
-        ("tiny", ("--input-size", "3"), "--input-size N resizes them"),
+        ("few_classes", {}, "has the label 1, and the model knows 1 classes"),
+        ("not_a_number", {}, "gives NaN"),
+        ("no_classifier", {}, "logits of .images, classes. are allowed"),
+        ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not there"),
+        ("tiny", {"size": 3}, "--input-size N resizes them"),
     ],
 )
 def test_what_cannot_be_is_said(
-    built_once: Path, tmp_path: Path, robustshards: Run, model: str, options: tuple[str, ...], named: str
+    built_once: Path, tmp_path: Path, model: str, options: dict[str, Any], named: str
 ) -> None:
-    command = ("evaluate", built_once, "--model", f"tests.small_models:{model}", "--out", tmp_path / "r")
-    done = robustshards(*command, "--batch-size", 4, *options, cwd=ROOT)
-    assert done.returncode == 2, done.stderr
-    assert named in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(UserError, match=named):
+        evaluated(built_once, tmp_path / "r", model=model, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--precision", "fp8"), "the precision 'fp8' is unknown; allowed: fp32, bf16, fp16"),
+        (("--mean", "1,2"), "give three numbers with commas between"),
+    ],
+)
+def test_options_are_checked(
+    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], named: str
+) -> None:
+    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--out", tmp_path / "r")
+    done = robustshards(*command, *options, cwd=ROOT)
+    assert (done.returncode, named in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
 def test_it_needs_a_finished_data_set(built: Path, tmp_path: Path, robustshards: Run) -> None:

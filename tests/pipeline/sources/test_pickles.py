@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +88,25 @@ def test_wrong_content_is_named() -> None:
         pickles.pixels(content, "data", "here")
     with pytest.raises(UserError, match="here does not have 2 whole numbers under 'labels'"):
         pickles.labels(content, "labels", 2, "here")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04Nr\xff\xff\xff\x7f.",  # a memo with two thousand million places
+        b"\x80\x05\x96\x00\x00\x00\x00\x10\x00\x00\x00.",  # a bytearray of 64 GiB
+        b"\x80\x04\x8e\x00\x00\x00\x00\x10\x00\x00\x00.",  # bytes of 64 GiB
+    ],
+)
+def test_a_few_bytes_take_little_memory(data: bytes) -> None:
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "from pipeline.errors import UserError; from pipeline.sources import pickles\n"
+        f"try: pickles.load({data!r}, 'here')\n"
+        "except UserError as error: print(error)"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "here" in done.stdout
+    assert "MemoryError" not in done.stdout
