@@ -54,7 +54,7 @@ sheets: setup
 	$(BIN)/python -m tests.sheets docs
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff format --check .

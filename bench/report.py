@@ -24,14 +24,14 @@ def corruption_table(title: str, rows: Sequence[Row], peers: Sequence[str]) -> s
     lines = [
         f"### {title}",
         "",
-        _line(("corruption", "ours", *peers, "fastest peer / ours", "JPEG encoding of the result")),
+        markdown_line(("corruption", "ours", *peers, "fastest peer / ours", "JPEG encoding of the result")),
     ]
     lines.append("|---" + "|---:" * (len(peers) + 3) + "|")
     for row in rows:
         times = [_ms(row.milliseconds.get(who)) for who in (OURS, *peers)]
-        lines.append(_line((row.name, *times, f"{row.ratio:.1f}", _ms(row.milliseconds[ENCODING]))))
+        lines.append(markdown_line((row.name, *times, f"{row.ratio:.1f}", _ms(row.milliseconds[ENCODING]))))
     means = [_ms(_mean(rows, who)) for who in (OURS, *peers)]
-    lines.append(_line(("**mean**", *means, f"**{mean_ratio(list(rows)):.1f}**", _ms(_mean(rows, ENCODING)))))
+    lines.append(markdown_line(("**mean**", *means, f"**{mean_ratio(list(rows)):.1f}**", _ms(_mean(rows, ENCODING)))))
     return "\n".join(lines)
 
 
@@ -43,8 +43,8 @@ def build_table(speed: BuildSpeed) -> str:
         ("JPEG encoding of the same outputs alone", speed.encoding, speed.encoding / speed.build),
         ("the plain procedure, with the faster peer of each row", speed.plain, speed.plain / speed.build),
     ]
-    lines = [_line(("one process, one thread", "ms per output", "relative")), "|---|---:|---:|"]
-    lines += [_line((name, f"{spent:.3f}", f"{share:.2f}")) for name, spent, share in rows]
+    lines = [markdown_line(("one process, one thread", "ms per output", "relative")), "|---|---:|---:|"]
+    lines += [markdown_line((name, f"{spent:.3f}", f"{share:.2f}")) for name, spent, share in rows]
     ratios = f"Build / JPEG encoding alone: **{speed.build / speed.encoding:.2f}**. "
     ratios += f"Plain procedure / build: **{speed.plain / speed.build:.1f}**."
     return "\n".join([*lines, "", f"{speed.outputs:,} outputs. {ratios}"])
@@ -56,16 +56,16 @@ def scaling_table(rates: Mapping[int, float], driver: Overhead, build_ms: float,
     share = spent / (150_000 * build_ms / 1e3)
     one, two = rates[1], rates[2]
     lines = [
-        _line(("measured", "figure")),
+        markdown_line(("measured", "figure")),
         "|---|---:|",
-        _line(("outputs per second, 1 worker", f"{one:,.0f}")),
-        _line(("outputs per second, 2 workers", f"{two:,.0f} ({two / one:.2f} x)")),
-        _line(("planning 2,000 images x 75 outputs", f"{driver.planning:.2f} s")),
-        _line(("scheduling them", f"{driver.scheduling:.2f} s")),
-        _line(("merging their manifest", f"{driver.merging:.2f} s")),
-        _line(("all three, of the core time of that build", f"{share:.1%}")),
-        _line(("peak memory of a worker, 75 shards of 1,000 images", f"{megabytes:,.0f} MB")),
-        _line(("first image of each corruption, process start to end, kernels cached", f"{start:.2f} s")),
+        markdown_line(("outputs per second, 1 worker", f"{one:,.0f}")),
+        markdown_line(("outputs per second, 2 workers", f"{two:,.0f} ({two / one:.2f} x)")),
+        markdown_line(("planning 2,000 images x 75 outputs", f"{driver.planning:.2f} s")),
+        markdown_line(("scheduling them", f"{driver.scheduling:.2f} s")),
+        markdown_line(("merging their manifest", f"{driver.merging:.2f} s")),
+        markdown_line(("all three, of the core time of that build", f"{share:.1%}")),
+        markdown_line(("peak memory of a worker, 75 shards of 1,000 images", f"{megabytes:,.0f} MB")),
+        markdown_line(("first image of each corruption, process start to end, kernels cached", f"{start:.2f} s")),
     ]
     return "\n".join(lines)
 
@@ -73,18 +73,20 @@ def scaling_table(rates: Mapping[int, float], driver: Overhead, build_ms: float,
 def cifar_table(speed: CifarSpeed) -> str:
     """CIFAR-10-C against the published procedure, and how long the whole takes."""
     lines = [
-        _line(("measured", "figure")),
+        markdown_line(("measured", "figure")),
         "|---|---:|",
-        _line(("ours, from batch to shards, one process, one thread", f"{speed.ours:.3f} ms per output")),
-        _line(("the published loop, with the fastest peer of each row", f"{speed.published:.3f} ms per output")),
-        _line(("published / ours", f"**{speed.published / speed.ours:.1f}**")),
-        _line(
+        markdown_line(("ours, from batch to shards, one process, one thread", f"{speed.ours:.3f} ms per output")),
+        markdown_line(
+            ("the published loop, with the fastest peer of each row", f"{speed.published:.3f} ms per output")
+        ),
+        markdown_line(("published / ours", f"**{speed.published / speed.ours:.1f}**")),
+        markdown_line(
             (
                 f"{PART:,} images ({speed.outputs:,} outputs), {WORKERS} workers, start included",
                 f"{speed.part_seconds:.0f} s",
             )
         ),
-        _line(("so the whole, 10,000 images, 950,000 outputs", f"{speed.whole_minutes:.1f} min")),
+        markdown_line(("so the whole, 10,000 images, 950,000 outputs", f"{speed.whole_minutes:.1f} min")),
     ]
     return "\n".join(lines)
 
@@ -92,10 +94,10 @@ def cifar_table(speed: CifarSpeed) -> str:
 def loader_table(speed: LoaderSpeed) -> str:
     """The evaluator's loader against a folder read as torchvision does."""
     lines = [
-        _line(("decode and normalise, one process, one thread", "images per second")),
+        markdown_line(("decode and normalise, one process, one thread", "images per second")),
         "|---|---:|",
-        _line(("the evaluator's stream of shards", f"{speed.ours:,.0f}")),
-        _line(("ImageFolder and DataLoader as torchvision's", f"{speed.folder:,.0f}")),
+        markdown_line(("the evaluator's stream of shards", f"{speed.ours:,.0f}")),
+        markdown_line(("ImageFolder and DataLoader as torchvision's", f"{speed.folder:,.0f}")),
         "",
         f"{speed.images:,} images of 224 x 224. Ours / theirs: **{speed.ours / speed.folder:.1f}**.",
     ]
@@ -105,24 +107,24 @@ def loader_table(speed: LoaderSpeed) -> str:
 def sequence_table(rows: Sequence[SequenceRow], presets: Sequence[PresetRow]) -> str:
     """Perturbation sequences against the published way, and what x264's presets change."""
     titles = ("perturbation", "frames", "ours, JPEG frames", "ours, MP4", "published way", "JPEG: times faster", "MP4")
-    lines = [_line(titles), "|---" + "|---:" * (len(titles) - 1) + "|"]
+    lines = [markdown_line(titles), "|---" + "|---:" * (len(titles) - 1) + "|"]
     for row in rows:
         times = (_ms(row.jpeg), _ms(row.mp4), _ms(row.published))
         ratios = (f"{row.published / row.jpeg:.0f}", f"{row.published / row.mp4:.1f}")
-        lines.append(_line((row.name, str(row.frames), *times, *ratios)))
+        lines.append(markdown_line((row.name, str(row.frames), *times, *ratios)))
     total = sum(row.frames for row in rows)
     jpeg, mp4, published = (
         sum(getattr(row, way) * row.frames for row in rows) / total for way in ("jpeg", "mp4", "published")
     )
     means = (_ms(jpeg), _ms(mp4), _ms(published), f"**{published / jpeg:.0f}**", f"**{published / mp4:.1f}**")
-    lines.append(_line(("**per frame over all**", str(total), *means)))
+    lines.append(markdown_line(("**per frame over all**", str(total), *means)))
     lines += ["", f"{1e3 / jpeg:,.0f} frames per second and core as JPEG, {1e3 / mp4:,.0f} as MP4 (veryslow).", ""]
     lines += [
-        _line(("x264 preset", "ms per frame", "bytes per frame", "mean difference, levels")),
+        markdown_line(("x264 preset", "ms per frame", "bytes per frame", "mean difference, levels")),
         "|---|---:|---:|---:|",
     ]
     lines += [
-        _line((each.preset, f"{each.milliseconds:.2f}", f"{each.size:,.0f}", f"{each.difference:.2f}"))
+        markdown_line((each.preset, f"{each.milliseconds:.2f}", f"{each.size:,.0f}", f"{each.difference:.2f}"))
         for each in presets
     ]
     return "\n".join(lines)
@@ -169,7 +171,8 @@ def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _line(cells: Sequence[str]) -> str:
+def markdown_line(cells: Sequence[str]) -> str:
+    """A row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 

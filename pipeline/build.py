@@ -12,18 +12,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-import numpy as np
-
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
-from pipeline.encoders import Jpeg
-from pipeline.errors import SampleError, UserError
+from pipeline.errors import UserError
 from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.recipes import Recipe, parse
-from pipeline.render import Renderer
+from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
 from pipeline.sources import AUTO, KINDS, Source, detect, open_source
 from pipeline.storage import LocalStore
@@ -191,20 +188,6 @@ def is_committed(store: LocalStore, task: Task, retry_failed: bool) -> bool:
         and store.size(task.shard) == int(facts[FACT_SHARD_SIZE])
         and not (retry_failed and int(facts[FACT_FAILED]))
     )
-
-
-def try_transforms(recipe: Recipe, frost_folder: str | None) -> None:
-    """Render and encode each transform once on a small image, so that what is missing shows before any work.
-
-    It also compiles the kernels, once per machine, before the workers would each do so. Raises UserError.
-    """
-    renderer = Renderer(recipe, frost_folder)
-    photograph = Jpeg().encode(np.full((32, 32, 3), 128, np.uint8))
-    for step in recipe.steps():
-        try:
-            renderer.members(photograph, "", step)
-        except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
-            raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
 
 
 def _missing(request: Request, plan: Plan, source: Source, store: LocalStore) -> Iterator[Block]:

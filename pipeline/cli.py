@@ -18,7 +18,7 @@ import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline import doctor, recipes
-from pipeline.build import Request, run_build, try_transforms, with_kind
+from pipeline.build import Request, run_build, with_kind
 from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, FrameCount, counting, steps_told
@@ -32,6 +32,7 @@ from pipeline.exports import LAYOUTS, export
 from pipeline.index import index
 from pipeline.plan import make_plan
 from pipeline.preview import preview
+from pipeline.render import try_transforms
 from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
 from pipeline.sources import KINDS, open_source

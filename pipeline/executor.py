@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,41 +66,78 @@ class Pool(Generic[Job, Work, Report]):
     def run(self, pieces: Iterator[Work]) -> Iterator[Report | Lost[Work]]:
         """Run all pieces; yields what the workers report, and each piece that is given up.
 
-        One piece is in flight per worker and pieces are taken from the iterator only when a worker is free, so
-        memory does not grow with their number.
+        One piece is in flight per worker and no more than one each wait, so memory does not grow with their number.
+        A piece is given only to a worker that has started: where a machine is lost and none comes in its place, those
+        that are left do the rest.
         """
-        running: dict[Any, tuple[Any, Work, int]] = {}
-        retries: list[tuple[Work, int]] = []
-        idle: list[Any] = []
-        while True:
-            while len(running) < self.workers and (task := self._next(pieces, retries)):
-                actor = idle.pop() if idle else self._actor_class.remote(self._worker, self._job)
-                running[actor.run.remote(task[0])] = (actor, *task)
-            if not running:
-                return
-            ready, _ = self._ray.wait(list(running), num_returns=1)
-            for stream in ready:
-                actor, work, attempt = running[stream]
-                try:
-                    yield self._ray.get(next(stream))
-                    continue
-                except StopIteration:
-                    idle.append(actor)
-                except self._ray.exceptions.RayError as error:
-                    # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
-                    self._ray.kill(actor)
-                    if attempt < MAX_ATTEMPTS:
-                        retries.append((work, attempt + 1))
-                    else:
-                        yield Lost(work, str(error).strip().splitlines()[-1])
-                del running[stream]
+        crew: _Crew[Work, Report] = _Crew(self._ray, self._start, self.workers)
+        while crew.assign(pieces):
+            yield from crew.events()
+        crew.dismiss()
 
-    @staticmethod
-    def _next(pieces: Iterator[Work], retries: list[tuple[Work, int]]) -> tuple[Work, int] | None:
-        if retries:
-            return retries.pop()
-        work = next(pieces, None)
-        return None if work is None else (work, 1)
+    def _start(self) -> Any:
+        return self._actor_class.remote(self._worker, self._job)
+
+
+class _Crew(Generic[Work, Report]):
+    """The workers of one run: those that start, those at work on a piece (at which attempt), those that are idle."""
+
+    def __init__(self, ray: Any, start: Callable[[], Any], size: int) -> None:
+        self._ray = ray
+        self._start = start
+        self._size = size
+        self._waiting: deque[tuple[Work, int]] = deque()
+        self._starting: dict[Any, Any] = {}
+        self._running: dict[Any, tuple[Any, Work, int]] = {}
+        self._idle: list[Any] = []
+
+    def assign(self, pieces: Iterator[Work]) -> bool:
+        """Give pieces to idle workers, and start as many as have work waiting; false once all is done."""
+        while len(self._waiting) < self._size - len(self._running) and (work := next(pieces, None)) is not None:
+            self._waiting.append((work, 1))
+        while self._waiting and self._idle:
+            actor, (work, attempt) = self._idle.pop(), self._waiting.popleft()
+            self._running[actor.run.remote(work)] = (actor, work, attempt)
+        while len(self._starting) < min(len(self._waiting), self._size - len(self._running)):
+            actor = self._start()
+            self._starting[actor.ready.remote()] = actor
+        return bool(self._running or self._waiting)
+
+    def events(self) -> Iterator[Report | Lost[Work]]:
+        """What happens next: reports, and pieces given up."""
+        ready, _ = self._ray.wait([*self._running, *self._starting], num_returns=1)
+        for event in ready:
+            try:
+                if event in self._running:
+                    yield self._ray.get(next(event))
+                else:
+                    self._ray.get(event)
+                    self._idle.append(self._starting.pop(event))
+            except StopIteration:
+                self._idle.append(self._running.pop(event)[0])
+            except self._ray.exceptions.RayError as error:
+                yield from self._failed(event, str(error).strip().splitlines()[-1])
+
+    def dismiss(self) -> None:
+        """End the workers that are left."""
+        for actor in [*self._idle, *self._starting.values()]:
+            self._ray.kill(actor)
+
+    def _failed(self, event: Any, reason: str) -> Iterator[Lost[Work]]:
+        """The piece of a worker that has failed, or the next one where it could not even start, waits again."""
+        # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
+        if event in self._running:
+            actor, work, attempt = self._running.pop(event)
+            self._ray.kill(actor)
+        else:
+            self._ray.kill(self._starting.pop(event))
+            if not self._waiting:
+                return
+            work, attempt = self._waiting.popleft()
+        if attempt < MAX_ATTEMPTS:
+            self._waiting.appendleft((work, attempt + 1))
+        else:
+            yield Lost(work, reason)
 
 
 class _Actor:
@@ -107,6 +145,9 @@ class _Actor:
 
     def __init__(self, worker: Callable[[Any], Runner[Any, Any]], job: Any) -> None:
         self._worker = worker(job)
+
+    def ready(self) -> None:
+        """Returns once the worker is made."""
 
     def run(self, work: Any) -> Iterator[Any]:
         yield from self._worker.run(work)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -11,8 +15,8 @@ from numpy.typing import NDArray
 
 import corruptions
 from pipeline.decoders import decode
-from pipeline.encoders import encode_members
-from pipeline.errors import SampleError
+from pipeline.encoders import Jpeg, encode_members
+from pipeline.errors import SampleError, UserError
 from pipeline.families import Rendering, Step
 from pipeline.recipes import Recipe
 from pipeline.seeds import sample_seed
@@ -61,6 +65,24 @@ class Renderer:
     def members(self, data: bytes | Image, source_id: str, step: Step, box: Box | None = None) -> dict[str, bytes]:
         """From what a source reads to payload members. Raises SampleError."""
         return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, step), step)
+
+
+def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
+    """A renderer that has made and encoded each transform once, on a small image; its kernels are compiled then.
+
+    One process of a machine does so at a time: numba's cache of compiled code may mix up what two write at once. Raises
+    UserError for what is missing on this machine.
+    """
+    renderer = Renderer(recipe, frost_folder)
+    photograph = Jpeg().encode(np.full((32, 32, 3), 128, np.uint8))
+    with open(Path(tempfile.gettempdir()) / f"robustshards-{os.getuid()}.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for step in recipe.steps():
+            try:
+                renderer.members(photograph, "", step)
+            except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
+                raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
+    return renderer
 
 
 def source_digest(data: bytes | Image) -> str:

@@ -9,6 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+if _process := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Compiled kernels of its own for each process of the tests: numba's cache may mix up what two write at once.
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / f"kernels-{_process}")
+
 import numpy as np
 import pytest
 from PIL import Image

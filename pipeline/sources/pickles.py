@@ -6,7 +6,7 @@ import io
 import pickle
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,10 +52,11 @@ class _Restricted(pickle._Unpickler):
 
     def load_bytearray8(self) -> None:
         """As it is inherited, but without making room beforehand for the length that is announced."""
-        (length,) = struct.unpack("<Q", self.read(8))
-        self.append(bytearray(self.read(length)))
+        read: Callable[[int], bytes] = self.read  # type: ignore[attr-defined]
+        (length,) = struct.unpack("<Q", read(8))
+        self.append(bytearray(read(length)))  # type: ignore[attr-defined]
 
-    dispatch = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: load_bytearray8}  # noqa: RUF012
+    dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: load_bytearray8}
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:

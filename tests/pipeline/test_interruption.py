@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from ray.cluster_utils import Cluster
 
 from tests.conftest import Run
 from tests.digests import data_digests
@@ -26,9 +27,9 @@ def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, rob
     return data_digests(folder)
 
 
-def start(photographs: Path, folder: Path) -> subprocess.Popen[str]:
+def start(photographs: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c"]
-    command += ["--source", str(photographs), "--out", str(folder), *SELECTION]
+    command += ["--source", str(photographs), "--out", str(folder), *SELECTION, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -44,8 +45,14 @@ def committed(folder: Path) -> int:
 
 
 def workers_of(driver: subprocess.Popen[str]) -> list[psutil.Process]:
-    family = psutil.Process(driver.pid).children(recursive=True)
-    return [process for process in family if "ray::_Actor" in " ".join(process.cmdline())]
+    return [process for process in psutil.Process(driver.pid).children(recursive=True) if is_worker(process)]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return "ray::_Actor" in " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False
 
 
 def test_killing_the_driver_loses_nothing(
@@ -79,6 +86,25 @@ def test_killing_workers_is_made_good_in_the_same_build(
         workers_of(driver)[0].kill()
     _, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
+    assert data_digests(tmp_path) == undisturbed
+
+
+def test_a_machine_that_is_lost_and_not_replaced(
+    photographs: Path, tmp_path: Path, undisturbed: dict[str, str]
+) -> None:
+    """What it was at is done by the workers that are left, of whom there are fewer than were asked for."""
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+    machines = Cluster(initialize_head=True, head_node_args={**place, "_system_config": quick})
+    try:
+        second = machines.add_node(**place)
+        driver = start(photographs, tmp_path, "--address", machines.address)
+        wait_for(lambda: committed(tmp_path) > 5)
+        machines.remove_node(second, allow_graceful=False)
+        _, errors = driver.communicate(timeout=200)
+        assert driver.returncode == 0, errors
+    finally:
+        machines.shutdown()
     assert data_digests(tmp_path) == undisturbed
 
 

@@ -1,0 +1,84 @@
+"""The evaluator against the same model on data in memory: is the model ever kept waiting?
+
+python -m bench.evaluator DATA --model torchvision:resnet50 --device cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from bench.report import markdown_line
+from pipeline.dataset import Unit, open_data_set
+from pipeline.evaluate.classifier import Classifier
+from pipeline.evaluate.folder import EvaluationTable
+from pipeline.evaluate.models import Model, load_model
+from pipeline.evaluate.predict import Job, Predictor
+from pipeline.evaluate.settings import Request, settings
+
+FOLDER = Path("build/bench/evaluator")
+PRECISIONS = ("fp32", "bf16")
+
+
+def main() -> None:
+    """Measure and print a table."""
+    arguments = argparse.ArgumentParser(prog="python -m bench.evaluator", description=__doc__)
+    arguments.add_argument("data", help="a built data set")
+    arguments.add_argument("--model", required=True)
+    arguments.add_argument("--weights")
+    arguments.add_argument("--device", default="auto")
+    arguments.add_argument("--batch-size", type=int, default=0)
+    arguments.add_argument("--loaders", type=int, default=15)
+    given = arguments.parse_args()
+    data_set, model = open_data_set(given.data), load_model(given.model, given.weights)
+    units = list(data_set.units())
+    request = Request(given.data, given.model, "", given.weights, device=given.device, batch=given.batch_size)
+    print(markdown_line(("precision", "batch", "streamed, images/s", "in memory, images/s", "streamed / in memory")))
+    print("|---|---:|---:|---:|---:|")
+    for precision in PRECISIONS:
+        asked = replace(request, precision=precision, channels_last=precision != "fp32")  # type: ignore[arg-type]
+        table = settings(asked, data_set, units, model, None)
+        streamed, memory = _streamed(table, given.data, units, given.loaders), _in_memory(table, model, units)
+        figures = (f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}")
+        print(markdown_line((precision, str(table.run.batch), *figures)), flush=True)
+    print(f"\n{_device_name(table.run.device)}, {given.loaders} loader processes")
+
+
+def _streamed(table: EvaluationTable, data: str, units: Sequence[Unit], loaders: int) -> float:
+    """Images per second from shards to committed predictions, after the first batch is there."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    frames, start = 0, 0.0
+    for done in Predictor(Job(table, data, str(FOLDER), loaders)).run(units):
+        if start:
+            frames += done.frames
+        elif done.frames:
+            start = perf_counter()
+    return frames / (perf_counter() - start)
+
+
+def _in_memory(table: EvaluationTable, model: Model, units: Sequence[Unit]) -> float:
+    """Images per second of the same model on one batch that is on the device already."""
+    classifier, batch = Classifier(table, model), table.run.batch
+    side = table.input.size or 224
+    images = torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8).to(classifier.device)
+    turns = max(sum(unit.frames for unit in units) // batch, 3)
+    classifier.logits(images).sum().item()
+    start = perf_counter()
+    for _ in range(turns):
+        logits = classifier.logits(images)
+    logits.sum().item()
+    return turns * batch / (perf_counter() - start)
+
+
+def _device_name(device: str) -> str:
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else "CPU"
+
+
+if __name__ == "__main__":
+    main()

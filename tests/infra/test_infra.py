@@ -1,0 +1,187 @@
+"""The files of infra/ hold what their readers accept, and commands that exist."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from pipeline import recipes
+from pipeline.build import pieces_of_a_block
+from tests.conftest import ROOT, UNDER_CI
+from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text
+
+KUBERNETES = "1.32"
+WITHIN = 0.3
+"""How far the table of costs may be from the benchmark, which differs from run to run."""
+
+
+def absent(message: str) -> NoReturn:
+    if UNDER_CI:
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        absent(f"{name} is not installed")
+
+
+def lint(tool: str, *files: Path) -> str:
+    beside = Path(sys.executable).parent / tool
+    program = beside if beside.exists() else shutil.which(tool)
+    if program is None:
+        absent(f"{tool} is not installed")
+    done = subprocess.run([program, *files], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "arguments"), list(invocations()))
+def test_every_invocation_is_one_of_the_command(name: str, arguments: list[str]) -> None:
+    parsed = parse(arguments)
+    if arguments[0] in ("build", "plan"):
+        assert parsed["recipe"] in recipes.shipped()
+
+
+def test_each_file_has_its_invocation_and_its_line_in_the_readme() -> None:
+    assert {name for name, _ in invocations()} == {*MANIFESTS, "Dockerfile", "README.md", "slurm.sh"}
+    readme = text("README.md")
+    for file in files():
+        assert f"infra/{file.name}" in readme or file.name in ("README.md", "Dockerfile.dockerignore")
+
+
+def test_an_unknown_option_would_be_found() -> None:
+    with pytest.raises(Exception, match="No such option"):
+        parse(["build", "imagenet-c", "--source", "a", "--out", "b", "--wokers", "2"])
+
+
+def test_shell_is_clean() -> None:
+    assert lint("shellcheck", *INFRA.glob("*.sh")) == ""
+
+
+def test_dockerfile_is_clean() -> None:
+    assert lint("hadolint", INFRA / "Dockerfile") == ""
+
+
+def test_the_image_gets_all_that_the_package_is_made_of() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    needed = {"constraints.txt", "pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    kept = {line[1:] for line in text("Dockerfile.dockerignore").splitlines() if line.startswith("!")}
+    assert kept == needed | {package.removesuffix("*") for package in packages}
+    assert all((ROOT / name).exists() for name in kept)
+    extras = project["project"]["optional-dependencies"].keys()
+    assert set(re.findall(r"(?:EXTRAS=|/src\[)(\w+)", text("Dockerfile"))) <= extras
+
+
+def test_ray_takes_the_cluster() -> None:
+    config = prepare_config(load_yaml("ray-cluster.yaml"))
+    validate_config(config)
+    head, worker = (config["available_node_types"][kind] for kind in ("head", "worker"))
+    assert "InstanceMarketOptions" not in head["node_config"]
+    assert worker["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert worker["min_workers"] == 0
+    assert config["max_workers"] == worker["max_workers"]
+    assert config["setup_commands"] == config["worker_setup_commands"] == []
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_kuberay_and_kubernetes_take_the_manifest(name: str) -> None:
+    job = load_yaml(name)
+    module("jsonschema").validate(job, json.loads((Path(__file__).parent / "rayjob.schema.json").read_text()))
+    validate = module("kubernetes_validate").validate
+    for group in groups(job):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": group["template"]["spec"]}
+        validate(pod, KUBERNETES, strict=True)
+        mounts = {mount["name"] for mount in pod["spec"]["containers"][0].get("volumeMounts", [])}
+        assert mounts == {volume["name"] for volume in pod["spec"].get("volumes", [])}
+
+
+def groups(job: Any) -> list[Any]:
+    cluster = job["spec"]["rayClusterSpec"]
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+
+
+def test_ray_is_everywhere_that_of_the_constraints() -> None:
+    pinned = re.search(r"^ray==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned
+    assert {load_yaml(name)["spec"]["rayClusterSpec"]["rayVersion"] for name in MANIFESTS} == {pinned[1]}
+    assert re.findall(r"ray\[default\]==([\d.]+)", text("README.md")) == [pinned[1]]
+
+
+def test_as_many_workers_are_asked_for_as_there_are_cores() -> None:
+    worker = load_yaml("ray-cluster.yaml")["available_node_types"]["worker"]
+    (spot,) = load_yaml("kuberay-build.yaml")["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    in_a_pod = int(spot["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
+    assert worker["resources"]["CPU"] * worker["max_workers"] == in_a_pod * spot["maxReplicas"] == 256
+    asked = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
+    assert asked == [256] * 3
+
+
+def test_the_reserved_entrypoint_fits_the_worker_with_the_gpu() -> None:
+    spec = load_yaml("kuberay-evaluate.yaml")["spec"]
+    (gpu,) = spec["rayClusterSpec"]["workerGroupSpecs"]
+    limits = gpu["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert spec["entrypointNumGpus"] == int(limits["nvidia.com/gpu"]) == 1
+    assert spec["entrypointNumCpus"] <= int(limits["cpu"])
+
+
+def test_no_file_holds_a_credential_or_a_word_to_fill_in() -> None:
+    for file in files():
+        assert not re.search(r"(?i)(secret_?key|access_?key|password|AKIA[0-9A-Z]{16}|TODO|CHANGEME)", file.read_text())
+
+
+def test_slurm_prints_what_it_would_run() -> None:
+    head, others, build = dry_run()
+    assert "--nodes=1" in head
+    assert "--head" in head
+    assert "--nodes=7" in others
+    assert build.split()[-2:] == ["--workers", "256"]
+
+
+def test_costs_follow_from_the_benchmark() -> None:
+    measured = (ROOT / "docs" / "benchmark.md").read_text()
+    rows = [row for row in text("README.md").splitlines() if row.startswith("| ImageNet-")]
+    assert len(rows) == 3
+    frames_a_second = re.search(r"^([\d,]+) frames per second and core as JPEG", measured, re.MULTILINE)
+    each = [stage(measured, "the whole build")] * 2
+    if frames_a_second:
+        each.append(1e3 / number(frames_a_second[1]))
+    shared = sum(stage(measured, f"&nbsp; {name}") for name in ("read", "decode", "prepare")) * 75
+    driver = (
+        seconds(measured, "planning 2,000 images x 75 outputs") + seconds(measured, "merging their manifest")
+    ) / 15e4
+    for row, milliseconds, rows_an_image, blocks in zip(rows, each, (75, 95, 10), (50, 50, 200), strict=False):
+        outputs, ms, core_hours, on_256, of_driver, gigabytes, to_write = map(number, row.split("|")[2:9])
+        again = (pieces_of_a_block(blocks, 256) - 1) * shared * 50_000
+        expected = (milliseconds, outputs * milliseconds / 3.6e6, (outputs * milliseconds + again) / 256e3)
+        assert (ms, core_hours, on_256) == pytest.approx(expected, rel=WITHIN)
+        assert of_driver == pytest.approx(driver * 50_000 * rows_an_image, rel=WITHIN)
+        assert to_write == gigabytes
+    if not frames_a_second:
+        absent("docs/benchmark.md has no measurement of sequences: make bench")
+
+
+def number(cell: str) -> float:
+    return float(cell.strip().replace(",", ""))
+
+
+def stage(page: str, name: str) -> float:
+    """Milliseconds per output, from the table of the build."""
+    return number(page.split(f"| {name} |")[1].split("|", maxsplit=1)[0])
+
+
+def seconds(page: str, name: str) -> float:
+    return number(page.split(f"| {name} |")[1].split(" s |", maxsplit=1)[0])
