@@ -132,7 +132,7 @@ done
 "${build[@]}" &
 driver=$!
 while kill -0 "$driver" 2>/dev/null; do
-    # Nothing replaces a machine here, and the command would wait for its cores for ever.
+    # Nothing replaces a machine here: queued again, the job gets as many as before.
     all_up || stop
     sleep 1
 done

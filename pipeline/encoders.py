@@ -54,6 +54,12 @@ class Encoder(BaseModel):
         """What a reader gets from a payload."""
         raise NotImplementedError
 
+    def decode_into(self, data: bytes, place: Image) -> None:
+        """Decode into an array that is there. Raises ValueError as ``decode``, and for a payload of another shape."""
+        pixels = self.decode(data)
+        _require_shape(pixels.shape, place)
+        place[...] = pixels
+
 
 class Jpeg(Encoder):
     """JPEG, 4:2:0 chroma. OpenCV writes the bytes that Pillow writes at the same settings, a little faster.
@@ -76,6 +82,12 @@ class Jpeg(Encoder):
         height, width, *_ = simplejpeg.decode_jpeg_header(data)
         _refuse_bomb(1, height, width)
         return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB"))
+
+    def decode_into(self, data: bytes, place: Image) -> None:
+        """As ``decode``, without an array in between."""
+        height, width, *_ = simplejpeg.decode_jpeg_header(data)
+        _require_shape((height, width, 3), place)
+        simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=place)
 
 
 class Png(Encoder):
@@ -243,6 +255,11 @@ def _imencode(suffix: str, image: Image, settings: list[int]) -> bytes:
     if not done:
         raise RuntimeError(f"{suffix} encoding of a {image.shape} image failed")
     return data.tobytes()
+
+
+def _require_shape(shape: tuple[int, ...], place: Image) -> None:
+    if shape != place.shape:
+        raise ValueError(f"its pixels are {shape}, not {place.shape}")
 
 
 def _refuse_bomb(frames: int, height: int, width: int) -> None:

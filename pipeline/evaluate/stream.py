@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -103,6 +104,8 @@ class Normaliser:
     def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
         self._batch = batch
         self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
+        # On a CPU image by image, so that what one step has written is still in the cache for the next.
+        self._at_once = 1 if device.type == "cpu" else batch
         self._values = torch.empty(0, device=device)
         self._factors = self._terms = self._values
 
@@ -117,7 +120,10 @@ class Normaliser:
             self._values = self._mean.new_empty(shape)
             # A row at a time, since arithmetic on three numbers at a time is slow.
             self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
-        self._values[:count].copy_(images.reshape(count, *shape[1:])).mul_(self._factors).sub_(self._terms)
+        rows = images.reshape(count, *shape[1:])
+        for start in range(0, count, self._at_once):
+            part = slice(start, min(start + self._at_once, count))
+            self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
         self._values[count:].zero_()
         return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
@@ -127,24 +133,22 @@ def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[B
     rows = data_set.rows_of(unit)
     waiting: _Waiting | None = None
     left, compared, changed = unit.frames, 0, 0
+    shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
     for count, sample in enumerate(_samples(data_set, rows)):
-        pixels = sample.pixels()
+        row = sample.row
+        if (row.height, row.width) != shape[:2]:
+            raise ValueError(
+                f"{row.key} is {row.width} x {row.height}, others are {shape[1]} x {shape[0]}: "
+                "build the clean companion of such images"
+            )
         if count < COMPARED:
             compared += 1
-            changed += pixel_digest(pixels) != sample.row.pixel_sha256
-        frames = pixels if pixels.ndim == 4 else pixels[None]
-        if len(frames) != sample.row.frames:
-            raise ValueError(f"{sample.row.key} has {len(frames)} frames, the manifest has {sample.row.frames}")
-        for index, frame in enumerate(frames):
+            changed += pixel_digest(sample.pixels()) != row.pixel_sha256
+        for index, decode_into in enumerate(_frames(sample)):
             if waiting is None:
-                waiting = _Waiting(np.empty((min(size, left), *frame.shape), np.uint8))
-            if frame.shape != waiting.images.shape[1:]:
-                raise ValueError(
-                    f"{sample.row.key} is {frame.shape[1]} x {frame.shape[0]}, others are "
-                    f"{waiting.images.shape[2]} x {waiting.images.shape[1]}: build the clean companion of such images"
-                )
-            waiting.images[len(waiting.rows)] = frame
-            waiting.rows.append(sample.row)
+                waiting = _Waiting(np.empty((min(size, left), *shape), np.uint8))
+            decode_into(waiting.images[len(waiting.rows)])
+            waiting.rows.append(row)
             waiting.frames.append(index)
             if len(waiting.rows) == len(waiting.images):
                 left -= len(waiting.rows)
@@ -152,6 +156,19 @@ def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[B
                 waiting, compared, changed = None, 0, 0
     if left or waiting:
         raise ValueError(f"{unit.name} has {unit.frames - left} frames, the manifest has {unit.frames}")
+
+
+def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:
+    """For each frame of a sample, what decodes it into its place. Raises ValueError for other frames than told."""
+    if not sample.encoder.whole_sequence:
+        yield from (partial(sample.encoder.decode_into, data) for data in sample.members.values())
+        return
+    pixels = sample.pixels()
+    frames = pixels if pixels.ndim == 4 else pixels[None]
+    if frames.shape[:3] != (sample.row.frames, sample.row.height, sample.row.width):
+        raise ValueError(f"{sample.row.key} holds {frames.shape}, not what the manifest says")
+    for frame in frames:
+        yield lambda place, frame=frame: np.copyto(place, frame)  # type: ignore[misc]
 
 
 def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: int) -> Batch:
