@@ -25,9 +25,10 @@ from pipeline.display import Display, FrameCount, counting, steps_told
 from pipeline.encoders import ENCODERS
 from pipeline.errors import Exit, UnfinishedError, UserError
 from pipeline.estimate import estimate
+from pipeline.evaluate.outputs import to_terminal
 from pipeline.evaluate.report import summarise
 from pipeline.evaluate.report_files import write_report
-from pipeline.evaluate.tables import tables, to_terminal
+from pipeline.evaluate.tables import tables
 from pipeline.exports import LAYOUTS, export
 from pipeline.index import index
 from pipeline.plan import make_plan

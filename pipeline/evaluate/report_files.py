@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from pipeline.evaluate.outputs import to_csv, to_markdown
 from pipeline.evaluate.page import page
 from pipeline.evaluate.summary import Summary
-from pipeline.evaluate.tables import tables, to_csv, to_markdown
+from pipeline.evaluate.tables import tables
 from pipeline.storage import LocalStore
 
 

@@ -1,22 +1,14 @@
-"""What a report shows: the figures of a summary as tables for the terminal and Markdown, and all of them as CSV.
+"""What a report shows: the figures of a summary as tables of strings, for whatever prints them.
 
 Every figure has one name, given here, in all outputs. Means over less than the whole benchmark are marked.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
-
-from rich.console import RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
 
 import corruptions
 import perturbations
@@ -27,8 +19,6 @@ NOTHING = "—"
 
 PARTIAL, EXTRA = " *", " †"
 """Marks of a mean over a part of the benchmark, and of a transform that is not in the benchmark."""
-
-CSV_COLUMNS = ("model", "data_set", "family", "transform", "level", "figure", "value", "low", "high", "baseline")
 
 
 @dataclass(frozen=True)
@@ -164,7 +154,7 @@ def sections(summary: Summary) -> list[Section]:
     """The data sets in the order of a report, models of one data set together; without those that have no model."""
     found = []
     for family in FAMILIES:
-        for title, models in _by_title(family, _summaries(summary, family)).items():
+        for title, models in _by_title(family, summaries_of(summary, family)).items():
             made = [_figures_table(family, title, models), *family.tables(family, title, models)]
             found.append(Section(title, family, models, [table for table in made if table.rows]))
     return found
@@ -173,31 +163,6 @@ def sections(summary: Summary) -> list[Section]:
 def tables(summary: Summary) -> list[Table]:
     """All tables of a report, those without a row left out."""
     return [table for section in sections(summary) for table in section.tables]
-
-
-def to_markdown(tables: Iterable[Table]) -> str:
-    """The tables as Markdown of GitHub's kind; what names contain is shown as it is, never as markup."""
-    return "\n".join(chain.from_iterable(_markdown(table) for table in tables))
-
-
-def to_terminal(tables: Iterable[Table]) -> list[RenderableType]:
-    """What to print on one of rich's consoles, in order: numbers to the right; two models fit 100 columns."""
-    return list(chain.from_iterable(_terminal(table) for table in tables))
-
-
-def to_csv(summary: Summary) -> str:
-    """Every figure on a line of its own, in full precision, with ``CSV_COLUMNS``.
-
-    Fractions but for top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty where there is
-    no interval; ``baseline`` is what a normalised figure is divided by, and empty for all others.
-    """
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for family in FAMILIES:
-        for each in _summaries(summary, family):
-            writer.writerows((each.model, each.data_set, family.name, *line) for line in _lines(family, each))
-    return lines.getvalue()
 
 
 # Words
@@ -210,10 +175,10 @@ def printable(text: str) -> str:
 
 def shown(figure: Estimate | float | None, unit: Unit = PERCENT) -> str:
     """``23.4 [22.9, 23.9]``, or ``23.4`` of a figure without an interval."""
-    if figure is None or math.isnan(_value(figure)):
+    if figure is None or math.isnan(value_of(figure)):
         return NOTHING
     interval = f" [{unit.words(figure.low)}, {unit.words(figure.high)}]" if isinstance(figure, Estimate) else ""
-    return f"{unit.words(_value(figure))}{interval}"
+    return f"{unit.words(value_of(figure))}{interval}"
 
 
 def shown_short(figure: Estimate | float | None, unit: Unit = PERCENT) -> str:
@@ -264,7 +229,8 @@ def rows_of(summary: Any) -> dict[str, Any]:
 # Tables
 
 
-def _summaries(summary: Summary, family: Family) -> Sequence[Any]:
+def summaries_of(summary: Summary, family: Family) -> Sequence[Any]:
+    """What a summary has of one family."""
     if family.name == "anomalies":
         return [_Anomalies(model, aupr) for model, aupr in summary.anomalies.items()]
     found: Sequence[Any] = getattr(summary, family.name)
@@ -519,57 +485,6 @@ FAMILIES: Sequence[Family] = (
 # Outputs
 
 
-def _markdown(table: Table) -> Iterator[str]:
-    titles = (f"{column.model} {column.title}".strip() for column in table.columns)
-    yield from (f"### {_literal(f'{table.section}: {table.title}')}", "", _literal(table.note), "")
-    yield f"| {' | '.join(map(_literal, titles))} |"
-    yield f"| {' | '.join('---:' if column.number else '---' for column in table.columns)} |"
-    yield from (f"| {' | '.join(map(_literal, row))} |" for row in table.rows)
-    yield ""
-
-
-def _literal(text: str) -> str:
-    """A text that Markdown shows as it is. Single brackets, and underscores within words, are no markup."""
-    return re.sub(r"[\\`<>|~&$*#]|(?<!\w)_|_(?!\w)|(?<=\])[(\[:]", r"\\\g<0>", text)
-
-
-def _terminal(table: Table) -> Iterator[RenderableType]:
-    made = RichTable(box=None, header_style="bold", pad_edge=False)
-    for column in table.columns:
-        title = Text("\n".join(filter(None, (column.model, column.title))))
-        made.add_column(title, justify="right" if column.number else "left", vertical="bottom", overflow="fold")
-    for row in table.rows:
-        made.add_row(*map(Text, row))
-    note = RichTable.grid()  # wraps at words, which bare text does not in a console with soft wrapping
-    note.add_row(Text(table.note, style="dim"))
-    yield from (Text(f"{table.section}: {table.title}", style="bold"), made, note, Text(""))
-
-
-def _lines(family: Family, summary: Any) -> Iterator[Sequence[str | int]]:
-    """Of one summary, what follows the family's name on each line of the CSV."""
-    baseline = getattr(summary, "baseline", None) or ""
-    level = getattr(summary, "difficulty", "")
-    for figure in family.figures:
-        yield from _line("", level, figure.name, getattr(summary, figure.field), baseline * figure.normalised)
-    for severity, value in getattr(summary, "curve", {}).items():
-        yield from _line("", severity, CURVE.name, value)
-    for row in getattr(summary, "rows", ()):
-        for severity, value in getattr(row, "errors", {}).items():
-            yield from _line(row.name, severity, "error", value)
-        for figure in family.rows:
-            yield from _line(row.name, level, figure.name, getattr(row, figure.field), baseline * figure.normalised)
-    for field in family.counted:
-        yield from _line("", level, field, getattr(summary, field))
-
-
-def _line(
-    transform: str, level: str | int, figure: str, value: Estimate | float | None, baseline: str = ""
-) -> Iterator[Sequence[str | int]]:
-    """One line, or none where the figure does not exist."""
-    if value is not None:
-        bounds = (str(value.low), str(value.high)) if isinstance(value, Estimate) else ("", "")
-        yield (transform, level, figure, str(_value(value)), *bounds, baseline)
-
-
-def _value(figure: Estimate | float) -> float:
+def value_of(figure: Estimate | float) -> float:
+    """The figure itself, without its interval."""
     return figure.value if isinstance(figure, Estimate) else figure

@@ -15,6 +15,7 @@ from rich.console import Console
 import corruptions
 import perturbations
 from pipeline.evaluate.baselines import ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES, ALEXNET_MEAN_ERRORS, SEVERITIES
+from pipeline.evaluate.outputs import CSV_COLUMNS, to_csv, to_markdown, to_terminal
 from pipeline.evaluate.summary import (
     CleanSummary,
     CorruptionRow,
@@ -26,19 +27,7 @@ from pipeline.evaluate.summary import (
     Summary,
     SystemNoiseSummary,
 )
-from pipeline.evaluate.tables import (
-    CSV_COLUMNS,
-    NOTHING,
-    Table,
-    printable,
-    sections,
-    shown,
-    shown_short,
-    tables,
-    to_csv,
-    to_markdown,
-    to_terminal,
-)
+from pipeline.evaluate.tables import NOTHING, Table, printable, sections, shown, shown_short, tables
 from pipeline.system_noise import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"
