@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, FrameCount, counting, steps_told
 from pipeline.encoders import ENCODERS
-from pipeline.errors import Exit, UnfinishedError, UserError
+from pipeline.errors import Exit, Preempted, UnfinishedError, UserError
 from pipeline.estimate import estimate
 from pipeline.evaluate.outputs import to_terminal
 from pipeline.evaluate.report import summarise
@@ -501,6 +502,8 @@ def _errors_told(as_json: bool) -> Iterator[None]:
         _tell(str(error), Exit.USAGE, as_json)
     except OSError as error:
         _tell(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
+    except Preempted:
+        _tell("told to end; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
     except KeyboardInterrupt:
         _tell("interrupted; what is finished is kept, run the same command again", Exit.INTERRUPTED, as_json)
 
@@ -529,6 +532,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min {rest:02d} s"
 
 
+def _preempted(signum: int, frame: object) -> None:
+    raise Preempted
+
+
 def main() -> None:
     """Entry point of the command."""
+    signal.signal(signal.SIGTERM, _preempted)
     app()

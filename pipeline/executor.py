@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -187,6 +189,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         _reach(address)
     ray = _import_ray()
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    ending = signal.getsignal(signal.SIGTERM)
     try:
         if address is None:
             cpus = workers or cpu_count()
@@ -198,6 +201,8 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
             cpus = workers or int(ray.cluster_resources().get("CPU", 1))
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ending)  # Ray has put one of its own in its place
     try:
         yield cpus
     finally:

@@ -108,15 +108,16 @@ def test_a_machine_that_is_lost_and_not_replaced(
     assert data_digests(tmp_path) == undisturbed
 
 
-def test_ctrl_c_says_what_to_do_and_leaves_no_process(
-    photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 3)])
+def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
+    photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str], sent: signal.Signals, code: int
 ) -> None:
     driver = start(photographs, tmp_path)
     wait_for(lambda: committed(tmp_path) > 20)
     family = psutil.Process(driver.pid).children(recursive=True)
-    driver.send_signal(signal.SIGINT)
+    driver.send_signal(sent)
     _, errors = driver.communicate(timeout=60)
-    assert driver.returncode == 130
+    assert driver.returncode == code
     assert "run the same command again" in errors
     assert "Traceback" not in errors
     psutil.wait_procs(family, timeout=60)
