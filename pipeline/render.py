@@ -5,15 +5,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
+import perturbations
 from pipeline.decoders import decode
 from pipeline.encoders import Jpeg, encode_members
 from pipeline.errors import SampleError, UserError
@@ -70,18 +74,48 @@ class Renderer:
 def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
     """A renderer that has made and encoded each transform once, on a small image; its kernels are compiled then.
 
-    One process of a machine does so at a time: numba's cache of compiled code may mix up what two write at once. Raises
-    UserError for what is missing on this machine.
+    Raises UserError for what is missing on this machine.
     """
+    with _compiling(recipe) as tried:
+        renderer = _tried(recipe, frost_folder)
+        tried.write("tried\n")
+    return renderer
+
+
+def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
+    """As :func:`try_transforms`, but where that has been done on this machine it is not done again."""
+    with _compiling(recipe) as tried:
+        if tried.read():
+            return Renderer(recipe, frost_folder)
+        renderer = _tried(recipe, frost_folder)
+        tried.write("tried\n")
+    return renderer
+
+
+@contextmanager
+def _compiling(recipe: Recipe) -> Iterator[TextIO]:
+    """Hold what only one process of a machine may do at a time: numba's cache may mix up what two write at once.
+
+    Gives a file in which stands whether these transforms have been tried here with the kernels as they are now.
+    """
+    kernels = [path for package in (corruptions, perturbations) for path in Path(package.__path__[0]).rglob("*.py")]
+    content = [(str(path), path.stat().st_mtime_ns) for path in sorted(kernels)]
+    where = (sys.version, os.environ.get("NUMBA_CACHE_DIR"), recipe.profile, recipe.transforms, recipe.encoder, content)
+    name = f"robustshards-{os.getuid()}-{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
+    with open(Path(tempfile.gettempdir()) / name, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        yield file
+
+
+def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
     renderer = Renderer(recipe, frost_folder)
     photograph = Jpeg().encode(np.full((32, 32, 3), 128, np.uint8))
-    with open(Path(tempfile.gettempdir()) / f"robustshards-{os.getuid()}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for step in recipe.steps():
-            try:
-                renderer.members(photograph, "", step)
-            except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
-                raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
+    for step in recipe.steps():
+        try:
+            renderer.members(photograph, "", step)
+        except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
+            raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
     return renderer
 
 

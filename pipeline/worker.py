@@ -17,7 +17,7 @@ from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
-from pipeline.render import Renderer, source_digest, try_transforms
+from pipeline.render import Renderer, ready_renderer, source_digest
 from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
@@ -83,7 +83,7 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self._recipe = job.recipe
-        self._renderer = try_transforms(job.recipe, job.frost_folder)
+        self._renderer = ready_renderer(job.recipe, job.frost_folder)
         self._source = open_source(job.recipe.source.kind, job.source)
         self._store = LocalStore(job.output)
 
