@@ -379,7 +379,9 @@ def evaluate_(
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Memory layout that GPUs like.")] = False,
     compile_: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
     loaders: Annotated[int | None, typer.Option(min=0, help="Processes that read and decode, per worker.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Workers, each with a GPU of its own where there are any.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
+    ] = 0,
     address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
     as_json: JsonOption = False,
 ) -> None:

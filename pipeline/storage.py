@@ -1,4 +1,4 @@
-"""Where a data set is written: publishing is atomic, and what is not published does not exist."""
+"""Where a data set is written, and read from: publishing is atomic, and what is not published does not exist."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import fcntl
 import io
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import fsspec
+import fsspec.core
 
 from pipeline.errors import UserError
 
@@ -23,7 +27,7 @@ class LocalStore:
     def __init__(self, root: str) -> None:
         """Raises UserError for URLs, which are not paths."""
         if "://" in root:
-            raise UserError(f"the output {root} is a URL; give a local folder")
+            raise UserError(f"{root} is a URL, which is only read from; give a local folder")
         self.root = Path(root)
 
     def path(self, name: str) -> Path:
@@ -96,6 +100,65 @@ class LocalStore:
                 yield
             finally:
                 shutil.rmtree(self.root / _SCRATCH, ignore_errors=True)
+
+
+class UrlStore:
+    """A folder of an object store, or of whatever else fsspec reaches, to read from.
+
+    Tars are read where they are; files that are asked for by path are copied here once, and go with the process.
+    """
+
+    def __init__(self, root: str) -> None:
+        """Raises UserError for a URL of a kind that is unknown, or whose library is not installed."""
+        try:
+            self._files, self._folder = fsspec.core.url_to_fs(root.rstrip("/"))
+        except (ImportError, ValueError) as error:
+            raise UserError(f"{root} cannot be read: {error}; s3:// needs pip install s3fs, gs:// gcsfs") from error
+        self.root = root.rstrip("/")
+        self._copies = tempfile.TemporaryDirectory(prefix="robustshards-")
+
+    def path(self, name: str) -> Path:
+        """A copy of a file. Raises OSError, and UserError where ``name`` would lead out of the store."""
+        copies = Path(self._copies.name)
+        copy = copies / name
+        if not copy.resolve().is_relative_to(copies.resolve()):
+            raise UserError(f"{name!r} leads out of {self.root}")
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            self._files.get_file(self._place(name), str(copy))
+        return copy
+
+    def open(self, name: str) -> io.BufferedReader:
+        """A file to read from, at any place in it. Raises OSError."""
+        file: io.BufferedReader = self._files.open(self._place(name), "rb")
+        return file
+
+    def size(self, name: str) -> int:
+        """Length in bytes; -1 where there is no such file."""
+        try:
+            return int(self._files.info(self._place(name))["size"])
+        except FileNotFoundError:
+            return -1
+
+    def names(self, folder: str, suffix: str) -> Iterator[str]:
+        """All files below ``folder`` that end in ``suffix``, sorted."""
+        for place in sorted(self._files.find(self._place(folder))):
+            if place.endswith(suffix):
+                yield place.removeprefix(f"{self._folder}/")
+
+    def _place(self, name: str) -> str:
+        if ".." in name.split("/"):
+            raise UserError(f"{name!r} leads out of {self.root}")
+        return f"{self._folder}/{name}"
+
+
+ReadStore = LocalStore | UrlStore
+"""What a finished data set is read from."""
+
+
+def reading(location: str) -> ReadStore:
+    """The store at a path or URL. Raises UserError."""
+    return UrlStore(location) if "://" in location else LocalStore(location)
 
 
 def _sync(path: Path) -> None:

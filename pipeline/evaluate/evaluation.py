@@ -8,6 +8,8 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Protocol
 
+import torch
+
 import manifests
 from pipeline.dataset import Unit, open_data_set
 from pipeline.errors import UserError
@@ -150,27 +152,33 @@ def is_committed(store: LocalStore, table: EvaluationTable, unit: Unit) -> bool:
 
 def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Progress | Lost[Any]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
-    loaders = _loaders(request, table)
+    asked = _workers(request, table)
+    loaders = _loaders(request, table, asked)
     job = Job(table, str(request.data_set), str(request.output), loaders)
-    if request.workers == 1 and request.address is None:
+    if asked == 1 and request.address is None:
         yield from Predictor(job).run(units)
         return
     listed = iter(units)
     at_once = UNITS_AT_ONCE * max(loaders, 1)
-    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(units) // request.workers)))), ())
+    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(units) // asked)))), ())
     on_gpu = table.run.device.startswith("cuda")
     needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
-    with cluster(request.workers, request.address) as workers:
+    with cluster(asked, request.address) as workers:
         yield from Pool(job, workers, Predictor, needs).run(pieces)
 
 
-def _loaders(request: Request, table: EvaluationTable) -> int:
+def _workers(request: Request, table: EvaluationTable) -> int:
+    """As many as were asked for, or one for each GPU of this machine."""
+    return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
+
+
+def _loaders(request: Request, table: EvaluationTable, workers: int) -> int:
     """Loader processes of a worker: on a GPU the CPUs that are left, on the CPU none, since the model needs them."""
     if request.loaders is not None:
         return request.loaders
     if table.run.device == "cpu":
         return 0
-    return max(min(cpu_count() // request.workers - 1, MAX_LOADERS), 1)
+    return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 
 def _claim(store: LocalStore, table: EvaluationTable) -> EvaluationTable:

@@ -39,7 +39,7 @@ class Request:
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
     loaders: int | None = None
-    workers: int = 1
+    workers: int = 0
     address: str | None = None
 
 
