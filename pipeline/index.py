@@ -124,11 +124,11 @@ def index(
             raise UserError(f"{out} holds a data set that was built here; choose another folder")
         store.remove(MANIFEST_FILE)
         parts: list[Path] = []
-        failed, families = 0, set[str]()
+        failed, families, digests = 0, set[str](), dict[str, str]()
         with ThreadPoolExecutor(threads) as pool:
             for step in steps:
                 told(str(step))
-                for rows in _rows(layout, step, files, pool):
+                for rows in _rows(layout, step, files, digests, pool):
                     parts.append(store.scratch())
                     manifests.write_part(rows, {}, parts[-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
@@ -282,17 +282,18 @@ def _array_rows(
         yield Entry(f"image_{row:06d}", f"{shard}#{place}", label, name, shard, offset, size, PIXELS, array.shape[1:])
 
 
-def _rows(layout: Layout, step: Step, files: LocalStore, pool: ThreadPoolExecutor) -> Iterator[list[Row]]:
-    """The rows of a step, some at a time."""
+def _rows(
+    layout: Layout, step: Step, files: LocalStore, digests: dict[str, str], pool: ThreadPoolExecutor
+) -> Iterator[list[Row]]:
+    """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
     entries = list(layout.steps[step](layout.classes))
     refuse_duplicates(f"{step} has the files", ((entry.id, entry.origin) for entry in entries))
-    digests: dict[str, str] = {}
     listed = iter(entries)
     while some := list(islice(listed, PART_ROWS)):
-        if layout.name != "folders":
-            for shard in {entry.shard for entry in some} - digests.keys():
-                with files.open(shard) as file:
-                    digests[shard] = hashlib.file_digest(file, "sha256").hexdigest()
+        # What begins at 0 is a file of its own, whose digest is that of its payload.
+        for shard in {entry.shard for entry in some if entry.offset} - digests.keys():
+            with files.open(shard) as file:
+                digests[shard] = hashlib.file_digest(file, "sha256").hexdigest()
         yield list(pool.map(lambda entry: _examined(entry, step, files, digests.get(entry.shard)), some))
 
 

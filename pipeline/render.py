@@ -102,10 +102,20 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
     content = [(str(path), path.stat().st_mtime_ns) for path in sorted(kernels)]
     where = (sys.version, os.environ.get("NUMBA_CACHE_DIR"), recipe.profile, recipe.transforms, recipe.encoder, content)
     name = f"robustshards-{os.getuid()}-{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
-    with open(Path(tempfile.gettempdir()) / name, "a+") as file:
+    with open(_cache_folder() / name, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         yield file
+
+
+def _cache_folder() -> Path:
+    """A folder of the user's own; where there is none to write to, one that all share."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robustshards"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir())
+    return folder if os.access(folder, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:

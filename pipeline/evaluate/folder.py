@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import pyarrow.parquet as pq
 import tomli_w
 from pydantic import Field
 
@@ -108,8 +107,3 @@ def pixels_changed(store: LocalStore) -> tuple[int, int]:
     """How many samples this evaluation saw with other pixels than were built, and how many it compared."""
     facts = manifests.read_facts(store.path(PREDICTIONS_FILE))
     return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))
-
-
-def rows_written(store: LocalStore) -> int:
-    """Frames in the predictions."""
-    return int(pq.read_metadata(store.path(PREDICTIONS_FILE)).num_rows)
