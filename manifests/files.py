@@ -28,10 +28,10 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
     pq.write_table(table, path, compression=_PART_COMPRESSION, row_group_size=_ROW_GROUP)
 
 
-def read_facts(path: Path) -> dict[str, str]:
-    """The facts of a part or of a merged manifest; empty where there is no readable file."""
+def read_facts(file: Path | bytes) -> dict[str, str]:
+    """The facts of a part or of a merged manifest (its path or content); empty where there is no readable file."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(_readable(file)).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
@@ -104,7 +104,15 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
         raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)}")
 
 
-def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
+def _readable(file: Path | bytes) -> Any:
+    return pa.BufferReader(file) if isinstance(file, bytes) else file
+
+
+def _name(part: Path | bytes) -> str:
+    return "a manifest part" if isinstance(part, bytes) else f"the manifest part {part}"
+
+
+def merge(parts: Iterable[Path | bytes], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
     """Write all rows of the parts, in their order, to one file; returns how many. The parts have these ``columns``.
 
     Parts are collected into large row groups, so that memory and the file's footer stay bounded. Raises MergeError.
@@ -125,14 +133,14 @@ def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path, columns: 
     return total
 
 
-def _read_part(path: Path, columns: pa.Schema) -> pa.Table:
+def _read_part(part: Path | bytes, columns: pa.Schema) -> pa.Table:
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with pq.ParquetFile(_readable(part), memory_map=True) as file:
             table = file.read(use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
-        raise MergeError(f"the manifest part {path} cannot be read: {error}") from error
+        raise MergeError(f"{_name(part)} cannot be read: {error}") from error
     if not table.schema.remove_metadata().equals(columns):
-        raise MergeError(f"the manifest part {path} has other columns: {', '.join(table.schema.names)}")
+        raise MergeError(f"{_name(part)} has other columns: {', '.join(table.schema.names)}")
     return table.replace_schema_metadata(None)
 
 

@@ -7,7 +7,6 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +37,7 @@ from pipeline.render import try_transforms
 from pipeline.resizers import OPERATORS
 from pipeline.software import cpu_count
 from pipeline.sources import KINDS, open_source
-from pipeline.sources.base import read_lines
+from pipeline.sources.base import lines_at
 from pipeline.system_noise import published_differences
 from pipeline.verify import verify as check
 
@@ -300,7 +299,7 @@ def export_(
 ) -> None:
     """Write a finished data set in a layout that other tools read."""
     with _errors_told(as_json):
-        done = export(data_set, to, out, read_lines(Path(classes)) if classes else ())
+        done = export(data_set, to, out, lines_at(classes) if classes else ())
         if as_json:
             _print_json(written=done.written, there=done.there, passed_over=done.passed_over, output=out)
         else:
@@ -324,7 +323,7 @@ def index_(
 ) -> None:
     """Make a manifest for a data set that others built, so that verify, preview, export and evaluate read it."""
     with _errors_told(as_json):
-        named = read_lines(Path(classes)) if classes else ()
+        named = lines_at(classes) if classes else ()
         with steps_told() as told:
             done = index(data, out, name, named, _numbers(levels) or (), threads or cpu_count(), told)
         if as_json:

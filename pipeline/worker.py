@@ -21,7 +21,7 @@ from pipeline.render import Renderer, ready_renderer, source_digest
 from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
-from pipeline.storage import LocalStore
+from pipeline.storage import Store, open_store
 
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
@@ -85,7 +85,7 @@ class Worker:
         self._recipe = job.recipe
         self._renderer = ready_renderer(job.recipe, job.frost_folder)
         self._source = open_source(job.recipe.source.kind, job.source)
-        self._store = LocalStore(job.output)
+        self._store = open_store(job.output)
 
     def run(self, block: Block) -> Iterator[Report]:
         """Make and publish the shards of a block; each source image is read and prepared once for all of them.
@@ -154,7 +154,7 @@ class _OpenShard:
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
-    def publish(self, store: LocalStore) -> None:
+    def publish(self, store: Store) -> None:
         """Give tar and part their names, the part last: a shard exists once its part does."""
         sha256, size = self._tar.finish()
         store.publish(self._scratch, self._task.shard)

@@ -25,7 +25,7 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models import load_model
 from pipeline.evaluate.records import Frames, Outputs, write_part
 from pipeline.evaluate.stream import Batch, Broken, load
-from pipeline.storage import LocalStore
+from pipeline.storage import open_store
 
 IN_FLIGHT = 2
 """Batches whose outputs are awaited only after the next ones are under way, so that a GPU never waits."""
@@ -78,7 +78,7 @@ class Predictor:
     def __init__(self, job: Job) -> None:
         """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
         self._job = job
-        self._store = LocalStore(job.output)
+        self._store = open_store(job.output)
         model = load_model(job.table.model.spec, job.table.model.weights or None)
         if model.digest != job.table.model.digest:
             raise UserError(

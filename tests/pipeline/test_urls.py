@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.storage import UrlStore, reading
+from pipeline.storage import UrlStore, open_store
 from pipeline.verify import verify
 from tests.conftest import ROOT, Run
 
@@ -47,7 +47,7 @@ def test_what_is_not_there(tmp_path: Path, robustshards: Run) -> None:
 
 
 def test_names_do_not_lead_out(built_once: Path) -> None:
-    store = reading(f"file://{built_once}/shards")
+    store = open_store(f"file://{built_once}/shards")
     assert isinstance(store, UrlStore)
     for name in ("../recipe.toml", "contrast/../../recipe.toml"):
         with pytest.raises(UserError, match="leads out of"):
