@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 
 class Entry(NamedTuple):
-    """A name in a folder; ``size`` in bytes, -1 where nobody can tell."""
+    """A name in a folder; ``size`` in bytes, -1 of folders and where nobody can tell."""
 
     name: str
     is_folder: bool

@@ -72,7 +72,7 @@ class LocalStore:
         for each in listed:
             if each.is_symlink() and each.is_dir() and _leads_back(place.absolute(), Path(each.path)):
                 raise UserError(f"the folder {each.path} links back to one that holds it; remove the link")
-        return [Entry(each.name, each.is_dir(), _size(each)) for each in listed]
+        return [Entry(each.name, each.is_dir(), -1 if each.is_dir() else _size(each)) for each in listed]
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""

@@ -8,8 +8,9 @@ import io
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from pipeline.storage.lease import lease
 from pipeline.storage.own_folder import own_folder
 from pipeline.storage.patience import patiently
 
-ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "hf", "abfs", "abfss", "az"})
+ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "hf", "abfs", "az"})
 """Protocols in which a file appears whole or not at all. In others it is written aside and then given its name."""
 
 _ASIDE = ".partial"
@@ -86,10 +87,10 @@ class UrlStore:
 
     def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
         """``size`` bytes of a file from ``offset`` on, or all that follow."""
-        end = None if size is None else offset + size
-        return patiently(
-            f"read {self.root}/{name}", self._files.cat_file, self._place(name), offset if offset else None, end
-        )
+        asked: dict[str, int] = {} if not offset and size is None else {"start": offset}
+        if size is not None:
+            asked["end"] = offset + size
+        return patiently(f"read {self.root}/{name}", partial(self._files.cat_file, self._place(name), **asked))
 
     def size(self, name: str) -> int:
         """Length in bytes; -1 where there is no such file."""
@@ -112,13 +113,15 @@ class UrlStore:
         """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         place = self._place(folder)
         try:
-            listed = patiently(f"list {self.root}/{folder}", lambda: self._files.ls(place, detail=True))
+            listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UserError(f"cannot list the folder {self.root}/{folder}: {error}") from error
+        listed = [each for each in listed if each["name"].rstrip("/") != place]  # an empty object for the folder itself
         found = (
-            Entry(each["name"].rstrip("/").rpartition("/")[2], each["type"] == "directory", int(each["size"] or 0))
+            Entry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
+            if each["type"] == "directory"
+            else Entry(each["name"].rpartition("/")[2], False, int(each["size"]))
             for each in listed
-            if each["name"].rstrip("/") != place  # some stores keep an empty object for a folder itself
         )
         return sorted(entry for entry in found if not entry.name.startswith("."))
 
@@ -126,7 +129,7 @@ class UrlStore:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
         place = self._place(folder)
         try:
-            found = patiently(f"list {self.root}/{folder}", lambda: self._files.find(place, detail=True))
+            found = patiently(f"list {self.root}/{folder}", partial(self._files.find, place, detail=True))
         except FileNotFoundError:
             return {}
         named = {each.removeprefix(f"{self._folder}/"): int(told["size"]) for each, told in found.items()}
@@ -156,12 +159,13 @@ class UrlStore:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the store for one build, by a lease. Raises UserError where another build holds it."""
-        try:
-            with lease(self):
-                yield
-        except PermissionError as error:
-            raise UserError(f"cannot write to {self.root}: {error}") from error
+        """Hold the store for one build, by a lease. Raises UserError where another build holds it, or no bucket is."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(lease(self))
+            except FileNotFoundError as error:
+                raise UserError(f"cannot write to {self.root}: {error}") from error
+            yield
 
     def _upload(self, written: Path, name: str) -> None:
         files, target = self._files, self._place(name)
