@@ -136,7 +136,12 @@ def test_builds_of_the_same_moment_try_once_more(
     """A clock of whole seconds, as S3 has it, may not tell which ticket was first."""
     monkeypatch.setattr(UrlStore, "modified", lambda self, name: datetime(2026, 1, 1, tzinfo=UTC))
     waits: list[float] = []
-    monkeypatch.setattr(lease.random, "uniform", lambda low, high: waits.append(high) or 0.0)
+
+    def no_wait(low: float, high: float) -> float:
+        waits.append(high)
+        return low
+
+    monkeypatch.setattr(lease.random, "uniform", no_wait)
     store.publish_bytes(b"", ".lock/other.ticket")
     store.publish_bytes(b"", ".lock/other.alive")
     with store.exclusive():  # the other shows no sign of life
