@@ -244,9 +244,10 @@ def _merge(plan: Plan, store: LocalStore) -> int:
     there = manifests.read_facts(store.path(MANIFEST_FILE))
     if there.get(FACT_PLAN) == plan.digest:
         return int(there[FACT_FAILED])
-    failed = sum(int(manifests.read_facts(store.path(part))[FACT_FAILED]) for part in plan.parts())
+    failed = sum(int(manifests.read_facts(store.path(part))[FACT_FAILED]) for parts in plan.parts() for part in parts)
     scratch = store.scratch()
-    manifests.merge(map(store.path, plan.parts()), {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    groups = (map(store.path, parts) for parts in plan.parts())
+    manifests.merge(groups, {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
     with open(scratch, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # before the manifest, which says that all is there

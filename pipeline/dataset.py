@@ -98,9 +98,12 @@ class DataSet:
         """The family of its transforms."""
         return FAMILIES[self.family_name]
 
-    def rows(self) -> Iterator[Row]:
-        """The manifest. Raises UserError where the data set is not finished or the file is damaged."""
-        return read_manifest(self.store)
+    def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
+        """The manifest, or the rows of it that are asked for: column -> values.
+
+        Raises UserError where the data set is not finished or the file is damaged.
+        """
+        return _told(self.store, manifests.read_rows, where)
 
     def units(self) -> Iterator[Unit]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
@@ -283,11 +286,6 @@ def read_recipe(store: ReadStore) -> Recipe:
     if store.size(RECIPE_FILE) < 0:
         raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
     return parse(store.path(RECIPE_FILE).read_text(), str(store.path(RECIPE_FILE)))
-
-
-def read_manifest(store: ReadStore) -> Iterator[Row]:
-    """The rows of the merged manifest. Raises UserError where the build is not finished or the file is damaged."""
-    return _told(store, manifests.read_rows)
 
 
 def _told(store: ReadStore, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -205,8 +205,9 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
 
 def _merge(store: LocalStore, table: EvaluationTable, units: Sequence[Unit]) -> None:
     """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
-    parts = [store.path(part_file(unit.name)) for unit in units]
-    facts = [manifests.read_facts(part) for part in parts]
+    steps = groupby(units, key=lambda unit: unit.step)
+    parts = [[store.path(part_file(unit.name)) for unit in group] for _, group in steps]
+    facts = [manifests.read_facts(part) for part in chain.from_iterable(parts)]
     total = {name: str(sum(int(each[name]) for each in facts)) for name in (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)}
     scratch = store.scratch()
     rows = manifests.merge(parts, total, scratch, SCHEMA)
