@@ -66,7 +66,7 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
     merging = perf_counter()
     store = LocalStore(str(output))
     scratch = store.scratch()
-    manifests.merge(map(store.path, plan.parts()), {}, scratch)
+    manifests.merge((map(store.path, parts) for parts in plan.parts()), {}, scratch)
     store.publish(scratch, MANIFEST_FILE)
     total.seconds["merge"] += perf_counter() - merging
     return perf_counter() - start, total

@@ -91,7 +91,8 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
         start = perf_counter()
         list(pool.run(iter(blocks)))
         scheduling = perf_counter() - start
-    parts = [_made_part(scratch / "parts", block, index) for block in blocks for index in range(len(block.tasks))]
+    steps = range(len(recipe.steps()))
+    parts = [[_made_part(scratch / "parts", block, step) for block in blocks] for step in steps]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
     return Overhead(planning, scheduling, perf_counter() - start)

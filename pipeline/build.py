@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -249,10 +250,14 @@ def _merge(plan: Plan, store: Store) -> int:
     there = manifests.read_facts(store.path(MANIFEST_FILE))
     if there.get(FACT_PLAN) == plan.digest:
         return int(there[FACT_FAILED])
-    parts = read_ahead(store, plan.parts())
+    parts = read_ahead(store, chain.from_iterable(plan.parts()))
     failed = sum(int(manifests.read_facts(part)[FACT_FAILED]) for part in parts)
     scratch = store.scratch()
-    manifests.merge(read_ahead(store, plan.parts()), {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    groups = (read_ahead(store, parts) for parts in plan.parts())
+    try:
+        manifests.merge(groups, {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    except manifests.MergeError as error:
+        raise UserError(f"{error}: remove it, and run the same command again") from error
     with open(scratch, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # before the manifest, which says that all is there

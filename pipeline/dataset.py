@@ -98,9 +98,12 @@ class DataSet:
         """The family of its transforms."""
         return FAMILIES[self.family_name]
 
-    def rows(self) -> Iterator[Row]:
-        """The manifest. Raises UserError where the data set is not finished or the file is damaged."""
-        return read_manifest(self.store)
+    def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
+        """The manifest, or the rows of it that are asked for: column -> values.
+
+        Raises UserError where the data set is not finished or the file is damaged.
+        """
+        return _told(self.store, manifests.read_rows, where)
 
     def units(self) -> Iterator[Unit]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
@@ -285,16 +288,10 @@ def read_recipe(store: Store) -> Recipe:
     return parse(store.read(RECIPE_FILE).decode(), f"{store.root}/{RECIPE_FILE}")
 
 
-def read_manifest(store: Store) -> Iterator[Row]:
-    """The rows of the merged manifest. Raises UserError where the build is not finished or the file is damaged."""
-    return _told(store, manifests.read_rows)
-
-
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
     """The parts of a manifest or of predictions that are there, and the facts of each; no facts of damaged ones."""
-    names = list(store.listing(folder, ".parquet"))
-    for name, content in zip(names, read_ahead(store, names), strict=True):
-        yield name, manifests.read_facts(content)
+    for part in read_ahead(store, store.listing(folder, ".parquet")):
+        yield part[0], manifests.read_facts(part)
 
 
 def _told(store: Store, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:

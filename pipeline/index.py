@@ -125,14 +125,14 @@ def index(
         if store.size(RECIPE_FILE) >= 0:
             raise UserError(f"{out} holds a data set that was built here; choose another folder")
         store.remove(MANIFEST_FILE)
-        parts: list[Path] = []
+        parts: dict[Step, list[Path]] = {step: [] for step in steps}
         failed, families, digests = 0, set[str](), dict[str, str]()
         with ThreadPoolExecutor(threads) as pool:
             for step in steps:
                 told(str(step))
                 for rows in _rows(layout, step, files, digests, pool):
-                    parts.append(store.scratch())
-                    manifests.write_part(rows, {}, parts[-1])
+                    parts[step].append(store.scratch())
+                    manifests.write_part(rows, {}, parts[step][-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
                     families |= {_family(row) for row in rows}
         if len(families) != 1:
@@ -146,7 +146,7 @@ def index(
         }
         store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
         merged = store.scratch()
-        outcome = replace(outcome, samples=manifests.merge(parts, {}, merged))
+        outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged))
         store.publish(merged, MANIFEST_FILE)
     return outcome
 

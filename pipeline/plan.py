@@ -84,11 +84,10 @@ class Plan:
         """Covers everything that decides the bytes of the finished data set."""
         return _digest(_identity(self.recipe), [str(step) for step in self.recipe.steps()], self.listing)
 
-    def parts(self) -> Iterator[str]:
-        """The manifest parts in the order of the merged manifest: transform, level, block."""
+    def parts(self) -> Iterator[list[str]]:
+        """The manifest parts of each step, in the order of the merged manifest: transform, level, block."""
         for step in self.recipe.steps():
-            for block in range(self.blocks):
-                yield part_file(step, block)
+            yield [part_file(step, block) for block in range(self.blocks)]
 
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -207,11 +207,12 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
 
 def _merge(store: Store, table: EvaluationTable, units: Sequence[Unit]) -> None:
     """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
-    parts = [part_file(unit.name) for unit in units]
-    facts = [manifests.read_facts(part) for part in read_ahead(store, parts)]
+    steps = groupby(units, key=lambda unit: unit.step)
+    parts = [[part_file(unit.name) for unit in group] for _, group in steps]
+    facts = [manifests.read_facts(part) for part in read_ahead(store, chain.from_iterable(parts))]
     total = {name: str(sum(int(each[name]) for each in facts)) for name in (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)}
     scratch = store.scratch()
-    rows = manifests.merge(read_ahead(store, parts), total, scratch, SCHEMA)
+    rows = manifests.merge((read_ahead(store, group) for group in parts), total, scratch, SCHEMA)
     if rows != sum(unit.frames for unit in units):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
     store.publish(scratch, PREDICTIONS_FILE)

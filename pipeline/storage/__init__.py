@@ -36,13 +36,14 @@ def find_place(location: str) -> Place | None:
     return Place(above, name) if above.size(name) >= 0 else None
 
 
-def read_ahead(store: Store, names: Iterable[str]) -> Iterator[bytes]:
-    """The content of small files, in order, of which some are read in advance."""
-    waiting: deque[Future[bytes]] = deque()
+def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Small files, each as its name and its content, in order; some are read in advance."""
+    waiting: deque[tuple[str, Future[bytes]]] = deque()
     with ThreadPoolExecutor(READERS) as pool:
         for name in names:
-            waiting.append(pool.submit(store.read, name))
+            waiting.append((name, pool.submit(store.read, name)))
             if len(waiting) >= 2 * READERS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+                first, content = waiting.popleft()
+                yield first, content.result()
+        for last, content in waiting:
+            yield last, content.result()

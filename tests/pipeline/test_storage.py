@@ -16,14 +16,14 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.storage import UrlStore, lease, patience
+from pipeline.storage import UrlStore, lease
 from pipeline.storage.patience import ATTEMPTS, patiently
 
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waited: list[float] = []
-    monkeypatch.setattr(patience.time, "sleep", waited.append)
+    monkeypatch.setattr("pipeline.storage.patience.time.sleep", waited.append)
     return waited
 
 
@@ -141,7 +141,7 @@ def test_builds_of_the_same_moment_try_once_more(
         waits.append(high)
         return low
 
-    monkeypatch.setattr(lease.random, "uniform", no_wait)
+    monkeypatch.setattr("pipeline.storage.lease.random.uniform", no_wait)
     store.publish_bytes(b"", ".lock/other.ticket")
     store.publish_bytes(b"", ".lock/other.alive")
     with store.exclusive():  # the other shows no sign of life

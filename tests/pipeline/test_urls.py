@@ -121,7 +121,7 @@ def test_listings_are_in_the_same_order_everywhere(s3: ObjectStore, tmp_path: Pa
     near, far = open_store(str(tmp_path)), open_store(there)
     assert list(near.listing("", ".jpg").items()) == list(far.listing("", ".jpg").items())
     assert near.entries("a") == far.entries("a")
-    assert list(read_ahead(far, names * 9)) == [name.encode() for name in names] * 9
+    assert list(read_ahead(far, names * 9)) == [(name, name.encode()) for name in names] * 9
 
 
 @pytest.mark.parametrize("scheme", ["s3", "file"])
