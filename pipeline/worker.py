@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -141,16 +141,25 @@ class _OpenShard:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tar.close()
+        """What is not published is removed: where the disk is full, the next attempt needs the room."""
+        try:
+            self._tar.close()
+        finally:
+            self._scratch.unlink(missing_ok=True)
 
     def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
-        """Render, encode and append one sample; what fails becomes a failed row."""
+        """Make and append one sample. One that cannot be made becomes a failed row; one that cannot be written raises.
+
+        Raises OSError.
+        """
         columns = self._columns(clean)
         try:
-            self._append(columns, clean, renderer, report)
+            members, facts = self._make(clean, renderer, report)
         except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
-            columns |= {"status": manifests.FAILED, "error": clean.error or _reason(error)}
+            columns["error"] = clean.error or _reason(error)
             report.failed += 1
+        else:
+            columns |= facts | self._append(columns, members, report)
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
@@ -165,30 +174,36 @@ class _OpenShard:
         manifests.write_part(rows, facts, part)
         store.publish(part, self._task.part)
 
-    def _append(self, columns: dict[str, Any], clean: _Clean, renderer: Renderer, report: Report) -> None:
-        """Make one sample, append it to the tar, and fill in what its row says of it."""
+    def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The payload members of one sample, and what its row says of them."""
         if clean.prepared is None:
             raise SampleError(clean.error)
-        start, step, key = time.perf_counter(), self._task.step, columns["key"]
+        start, step = time.perf_counter(), self._task.step
         output = renderer.transform(clean.prepared, clean.source.id, step)
         start = report.lap("transform", start)
         members = renderer.encode(output, step)
         start = report.lap("encode", start)
         pixels = decode_members(self._recipe.encoder, members)
-        digests = {"payload_sha256": payload_digest(members.values()), "pixel_sha256": pixel_digest(pixels)}
-        start = report.lap("check", start)
-        offsets = self._tar.add({key + suffix: data for suffix, data in (members | side_members(columns)).items()})
-        report.lap("write", start)
-        *_, last_payload = members.values()
-        report.payload_bytes += sum(map(len, members.values()))
-        columns |= digests | {
-            "offset": offsets[0],
-            "size": offsets[len(members) - 1] + len(last_payload) - offsets[0],
+        facts = {
+            "payload_sha256": payload_digest(members.values()),
+            "pixel_sha256": pixel_digest(pixels),
             "frames": len(pixels) if pixels.ndim == 4 else 1,
             "height": pixels.shape[-3],
             "width": pixels.shape[-2],
             "status": manifests.OK,
         }
+        report.lap("check", start)
+        return members, facts
+
+    def _append(self, columns: Mapping[str, Any], members: dict[str, bytes], report: Report) -> dict[str, int]:
+        """Write one sample; where its payload lies in the tar. Raises OSError, after which the tar is of no use."""
+        start = time.perf_counter()
+        sides = side_members(columns)
+        offsets = self._tar.add({columns["key"] + suffix: data for suffix, data in (members | sides).items()})
+        report.lap("write", start)
+        *_, last_payload = members.values()
+        report.payload_bytes += sum(map(len, members.values()))
+        return {"offset": offsets[0], "size": offsets[len(members) - 1] + len(last_payload) - offsets[0]}
 
     def _columns(self, clean: _Clean) -> dict[str, Any]:
         """The row of a sample of which nothing has been made yet, but for the digest of its shard."""
