@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import manifests
 from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
+from pipeline.pieces import At, Attempt
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer, ready_renderer, source_digest
@@ -25,6 +26,9 @@ from pipeline.storage import LocalStore
 
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
+
+ENDS_PROCESSES = "ends the process that works on it, in every attempt"
+"""Why a sample failed of which nothing can be known, since whoever makes it dies."""
 
 PUBLISHING_THREADS = 4
 
@@ -44,7 +48,7 @@ class Job:
 
 @dataclass
 class Report:
-    """What a worker has done since its last report. ``seconds`` is by stage: read, decode, prepare, ..."""
+    """What a worker has done of its piece so far. ``seconds`` is by stage: read, decode, prepare, ..."""
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
@@ -87,29 +91,50 @@ class Worker:
         self._source = open_source(job.recipe.source.kind, job.source)
         self._store = LocalStore(job.output)
 
-    def run(self, block: Block) -> Iterator[Report]:
+    def run(self, attempt: Attempt[Block]) -> Iterator[Report | At]:
         """Make and publish the shards of a block; each source image is read and prepared once for all of them.
 
-        Yields what was done about every half second, and once at the end.
+        Yields what has been done so far about every half second, and once at the end: one report, which grows. A
+        careful attempt also tells where it is. Raises OSError where a shard cannot be written, and UnreachableError.
         """
-        report, reported = Report(), time.monotonic()
+        block, report, reported = attempt.work, Report(), time.monotonic()
         with ExitStack() as stack:
             shards = [
                 stack.enter_context(_OpenShard(task, self._recipe, self._store.scratch())) for task in block.tasks
             ]
             for image in block.images:
-                clean = self._clean(image, report)
-                for shard in shards:
-                    shard.add(clean, self._renderer, report)
+                yield from self._image(image, shards, attempt, report)
                 if time.monotonic() - reported > REPORT_EVERY_S:
                     yield report
-                    report, reported = Report(), time.monotonic()
+                    reported = time.monotonic()
+            if attempt.careful:
+                yield At(None)
             # Side by side, since each waits for the disk.
             start = time.perf_counter()
             with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
                 report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
             report.lap("publish", start)
         yield report
+
+    def _image(
+        self, image: SourceImage, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
+    ) -> Iterator[At]:
+        """Add the samples of one image to the shards; those that are condemned fail untried."""
+        condemned = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
+        if image.id in attempt.condemned:
+            clean = condemned
+        else:
+            if attempt.careful:
+                yield At(image.id)
+            clean = self._clean(image, report)
+        for shard in shards:
+            sample = shard.item(image)
+            if sample in attempt.condemned:
+                shard.add(replace(condemned, sha256=clean.sha256), self._renderer, report)
+                continue
+            if image.id in attempt.suspects:
+                yield At(sample)
+            shard.add(clean, self._renderer, report)
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
         sha256, start = None, time.perf_counter()
@@ -146,6 +171,10 @@ class _OpenShard:
             self._tar.close()
         finally:
             self._scratch.unlink(missing_ok=True)
+
+    def item(self, image: SourceImage) -> str:
+        """What a careful worker calls the sample of an image here: no id, since those hold no dot."""
+        return f"{image.id}.{self._task.step}"
 
     def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
         """Make and append one sample. One that cannot be made becomes a failed row; one that cannot be written raises.

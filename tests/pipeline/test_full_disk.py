@@ -13,6 +13,7 @@ import pytest
 import manifests
 from pipeline import recipes
 from pipeline.errors import UnreachableError
+from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import SourceImage, open_source
 from pipeline.sources.imagefolder import ImageFolder
@@ -56,6 +57,7 @@ def test_a_full_disk_is_no_failed_sample(tmp_path: Path, small_disk: Path, robus
 LIMITED_WRITER = """
 import os, resource, sys
 from pipeline import recipes
+from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Worker
@@ -65,7 +67,7 @@ worker = Worker(Job(recipe, sys.argv[1], sys.argv[2]))
 (block,) = make_blocks(make_plan(recipe, source), source)
 resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
 try:
-    list(worker.run(block))
+    list(worker.run(Attempt(block)))
 except OSError as error:
     print(error.strerror)
 """
@@ -92,5 +94,5 @@ def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tm
     worker = Worker(Job(recipe, str(small_source), str(tmp_path)))
     worker._source = Silent(small_source)
     with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
-        list(worker.run(block))
+        list(worker.run(Attempt(block)))
     assert list(tmp_path.rglob("*.tar")) == []
