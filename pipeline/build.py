@@ -17,8 +17,9 @@ import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
 from pipeline.errors import UserError
-from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
+from pipeline.executor import Pool, cluster
 from pipeline.fingerprints import fingerprints
+from pipeline.pieces import Failed, Lost, Tally
 from pipeline.plan import PARTS, SHARDS, Block, Plan, make_blocks, make_plan, shard_of_part
 from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
@@ -85,7 +86,7 @@ class Outcome:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
-            yield f"given up after {MAX_ATTEMPTS} attempts: {names}: {each.reason}"
+            yield f"given up after several attempts: {names}: {each.reason}"
         if self.failed:
             yield (
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
@@ -106,8 +107,11 @@ class Watcher(Protocol):
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
 
-    def reported(self, report: Report) -> None:
-        """Told what a worker has done since its last report."""
+    def reported(self, tally: Tally[Report]) -> None:
+        """Told whenever a worker has reported, several hundred times a second where there are many."""
+
+    def failed(self, attempt: Failed) -> None:
+        """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
 def run_build(request: Request, watcher: Watcher) -> Outcome:
@@ -149,12 +153,15 @@ def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: 
             outcome.workers = workers
             pieces = pieces_of_a_block(blocks, workers)
             work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
+            tally = Tally(Report)
             for event in Pool(job, workers, Worker).run(work):
+                tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
-                else:
-                    outcome.done.add(event)
-                    watcher.reported(event)
+                elif isinstance(event, Failed):
+                    watcher.failed(event)
+                watcher.reported(tally)
+            outcome.done = tally.total()
     if not outcome.lost:
         outcome.failed = _merge(plan, store)
     outcome.seconds = perf_counter() - start

@@ -23,7 +23,7 @@ from pipeline.decoders import DECODERS
 from pipeline.deep import last_source, regenerate
 from pipeline.display import Display, FrameCount, counting, steps_told
 from pipeline.encoders import ENCODERS
-from pipeline.errors import Exit, Preempted, UnfinishedError, UserError
+from pipeline.errors import Exit, Preempted, UnfinishedError, UnreachableError, UserError
 from pipeline.estimate import estimate
 from pipeline.evaluate.outputs import to_terminal
 from pipeline.evaluate.report import summarise
@@ -501,7 +501,7 @@ def _errors_told(as_json: bool) -> Iterator[None]:
         _tell(str(error), Exit.INCOMPLETE, as_json)
     except UserError as error:
         _tell(str(error), Exit.USAGE, as_json)
-    except OSError as error:
+    except (OSError, UnreachableError) as error:
         _tell(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
     except Preempted:
         _tell("told to end; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)

@@ -33,3 +33,7 @@ class UnreachableError(Exception):
 
 class SampleError(Exception):
     """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""
+
+
+class UnreachableError(Exception):
+    """A store does not answer. No sample is to blame: the work is tried again, and given up if that does not help."""

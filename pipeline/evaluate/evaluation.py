@@ -26,10 +26,11 @@ from pipeline.evaluate.folder import (
     read_table,
 )
 from pipeline.evaluate.models import load_model
-from pipeline.evaluate.predict import Job, Predictor, Progress, unit_digest
+from pipeline.evaluate.predict import Job, Predictor, Report, unit_digest
 from pipeline.evaluate.records import SCHEMA
 from pipeline.evaluate.settings import Request, settings
-from pipeline.executor import Lost, Pool, cluster
+from pipeline.executor import Event, Pool, cluster
+from pipeline.pieces import Attempt, Failed, Lost, Progress, Tally
 from pipeline.software import cpu_count
 from pipeline.storage import Store, open_store, read_ahead
 
@@ -45,7 +46,7 @@ class Outcome:
     table: EvaluationTable
     units: int
     units_before: int = 0
-    done: Progress = field(default_factory=Progress)
+    done: Report = field(default_factory=Report)
     lost: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -102,7 +103,10 @@ class Watcher(Protocol):
         """Frames in all, and of them those that are there already."""
 
     def advanced(self, frames: int) -> None:
-        """Frames done since the last time."""
+        """Frames done so far."""
+
+    def failed(self, attempt: Failed) -> None:
+        """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
 def evaluate(request: Request, watcher: Watcher) -> Outcome:
@@ -129,12 +133,15 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
         watcher.counting(frames, frames - sum(unit.frames for unit in missing))
         if missing:
             store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
+            tally = Tally(Report)
             for event in _work(request, table, missing):
+                tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost += [(unit.name, event.reason) for unit in event.work]
-                else:
-                    outcome.done.add(event)
-                    watcher.advanced(event.frames)
+                elif isinstance(event, Failed):
+                    watcher.failed(event)
+                watcher.advanced(tally.total().frames)
+            outcome.done = tally.total()
         outcome.lost += outcome.done.broken
         if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
             _merge(store, table, units)
@@ -152,13 +159,13 @@ def committed(store: Store) -> frozenset[str]:
     return frozenset(facts[FACT_UNIT] for _, facts in facts_of_parts(store, PARTS) if FACT_UNIT in facts)
 
 
-def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Progress | Lost[Any]]:
+def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Event[Report, Sequence[Unit]]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
     asked = _workers(request, table)
     loaders = _loaders(request, table, asked)
     job = Job(table, str(request.data_set), str(request.output), loaders)
     if asked == 1 and request.address is None:
-        yield from Predictor(job).run(units)
+        yield from (Progress(0, report) for report in Predictor(job).run(Attempt(units)))
         return
     listed = iter(units)
     at_once = UNITS_AT_ONCE * max(loaders, 1)
