@@ -27,10 +27,6 @@ class UnfinishedError(UserError):
     """What is asked of is not finished yet: the message says what is missing."""
 
 
-class UnreachableError(Exception):
-    """A store does not answer: what was under way is given back, and may be done later."""
-
-
 class SampleError(Exception):
     """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""
 
