@@ -31,8 +31,8 @@ from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
 
-ENOUGH_PER_WORKER = 4
-"""With this many pieces of work for each worker, all end at about one time, even or not."""
+SHARED, SHARED_OF_SEQUENCES = 4, 0
+"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,8 @@ def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: 
         job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
         with cluster(request.workers, request.address) as workers:
             outcome.workers = workers
-            pieces = pieces_of_a_block(blocks, workers)
+            shared = SHARED_OF_SEQUENCES if plan.recipe.family.sequences else SHARED
+            pieces = pieces_of_a_block(blocks, workers, -(-shards // blocks), shared)
             work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
             tally = Tally(Report)
             for event in Pool(job, workers, Worker).run(work):
@@ -175,12 +176,16 @@ def with_kind(recipe: Recipe, source: str) -> Recipe:
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
-def pieces_of_a_block(blocks: int, workers: int) -> int:
-    """Into how few pieces to split each block, so that the workers share the work evenly or have many pieces each."""
-    pieces = 1
-    while blocks * pieces % workers and blocks * pieces < ENOUGH_PER_WORKER * workers:
-        pieces += 1
-    return pieces
+def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
+    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
+
+    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
+    """
+
+    def reckoned(pieces: int) -> int:
+        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
+
+    return min(range(1, tasks + 1), key=reckoned)
 
 
 def split(block: Block, pieces: int) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 MAX_ATTEMPTS = 3
 """So many failures with no item to blame, and a piece is given up; so many deaths at one item, and that is left out."""
 
-MAX_FAILURES = 30
+MAX_FAILURES = 100
 """Of a piece, whatever is to blame: that so many items end a process is not likely, that a machine is broken is."""
 
 
