@@ -28,7 +28,10 @@ def main() -> int:
         for scenario in chosen:
             result = carry_out(prepared, scenario, parts[scenario.name], arguments.seed)
             results.append(result)
-            print(f"{scenario.name}: {result.outcome()}, {result.seconds:.0f} s", flush=True)
+            print(
+                f"{scenario.name}: {result.verdict()}, after {result.faults.total()} faults, {result.seconds:.0f} s",
+                flush=True,
+            )
     run = Run(arguments.seed, arguments.faults, time.monotonic() - begun, results, log.faults)
     write_facts(run, FACTS)
     if arguments.report:

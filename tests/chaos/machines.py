@@ -22,7 +22,7 @@ class Machines:
         """``environment``: what the machines' processes get beside that of this one."""
         self._count = count
         self._place = {**_PLACE, "env_vars": dict(environment)}
-        head = {**self._place, "num_cpus": 0, "_system_config": _QUICK}
+        head = {**self._place, "num_cpus": 0, "include_dashboard": False, "_system_config": _QUICK}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._frozen: list[psutil.Process] = []
         self.here: list[Any] = []

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -67,24 +67,29 @@ class BucketOutput:
 
     def remove(self) -> None:
         """Remove all objects."""
-        self._files.rm(self._place, recursive=True)
+        if self._files.exists(self._place):
+            self._files.rm(self._place, recursive=True)
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """This machine does not let a scenario happen, and why."""
 
 
 @contextmanager
 def _folder(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Output]:
-    yield FolderOutput(work / name / "data")
-    shutil.rmtree(work / name)
+    try:
+        yield FolderOutput(work / name / "data")
+    finally:
+        shutil.rmtree(work / name, ignore_errors=True)
 
 
 @contextmanager
 def _bucket(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Output]:
     output = BucketOutput(store, name)
-    yield output
-    output.remove()
+    try:
+        yield output
+    finally:
+        output.remove()
 
 
 @contextmanager
@@ -95,18 +100,18 @@ def _small_disk(work: Path, name: str, store: ObjectStore, room: int) -> Iterato
     try:
         done = subprocess.run(mount, capture_output=True, text=True, timeout=30, check=False)
     except FileNotFoundError as error:
-        raise Unavailable(f"no small disk: {error}") from error
+        raise UnavailableError(f"no small disk: {error}") from error
     if done.returncode:
-        raise Unavailable(f"no small disk: {done.stderr.strip()}")
+        raise UnavailableError(f"no small disk: {done.stderr.strip()}")
     try:
         yield FolderOutput(disk / "data")
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], timeout=30, check=True)
 
 
-OUTPUTS: Mapping[str, Callable[[Path, str, ObjectStore, int], object]] = {
+OUTPUTS: Mapping[str, Callable[[Path, str, ObjectStore, int], AbstractContextManager[Output]]] = {
     "folder": _folder,
     "disk": _small_disk,
     "s3": _bucket,
 }
-"""Kind -> a context manager: (work folder, name, object store, bytes of room) -> Output. Raises Unavailable."""
+"""Kind -> a context manager: (work folder, name, object store, bytes of room) -> Output. Raises UnavailableError."""

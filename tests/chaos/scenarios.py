@@ -30,10 +30,10 @@ SEQUENCES = Selection(
 class Scenario:
     """What befalls a build.
 
-    source, output: "folder", "s3" or (output only) "disk", a small one. injectors: which of the table, chosen at random
-    each time when ``pace`` (from, to) more shards are done; at most ``each`` of them in a build. weather: disturbances
-    of the proxy, into ``rate`` of the requests. share: how many of 200 faults. mends: samples fail on the way, and are
-    made by ``--retry-failed`` once the cause is gone.
+    share: its part of all faults, in proportion. source, output: "folder", "s3" or (output only) "disk", a small one.
+    injectors: one of these, chosen at random, each time that another part of all shards has been made: ``pace``,
+    from and to; at most ``each`` of them in a build. weather: disturbances of the proxy, into ``rate`` of the requests.
+    mends: samples fail on the way, and are made by ``--retry-failed`` once the cause is gone.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Scenario:
     source: str = "folder"
     output: str = "folder"
     injectors: Sequence[str] = ()
-    pace: tuple[int, int] = (5, 30)
+    pace: tuple[float, float] = (0.02, 0.1)
     each: int = 1000
     weather: Sequence[str] = ()
     rate: float = 0.06
@@ -59,14 +59,14 @@ class Scenario:
 _TORN = ("torn-shard", "torn-part", "lost-shard", "lost-part")
 
 SCENARIOS: Sequence[Scenario] = (
-    Scenario("workers killed", 24, injectors=("worker",), pace=(5, 15)),
-    Scenario("sequences, workers killed", 6, SEQUENCES, injectors=("worker",), pace=(3, 15)),
-    Scenario("machines lost", 8, injectors=("machine",), pace=(20, 50)),
-    Scenario("machines that hang and come back", 3, injectors=("hang",), pace=(20, 50)),
-    Scenario("driver killed, files torn", 24, injectors=("driver", "preemption", *_TORN), pace=(20, 60)),
-    Scenario("workers that pause", 6, injectors=("pause",), pace=(20, 50)),
-    Scenario("a straggler for ever", 3, injectors=("straggler",), pace=(20, 50)),
-    Scenario("disk full", 4, output="disk", injectors=("disk-full",), pace=(40, 90)),
+    Scenario("workers killed", 24, injectors=("worker",), pace=(0.02, 0.06)),
+    Scenario("sequences, workers killed", 6, SEQUENCES, injectors=("worker",), pace=(0.02, 0.2)),
+    Scenario("machines lost", 8, injectors=("machine",), pace=(0.08, 0.2)),
+    Scenario("machines that hang and come back", 3, injectors=("hang",), pace=(0.08, 0.2)),
+    Scenario("driver killed, files torn", 24, injectors=("driver", "preemption", *_TORN), pace=(0.08, 0.25)),
+    Scenario("workers that pause", 6, injectors=("pause",), pace=(0.08, 0.2)),
+    Scenario("a straggler for ever", 3, injectors=("straggler",), pace=(0.08, 0.2)),
+    Scenario("disk full", 4, output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
     Scenario("source files gone", 8, injectors=("source-gone",), pace=(0, 0), each=4, mends=True),
     Scenario("source changed while listed", 2, injectors=("source-changed",), pace=(0, 0), each=1, mends=True),
     Scenario("poisoned images", 6, poisoned=True, mends=True),
@@ -80,8 +80,8 @@ SCENARIOS: Sequence[Scenario] = (
         output="s3",
         weather=("s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
     ),
-    Scenario("S3 is away", 3, source="s3", output="s3", injectors=("s3-away",), pace=(10, 40)),
-    Scenario("S3, driver killed", 4, source="s3", output="s3", injectors=("driver", "preemption"), pace=(30, 80)),
+    Scenario("S3 is away", 3, source="s3", output="s3", injectors=("s3-away",), pace=(0.05, 0.15)),
+    Scenario("S3, driver killed", 4, source="s3", output="s3", injectors=("driver", "preemption"), pace=(0.12, 0.3)),
     Scenario("S3, two builds at once", 2, source="s3", output="s3", builds=2),
     Scenario(
         "all at once",
@@ -89,7 +89,7 @@ SCENARIOS: Sequence[Scenario] = (
         source="s3",
         output="s3",
         injectors=("worker", "machine", "driver", "pause"),
-        pace=(15, 40),
+        pace=(0.06, 0.15),
         weather=("s3-500", "s3-503", "s3-slow", "s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
         rate=0.02,
     ),

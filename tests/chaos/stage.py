@@ -1,4 +1,4 @@
-"""What all trials share: machines, the S3 server behind its proxy, source images, undisturbed builds to compare with."""
+"""What all trials share: machines, S3 server and proxy, source images, undisturbed builds to compare with."""
 
 from __future__ import annotations
 

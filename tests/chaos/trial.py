@@ -14,7 +14,7 @@ from random import Random
 
 from tests.chaos import judge
 from tests.chaos.injectors import INJECTORS, POISON, SECOND_BUILD, Scene
-from tests.chaos.outputs import OUTPUTS, Unavailable
+from tests.chaos.outputs import OUTPUTS, UnavailableError
 from tests.chaos.proxy import Weather
 from tests.chaos.scenarios import Scenario
 from tests.chaos.stage import MACHINES, MARKER, POISONED, Stage
@@ -44,11 +44,11 @@ class Result:
     skipped: str = ""
     problems: list[str] = field(default_factory=list)
 
-    def outcome(self) -> str:
+    def verdict(self) -> str:
         """In a few words."""
         if self.skipped:
             return f"skipped: {self.skipped}"
-        return f"WRONG: {'; '.join(self.problems)}" if self.problems else f"equal after {self.faults.total()} faults"
+        return f"WRONG: {'; '.join(self.problems)}" if self.problems else "whole, sha256 equal"
 
 
 def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Result:
@@ -61,7 +61,7 @@ def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Resul
             result.builds += 1
             with _scene(stage, scenario, random, result.builds) as scene:
                 _Trial(stage, scenario, scene, faults, result).run()
-    except Unavailable as error:
+    except UnavailableError as error:
         result.skipped = str(error)
     result.faults = stage.log.kinds(scenario.name)
     if not result.skipped and not result.problems and result.faults.total() < faults:
@@ -97,6 +97,7 @@ class _Trial:
         self._faults = faults
         self._result = result
         self._injected = 0
+        self._shards = len(list(stage.reference(scenario.selection).glob("manifest/*")))
         self._log = stage.work / f"{scene.source.name}.log"
 
     def run(self) -> None:
@@ -182,8 +183,9 @@ class _Trial:
                 due = self._due()
             time.sleep(0.05)
 
-    def _due(self) -> int:
-        return self._scene.output.committed() + self._scene.random.randint(*self._scenario.pace)
+    def _due(self) -> float:
+        """With how many shards the next fault comes."""
+        return self._scene.output.committed() + self._scene.random.uniform(*self._scenario.pace) * self._shards
 
     def _between(self) -> None:
         """What happens to files while no build runs: up to three of them."""
