@@ -29,7 +29,7 @@ def main() -> int:
             result = carry_out(prepared, scenario, parts[scenario.name], arguments.seed)
             results.append(result)
             print(
-                f"{scenario.name}: {result.verdict()}, after {result.faults.total()} faults, {result.seconds:.0f} s",
+                f"{scenario.name}: {result.verdict()}, after {sum(result.faults.values())} faults, {result.seconds:.0f} s",
                 flush=True,
             )
     run = Run(arguments.seed, arguments.faults, time.monotonic() - begun, results, log.faults)

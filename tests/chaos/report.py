@@ -88,7 +88,7 @@ def _figures(run: Run) -> Iterator[str]:
             (
                 result.name,
                 routes[result.name],
-                ", ".join(f"{count} {kind}" for kind, count in sorted(result.faults.items())) or "none",
+                ", ".join(f"{count} {kind}" for kind, count in result.faults.items()) or "none",
                 result.builds,
                 result.attempts,
                 result.failed,

@@ -36,7 +36,7 @@ class Result:
     """What came of a scenario. ``failed``: samples recorded as failed on the way, made later."""
 
     name: str
-    faults: Counter[str] = field(default_factory=Counter)
+    faults: dict[str, int] = field(default_factory=dict)
     builds: int = 0
     attempts: int = 0
     failed: int = 0
@@ -63,9 +63,9 @@ def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Resul
                 _Trial(stage, scenario, scene, faults, result).run()
     except UnavailableError as error:
         result.skipped = str(error)
-    result.faults = stage.log.kinds(scenario.name)
-    if not result.skipped and not result.problems and result.faults.total() < faults:
-        result.problems.append(f"only {result.faults.total()} of {faults} faults could be injected")
+    result.faults = dict(sorted(stage.log.kinds(scenario.name).items()))
+    if not result.skipped and not result.problems and stage.log.count() < faults:
+        result.problems.append(f"only {stage.log.count()} of {faults} faults could be injected")
     result.seconds = time.monotonic() - begun
     return result
 
