@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 from PIL import Image as PillowImage
@@ -17,6 +18,7 @@ import manifests
 from bench.peers import Corrupt
 from pipeline import recipes
 from pipeline.dataset import MANIFEST_FILE
+from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.render import Renderer
 from pipeline.sources import open_source
@@ -61,12 +63,12 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
     plan = make_plan(recipe, source)
     worker = Worker(Job(recipe, str(location), str(output)))
     for block in make_blocks(plan, source):
-        for report in worker.run(block):
-            total.add(report)
+        *_, report = worker.run(Attempt(block))
+        total.add(cast(Report, report))
     merging = perf_counter()
     store = LocalStore(str(output))
     scratch = store.scratch()
-    manifests.merge(map(store.path, plan.parts()), {}, scratch)
+    manifests.merge((map(store.path, parts) for parts in plan.parts()), {}, scratch)
     store.publish(scratch, MANIFEST_FILE)
     total.seconds["merge"] += perf_counter() - merging
     return perf_counter() - start, total

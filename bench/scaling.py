@@ -15,6 +15,7 @@ from bench.images import repeated
 from pipeline import recipes
 from pipeline.build import Request, run_build
 from pipeline.executor import Pool, cluster
+from pipeline.pieces import Attempt, Failed, Tally
 from pipeline.plan import Block, Plan, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
@@ -29,7 +30,12 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.first = self.last = 0.0
-        self.after_first = 0
+        self.at_first = self.at_last = 0
+
+    @property
+    def speed(self) -> float:
+        """Samples per second once every worker has started."""
+        return (self.at_last - self.at_first) / (self.last - self.first)
 
     def preparing(self, what: str) -> None:
         """Nothing to see yet."""
@@ -37,13 +43,15 @@ class Stopwatch:
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Nothing to see yet."""
 
-    def reported(self, report: Report) -> None:
+    def reported(self, tally: Tally[Report]) -> None:
         """Counts what comes after the first report, by which time every worker has started."""
-        self.last = perf_counter()
-        if self.first:
-            self.after_first += report.samples.total()
-        else:
-            self.first = self.last
+        self.last, self.at_last = perf_counter(), tally.total().samples.total()
+        if not self.first:
+            self.first, self.at_first = self.last, self.at_last
+
+    def failed(self, attempt: Failed) -> None:
+        """Raises RuntimeError: what is measured is undisturbed."""
+        raise RuntimeError(attempt.reason)
 
 
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
@@ -52,7 +60,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch()
     run_build(Request(recipe, str(source), str(scratch / f"scaling-{workers}"), workers=workers), watch)
-    return watch.after_first / (watch.last - watch.first)
+    return watch.speed
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,9 @@ class NoWork:
     def __init__(self, job: Job) -> None:
         self._job = job
 
-    def run(self, block: Block) -> Iterator[Report]:
+    def run(self, attempt: Attempt[Block]) -> Iterator[Report]:
         """One report."""
+        block = attempt.work
         samples = Counter(task.step.transform for task in block.tasks for _ in block.images)
         yield Report(samples=samples, shards=len(block.tasks))
 
@@ -91,7 +100,8 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
         start = perf_counter()
         list(pool.run(iter(blocks)))
         scheduling = perf_counter() - start
-    parts = [_made_part(scratch / "parts", block, index) for block in blocks for index in range(len(block.tasks))]
+    steps = range(len(recipe.steps()))
+    parts = [[_made_part(scratch / "parts", block, step) for block in blocks] for step in steps]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
     return Overhead(planning, scheduling, perf_counter() - start)
@@ -128,12 +138,13 @@ def _made_part(folder: Path, block: Block, index: int) -> Path:
 MEMORY_PROGRAM = """
 import re, sys
 from pipeline import recipes
+from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Worker
 recipe, source = recipes.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
 for block in make_blocks(make_plan(recipe, source), source):
-    for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(block):
+    for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
         pass
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
 """

@@ -15,6 +15,7 @@ import numpy as np
 from bench import published_sequences
 from pipeline import recipes
 from pipeline.families import Step
+from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer
@@ -100,7 +101,7 @@ def _ours(recipe: Recipe, step: Step, encoder: str, photographs: Path, output: P
     source = open_source("imagefolder", str(photographs))
     plan = make_plan(chosen, source)
     for block in make_blocks(plan, source):
-        for _ in worker.run(block):
+        for _ in worker.run(Attempt(block)):
             pass
     return (perf_counter() - start) * 1e3 / (plan.images * len(_sequence(recipe, step, photographs)))
 

@@ -3,16 +3,28 @@
 A leaf of the project: it knows rows and files, and nothing of how they come about.
 """
 
-from manifests.files import MergeError, merge, read_columns, read_facts, read_rows, read_slice, write_part
+from manifests.files import (
+    EVERYWHERE,
+    MergeError,
+    Where,
+    merge,
+    read_columns,
+    read_facts,
+    read_rows,
+    read_slice,
+    write_part,
+)
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
 
 __all__ = [
     "COLUMNS",
+    "EVERYWHERE",
     "FAILED",
     "OK",
     "SCHEMA",
     "MergeError",
     "Row",
+    "Where",
     "merge",
     "read_columns",
     "read_facts",

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import and_
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import dataset
 
 from manifests.schema import COLUMNS, SCHEMA, Row
 
 _ROW_GROUP = 1 << 16
 _PART_COMPRESSION, _COMPRESSION = "snappy", "zstd"
 """Parts are many and short-lived, and zstd takes as long again to set up for each of their columns."""
+
+_A_FEW_AT_A_TIME: Mapping[str, Any] = MappingProxyType({"batch_size": 4096, "batch_readahead": 1, "use_threads": False})
+"""What a reader of rows holds, beside the compressed row group that they come from."""
+
+Where = Mapping[str, Collection[str | int]]
+"""Column -> values that are wanted."""
+
+EVERYWHERE: Where = MappingProxyType({})
+
+
+Part = Path | tuple[str, bytes]
+"""A file, or what it is called and its content."""
 
 
 class MergeError(Exception):
@@ -28,29 +44,21 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
     pq.write_table(table, path, compression=_PART_COMPRESSION, row_group_size=_ROW_GROUP)
 
 
-def read_facts(path: Path) -> dict[str, str]:
+def read_facts(file: Part) -> dict[str, str]:
     """The facts of a part or of a merged manifest; empty where there is no readable file."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(_readable(file)).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a part or of a merged manifest, a bounded number in memory.
+def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
+    """The rows of a part or of a merged manifest, a bounded number in memory; ``where``: as of ``read_columns``.
 
     Raises FileNotFoundError, or ValueError where the file is damaged or its columns are not those of :class:`Row`.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow)
-            for batch in file.iter_batches(batch_size=4096):
-                columns = batch.to_pydict()
-                for values in zip(*(columns[name] for name in COLUMNS), strict=True):
-                    yield Row(*values)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+    return (Row(*values) for values in read_columns(path, COLUMNS, where))
 
 
 def read_slice(path: Path, first: int, count: int) -> list[Row]:
@@ -87,14 +95,19 @@ def _group(path: Path, changed: int, group: int) -> pa.Table:
         return file.read_row_group(group).replace_schema_metadata(None)
 
 
-def read_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``."""
+def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) -> Iterator[tuple[Any, ...]]:
+    """Some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``.
+
+    ``where`` tells which rows: column -> values that it may have. Row groups that hold none of them are not read, by
+    their statistics: those of one transform are a part of the file by itself.
+    """
+    wanted = reduce(and_, (pc.field(name).isin(list(values)) for name, values in where.items()), pc.scalar(True))
     try:
-        with pq.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow)
-            for batch in file.iter_batches(batch_size=_ROW_GROUP, columns=list(names)):
-                columns = batch.to_pydict()
-                yield from zip(*(columns[name] for name in names), strict=True)
+        file = dataset.dataset(path, format="parquet")
+        _check_columns(path, file.schema)
+        for batch in file.to_batches(columns=list(names), filter=wanted, **_A_FEW_AT_A_TIME):
+            columns = batch.to_pydict()
+            yield from zip(*(columns[name] for name in names), strict=True)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
 
@@ -104,38 +117,51 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
         raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)}")
 
 
-def merge(parts: Iterable[Path], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
+def _readable(part: Part) -> Any:
+    return part if isinstance(part, Path) else pa.BufferReader(part[1])
+
+
+def _name(part: Part) -> str:
+    return str(part if isinstance(part, Path) else part[0])
+
+
+def merge(groups: Iterable[Iterable[Part]], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
     """Write all rows of the parts, in their order, to one file; returns how many. The parts have these ``columns``.
 
-    Parts are collected into large row groups, so that memory and the file's footer stay bounded. Raises MergeError.
+    A group is the parts of one transform and level: no row group of the file holds rows of two, so that a reader finds
+    those of one transform by the statistics. Large groups are cut, small parts are collected, so that memory and the
+    file's footer stay bounded. Raises MergeError.
     """
-    total, waiting, held = 0, [], 0
+    total = 0
     schema = columns.with_metadata(dict(facts))
     with pq.ParquetWriter(path, schema, compression=_COMPRESSION) as writer:
-        for part in parts:
-            table = _read_part(part, columns)
-            waiting.append(table)
-            held += table.num_rows
-            total += table.num_rows
-            if held >= _ROW_GROUP:
-                _flush(writer, waiting, schema)
-                waiting, held = [], 0
-        if waiting or not total:
-            _flush(writer, waiting or [columns.empty_table()], schema)
+        for parts in groups:
+            for table in _row_groups(parts, columns):
+                writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=table.num_rows)
+                total += table.num_rows
     return total
 
 
-def _read_part(path: Path, columns: pa.Schema) -> pa.Table:
+def _row_groups(parts: Iterable[Part], columns: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of the parts, as many together as a row group holds."""
+    waiting: list[pa.Table] = []
+    held = 0
+    for part in parts:
+        waiting.append(_read_part(part, columns))
+        held += waiting[-1].num_rows
+        if held >= _ROW_GROUP:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, held = [], 0
+    if held:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _read_part(part: Part, columns: pa.Schema) -> pa.Table:
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with pq.ParquetFile(_readable(part), memory_map=True) as file:
             table = file.read(use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
-        raise MergeError(f"the manifest part {path} cannot be read: {error}") from error
+        raise MergeError(f"the manifest part {_name(part)} cannot be read: {error}") from error
     if not table.schema.remove_metadata().equals(columns):
-        raise MergeError(f"the manifest part {path} has other columns: {', '.join(table.schema.names)}")
+        raise MergeError(f"the manifest part {_name(part)} has other columns: {', '.join(table.schema.names)}")
     return table.replace_schema_metadata(None)
-
-
-def _flush(writer: pq.ParquetWriter, tables: list[pa.Table], schema: pa.Schema) -> None:
-    table = pa.concat_tables(tables).combine_chunks().replace_schema_metadata(schema.metadata)
-    writer.write_table(table, row_group_size=max(table.num_rows, 1))

@@ -5,25 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
-from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
 from pipeline.errors import UserError
-from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
+from pipeline.executor import Pool, cluster
 from pipeline.fingerprints import fingerprints
-from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
-from pipeline.recipes import Recipe, parse
+from pipeline.pieces import Failed, Lost, Tally
+from pipeline.plan import PARTS, SHARDS, Block, Plan, make_blocks, make_plan, shard_of_part
+from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
 from pipeline.sources import AUTO, KINDS, Source, detect, open_source
-from pipeline.storage import LocalStore
+from pipeline.storage import Store, open_store, read_ahead
 from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report, Worker
 
 FACT_PLAN = "plan"
@@ -84,7 +86,7 @@ class Outcome:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
-            yield f"given up after {MAX_ATTEMPTS} attempts: {names}: {each.reason}"
+            yield f"given up after several attempts: {names}: {each.reason}"
         if self.failed:
             yield (
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
@@ -105,8 +107,11 @@ class Watcher(Protocol):
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
 
-    def reported(self, report: Report) -> None:
-        """Told what a worker has done since its last report."""
+    def reported(self, tally: Tally[Report]) -> None:
+        """Told whenever a worker has reported, several hundred times a second where there are many."""
+
+    def failed(self, attempt: Failed) -> None:
+        """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
 def run_build(request: Request, watcher: Watcher) -> Outcome:
@@ -121,18 +126,19 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
     plan = make_plan(recipe, source)
     watcher.preparing("trying every transform once")
     try_transforms(recipe, request.frost_folder)
-    store = LocalStore(request.output)
+    store = open_store(request.output)
     with store.exclusive():
         _claim(store, recipe)
         return _build(request, plan, source, store, watcher)
 
 
-def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watcher: Watcher) -> Outcome:
+def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: Watcher) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
     todo: Counter[str] = Counter()
     shards = blocks = 0
-    for block in _missing(request, plan, source, store):
+    done = committed(store, request.retry_failed)
+    for block in _missing(plan, source, done):
         todo.update({task.step.transform: 0 for task in block.tasks})
         for task in block.tasks:
             todo[task.step.transform] += len(block.images)
@@ -146,13 +152,16 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
         with cluster(request.workers, request.address) as workers:
             outcome.workers = workers
             pieces = pieces_of_a_block(blocks, workers)
-            work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
+            work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
+            tally = Tally(Report)
             for event in Pool(job, workers, Worker).run(work):
+                tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
-                else:
-                    outcome.done.add(event)
-                    watcher.reported(event)
+                elif isinstance(event, Failed):
+                    watcher.failed(event)
+                watcher.reported(tally)
+            outcome.done = tally.total()
     if not outcome.lost:
         outcome.failed = _merge(plan, store)
     outcome.seconds = perf_counter() - start
@@ -180,32 +189,36 @@ def split(block: Block, pieces: int) -> Iterator[Block]:
         yield replace(block, tasks=block.tasks[first::pieces])
 
 
-def is_committed(store: LocalStore, task: Task, retry_failed: bool) -> bool:
-    """Whether the shard is there, whole, and of exactly this task; with ``retry_failed``, also without failures."""
-    facts = manifests.read_facts(store.path(task.part))
-    return (
-        facts.get(FACT_TASK) == task.digest
-        and store.size(task.shard) == int(facts[FACT_SHARD_SIZE])
+def committed(store: Store, retry_failed: bool = False) -> frozenset[str]:
+    """The digests of all tasks whose shard is there and whole; with ``retry_failed``, and without failures.
+
+    Shards and parts are listed once, and only parts that are there are opened: object stores answer slowly.
+    """
+    sizes = store.listing(SHARDS, ".tar")
+    return frozenset(
+        facts[FACT_TASK]
+        for part, facts in facts_of_parts(store, PARTS)
+        if facts.keys() >= {FACT_TASK, FACT_SHARD_SIZE, FACT_FAILED}
+        and sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE])
         and not (retry_failed and int(facts[FACT_FAILED]))
     )
 
 
-def _missing(request: Request, plan: Plan, source: Source, store: LocalStore) -> Iterator[Block]:
+def _missing(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
     """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
     for block in make_blocks(plan, source):
-        tasks = tuple(task for task in block.tasks if not is_committed(store, task, request.retry_failed))
+        tasks = tuple(task for task in block.tasks if task.digest not in done)
         if tasks:
             yield replace(block, tasks=tasks)
 
 
-def _claim(store: LocalStore, recipe: Recipe) -> None:
+def _claim(store: Store, recipe: Recipe) -> None:
     """Write recipe.toml, or check that what is there is the same data set or a part of it."""
     if store.size(RECIPE_FILE) < 0:
-        if any(store.names("shards", ".tar")):
+        if store.listing(SHARDS, ".tar"):
             raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
     else:
-        there = parse(store.path(RECIPE_FILE).read_text(), str(store.path(RECIPE_FILE)))
-        faults = _conflicts(there, recipe)
+        faults = _conflicts(read_recipe(store), recipe)
         if faults:
             raise UserError(
                 f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
@@ -239,14 +252,19 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _merge(plan: Plan, store: LocalStore) -> int:
+def _merge(plan: Plan, store: Store) -> int:
     """Write the merged manifest unless it is there already; returns the number of failed samples."""
     there = manifests.read_facts(store.path(MANIFEST_FILE))
     if there.get(FACT_PLAN) == plan.digest:
         return int(there[FACT_FAILED])
-    failed = sum(int(manifests.read_facts(store.path(part))[FACT_FAILED]) for part in plan.parts())
+    parts = read_ahead(store, chain.from_iterable(plan.parts()))
+    failed = sum(int(manifests.read_facts(part)[FACT_FAILED]) for part in parts)
     scratch = store.scratch()
-    manifests.merge(map(store.path, plan.parts()), {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    groups = (read_ahead(store, parts) for parts in plan.parts())
+    try:
+        manifests.merge(groups, {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+    except manifests.MergeError as error:
+        raise UserError(f"{error}: remove it, and run the same command again") from error
     with open(scratch, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # before the manifest, which says that all is there
@@ -256,13 +274,13 @@ def _merge(plan: Plan, store: LocalStore) -> int:
     return failed
 
 
-def _record_run(request: Request, outcome: Outcome, begun: datetime, store: LocalStore) -> None:
+def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Store) -> None:
     done = outcome.done
     facts = host_facts()
     record = {
         "begun": begun.isoformat(timespec="seconds"),
         "seconds": round(outcome.seconds, 3),
-        "source": str(Path(request.source).resolve()),
+        "source": request.source if "://" in request.source else str(Path(request.source).resolve()),
         "workers": outcome.workers,
         "software": versions(),
         "decoders": fingerprints(),

@@ -20,7 +20,7 @@ from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
 from pipeline.recipes import Recipe, parse
 from pipeline.samples import Sample, side_members, told_columns
-from pipeline.storage import ReadStore, reading
+from pipeline.storage import Store, open_store, read_ahead
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 RECIPE_FILE = "recipe.toml"
@@ -86,21 +86,24 @@ class DataSet:
     ``decoders`` are the fingerprints of the decoders that it was made with; ``files`` is where its shards are.
     """
 
-    store: ReadStore
+    store: Store
     name: str
     family_name: str
     steps: tuple[Step, ...] | None
     decoders: Mapping[str, str]
-    files: ReadStore
+    files: Store
 
     @property
     def family(self) -> Family:
         """The family of its transforms."""
         return FAMILIES[self.family_name]
 
-    def rows(self) -> Iterator[Row]:
-        """The manifest. Raises UserError where the data set is not finished or the file is damaged."""
-        return read_manifest(self.store)
+    def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
+        """The manifest, or the rows of it that are asked for: column -> values.
+
+        Raises UserError where the data set is not finished or the file is damaged.
+        """
+        return _told(self.store, manifests.read_rows, where)
 
     def units(self) -> Iterator[Unit]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
@@ -261,11 +264,11 @@ class IndexTable(StrictTable):
 
 def open_data_set(folder: str) -> DataSet:
     """The data set that was built or indexed into a folder. Raises UserError where there is none."""
-    store = reading(folder)
+    store = open_store(folder)
     if store.size(INDEX_FILE) >= 0:
-        where = store.path(INDEX_FILE)
-        table = validated(IndexTable, read_toml(where.read_text(), str(where)), str(where))
-        return Indexed(store, table.name, table.family, None, {}, reading(table.location))
+        where = f"{store.root}/{INDEX_FILE}"
+        table = validated(IndexTable, read_toml(store.read(INDEX_FILE).decode(), where), where)
+        return Indexed(store, table.name, table.family, None, {}, open_store(table.location))
     recipe = read_recipe(store)
     return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
 
@@ -278,19 +281,20 @@ def open_built(folder: str) -> Built:
     return data_set
 
 
-def read_recipe(store: ReadStore) -> Recipe:
+def read_recipe(store: Store) -> Recipe:
     """The recipe that a data set was built by. Raises UserError where there is none."""
     if store.size(RECIPE_FILE) < 0:
         raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
-    return parse(store.path(RECIPE_FILE).read_text(), str(store.path(RECIPE_FILE)))
+    return parse(store.read(RECIPE_FILE).decode(), f"{store.root}/{RECIPE_FILE}")
 
 
-def read_manifest(store: ReadStore) -> Iterator[Row]:
-    """The rows of the merged manifest. Raises UserError where the build is not finished or the file is damaged."""
-    return _told(store, manifests.read_rows)
+def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The parts of a manifest or of predictions that are there, and the facts of each; no facts of damaged ones."""
+    for part in read_ahead(store, store.listing(folder, ".parquet")):
+        yield part[0], manifests.read_facts(part)
 
 
-def _told(store: ReadStore, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:
+def _told(store: Store, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:
     """What is read of a merged manifest, its faults told as the user's."""
     if store.size(MANIFEST_FILE) < 0:
         raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; run the same build command again")

@@ -14,7 +14,7 @@ from pipeline.render import Renderer, source_digest
 from pipeline.samples import payload_digest
 from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
-from pipeline.storage import LocalStore
+from pipeline.storage import open_store
 from pipeline.verify import Findings
 
 
@@ -43,11 +43,11 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
 
 def last_source(output: str) -> str:
     """Where the latest run of the build had its photographs. Raises UserError where no run is recorded."""
-    store = LocalStore(output)
-    runs = list(store.names("runs", ".json"))
+    store = open_store(output)
+    runs = list(store.listing("runs", ".json"))
     if not runs:
         raise UserError(f"{output} records no run; say with --source where the photographs are")
-    return str(json.loads(store.path(runs[-1]).read_text())["source"])
+    return str(json.loads(store.read(runs[-1]))["source"])
 
 
 def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:

@@ -20,12 +20,16 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from pipeline.pieces import Failed, Tally
 from pipeline.plan import Plan
 from pipeline.verify import Findings
 from pipeline.worker import Report
 
 LINE_EVERY_S = 10.0
 """Seconds between two lines where there is no terminal."""
+
+SHOW_EVERY_S = 0.2
+"""Seconds between two states of the bars."""
 
 
 class _Rate(ProgressColumn):
@@ -52,17 +56,17 @@ class Display:
         self._rows: dict[str, TaskID] = {}
         self._all = TaskID(0)
         self._shards_todo = self._samples_todo = 0
-        self._done = Report()
+        self._tally = Tally(Report)
         self._started = self._said = monotonic()
 
     def __enter__(self) -> Display:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._shards_todo:
+            self._show()
         if self._console.is_terminal:
             self._bars.stop()
-        elif self._shards_todo:
-            self._line()
 
     def preparing(self, what: str) -> None:
         """Say what goes on before the work."""
@@ -82,28 +86,35 @@ class Display:
             self._all = self._bars.add_task("[bold]all", total=todo.total(), note=f"0/{shards} shards")
             self._bars.start()
 
-    def reported(self, report: Report) -> None:
-        """Take in what a worker has done."""
-        self._done.add(report)
-        if self._rows:
-            for name, count in report.samples.items():
-                self._bars.advance(self._rows[name], count)
-            self._bars.update(self._all, advance=report.samples.total(), note=self._note())
-        elif monotonic() - self._said > LINE_EVERY_S:
-            self._line()
+    def reported(self, tally: Tally[Report]) -> None:
+        """Show what has been done, now and then."""
+        self._tally = tally
+        if monotonic() - self._said > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):
+            self._show()
 
-    def _note(self) -> str:
-        failed = f", {self._done.failed} failed" if self._done.failed else ""
-        return f"{self._done.shards}/{self._shards_todo} shards{failed}"
+    def failed(self, attempt: Failed) -> None:
+        """Say that work is lost and done again."""
+        _say_failed(self._console, attempt)
 
-    def _line(self) -> None:
+    def _show(self) -> None:
         self._said = monotonic()
-        done = self._done.samples.total()
+        done = self._tally.total()
+        failed = f", {done.failed} failed" if done.failed else ""
+        note = f"{done.shards}/{self._shards_todo} shards{failed}"
+        if self._rows:
+            for name, row in self._rows.items():
+                self._bars.update(row, completed=done.samples[name])
+            self._bars.update(self._all, completed=done.samples.total(), note=note)
+        else:
+            self._line(done.samples, note)
+
+    def _line(self, samples: Counter[str], note: str) -> None:
+        done = samples.total()
         rate = done / max(self._said - self._started, 1e-9)
         left = f"{(self._samples_todo - done) / rate:,.0f} s left" if rate else "no estimate yet"
-        latest = ", ".join(f"{name} {count:,}" for name, count in self._done.samples.items())
+        latest = ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {self._note()}, {rate:,.0f} images/s, {left}; {latest}",
+            f"{done:,}/{self._samples_todo:,} images, {note}, {rate:,.0f} images/s, {left}; {latest}",
             highlight=False,
             soft_wrap=True,
         )
@@ -142,7 +153,7 @@ class FrameCount:
             BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
         )
         self._row = TaskID(0)
-        self._done = self._all = 0
+        self._all = 0
         self._started = self._said = monotonic()
 
     def __enter__(self) -> FrameCount:
@@ -164,13 +175,23 @@ class FrameCount:
             self._bar.start()
 
     def advanced(self, frames: int) -> None:
-        """Take in what has been done."""
-        self._done += frames
+        """Show how many have been done so far, now and then."""
+        if monotonic() - self._said <= (SHOW_EVERY_S if self._console.is_terminal else LINE_EVERY_S):
+            return
+        self._said = monotonic()
         if self._console.is_terminal:
-            self._bar.advance(self._row, frames)
-        elif frames and monotonic() - self._said > LINE_EVERY_S:
-            self._said = monotonic()
-            rate = self._done / (self._said - self._started)
-            left = (self._all - self._done) / max(rate, 1e-9)
-            text = f"{self._done:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
+            self._bar.update(self._row, completed=frames)
+        elif frames:
+            rate = frames / (self._said - self._started)
+            left = (self._all - frames) / max(rate, 1e-9)
+            text = f"{frames:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
             self._console.print(text, highlight=False)
+
+    def failed(self, attempt: Failed) -> None:
+        """Say that work is lost and done again."""
+        _say_failed(self._console, attempt)
+
+
+def _say_failed(console: Console, attempt: Failed) -> None:
+    text = f"attempt {attempt.attempt} at a part of the work has failed; it is tried again: {attempt.reason}"
+    console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -29,3 +29,7 @@ class UnfinishedError(UserError):
 
 class SampleError(Exception):
     """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""
+
+
+class UnreachableError(Exception):
+    """A store does not answer. No sample is to blame: the work is tried again, and given up if that does not help."""

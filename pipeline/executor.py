@@ -11,14 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
+from statistics import median
+from time import monotonic
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pipeline.errors import UserError
+from pipeline.pieces import At, Attempt, Failed, Lost, Piece, Progress, Report, Work
 from pipeline.software import cpu_count
-
-MAX_ATTEMPTS = 3
-"""How often a piece of work is tried before it is given up; what it would have made then stays missing."""
 
 _CONNECT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -27,26 +28,32 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 """The least that Ray takes: only listings and counts travel, never an image."""
 
 
+_TICK_S = 1.0
+"""How long to wait for news before looking for pieces that take too long."""
+
+STRAGGLER, STRAGGLER_S = 3.0, 5.0
+"""A piece takes too long at so many times the median of those that are finished, and at so many seconds at least."""
+
+_REMEMBERED = 1000
+"""Finished pieces whose time counts for the median."""
+
+_PLATITUDES = " Some common causes include"
+"""Where Ray's account of a death stops to tell of this one."""
+
+
 Job = TypeVar("Job")
-Work = TypeVar("Work")
-Report = TypeVar("Report")
-Taken_contra = TypeVar("Taken_contra", contravariant=True)
-Given_co = TypeVar("Given_co", covariant=True)
+Report_co = TypeVar("Report_co", covariant=True)
 
 
-@dataclass(frozen=True)
-class Lost(Generic[Work]):
-    """A piece of work that failed in every attempt, and the last reason."""
+class Runner(Protocol[Work, Report_co]):
+    """What an actor holds: it does pieces of work."""
 
-    work: Work
-    reason: str
+    def run(self, attempt: Attempt[Work], /) -> Iterator[Report_co | At]:
+        """Do one piece; yields what has been done of it so far now and then, and when all is done."""
 
 
-class Runner(Protocol[Taken_contra, Given_co]):
-    """What an actor holds: it runs pieces of work and reports."""
-
-    def run(self, work: Taken_contra, /) -> Iterator[Given_co]:
-        """Run one piece."""
+Event = Progress[Report] | Failed | Lost[Work]
+"""What the owner of the work is told."""
 
 
 class Pool(Generic[Job, Work, Report]):
@@ -65,12 +72,12 @@ class Pool(Generic[Job, Work, Report]):
         self._actor_class = self._ray.remote(**needs, max_restarts=0)(_Actor)
         self.workers = workers
 
-    def run(self, pieces: Iterator[Work]) -> Iterator[Report | Lost[Work]]:
-        """Run all pieces; yields what the workers report, and each piece that is given up.
+    def run(self, pieces: Iterator[Work]) -> Iterator[Event[Report, Work]]:
+        """Run all pieces; yields how they go on, how attempts have failed, and which pieces are given up.
 
         One piece is in flight per worker and no more than one each wait, so memory does not grow with their number.
         A piece is given only to a worker that has started: where a machine is lost and none comes in its place, those
-        that are left do the rest.
+        that are left do the rest. A piece that takes much longer than the others is done by an idle worker as well.
         """
         crew: _Crew[Work, Report] = _Crew(self._ray, self._start, self.workers)
         while crew.assign(pieces):
@@ -81,65 +88,121 @@ class Pool(Generic[Job, Work, Report]):
         return self._actor_class.remote(self._worker, self._job)
 
 
+@dataclass
+class _Run(Generic[Work, Report]):
+    """An attempt under way: ``place`` is the actor's process, ``item`` what it has said to be at."""
+
+    actor: Any
+    place: str
+    piece: Piece[Work]
+    since: float
+    item: str | None = None
+    report: Report | None = None
+
+
 class _Crew(Generic[Work, Report]):
-    """The workers of one run: those that start, those at work on a piece (at which attempt), those that are idle."""
+    """The workers of one run: those that start, those at work on a piece, those that are idle."""
 
     def __init__(self, ray: Any, start: Callable[[], Any], size: int) -> None:
         self._ray = ray
         self._start = start
         self._size = size
-        self._waiting: deque[tuple[Work, int]] = deque()
+        self._given = count()
+        self._waiting: deque[Piece[Work]] = deque()
         self._starting: dict[Any, Any] = {}
-        self._running: dict[Any, tuple[Any, Work, int]] = {}
-        self._idle: list[Any] = []
+        self._running: dict[Any, _Run[Work, Report]] = {}
+        self._idle: list[tuple[Any, str]] = []
+        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
 
     def assign(self, pieces: Iterator[Work]) -> bool:
         """Give pieces to idle workers, and start as many as have work waiting; false once all is done."""
         while len(self._waiting) < self._size - len(self._running) and (work := next(pieces, None)) is not None:
-            self._waiting.append((work, 1))
+            self._waiting.append(Piece(next(self._given), work))
+        if self._idle and not self._waiting:
+            self._waiting.extend(islice(self._stragglers(), len(self._idle)))
         while self._waiting and self._idle:
-            actor, (work, attempt) = self._idle.pop(), self._waiting.popleft()
-            self._running[actor.run.remote(work)] = (actor, work, attempt)
+            self._begin(*self._idle.pop(), self._waiting.popleft())
         while len(self._starting) < min(len(self._waiting), self._size - len(self._running)):
             actor = self._start()
-            self._starting[actor.ready.remote()] = actor
+            self._starting[actor.place.remote()] = actor
         return bool(self._running or self._waiting)
 
-    def events(self) -> Iterator[Report | Lost[Work]]:
-        """What happens next: reports, and pieces given up."""
-        ready, _ = self._ray.wait([*self._running, *self._starting], num_returns=1)
+    def events(self) -> Iterator[Event[Report, Work]]:
+        """What happens next, if anything does within a second."""
+        pending = [*self._running, *self._starting]
+        self._ray.wait(pending, num_returns=1, timeout=_TICK_S)
+        # Then all that is there: where many workers report, one at a time would leave the last ones waiting.
+        ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
         for event in ready:
-            try:
-                if event in self._running:
-                    yield self._ray.get(next(event))
-                else:
-                    self._ray.get(event)
-                    self._idle.append(self._starting.pop(event))
-            except StopIteration:
-                self._idle.append(self._running.pop(event)[0])
-            except self._ray.exceptions.RayError as error:
-                yield from self._failed(event, str(error).strip().splitlines()[-1])
+            if event in self._starting:
+                yield from self._started(event)
+            elif event in self._running:
+                yield from self._heard(event)
 
     def dismiss(self) -> None:
         """End the workers that are left."""
-        for actor in [*self._idle, *self._starting.values()]:
+        for actor in [*(actor for actor, _ in self._idle), *self._starting.values()]:
             self._ray.kill(actor)
 
-    def _failed(self, event: Any, reason: str) -> Iterator[Lost[Work]]:
-        """The piece of a worker that has failed, or the next one where it could not even start, waits again."""
-        # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
-        if event in self._running:
-            actor, work, attempt = self._running.pop(event)
+    def _begin(self, actor: Any, place: str, piece: Piece[Work]) -> None:
+        attempt = piece.attempt()
+        # One that is careful waits until it has been heard: what it said last is then what it died at.
+        heed = {"_generator_backpressure_num_objects": 1} if attempt.careful else {}
+        self._running[actor.run.options(**heed).remote(attempt)] = _Run(actor, place, piece, monotonic())
+
+    def _started(self, event: Any) -> Iterator[Event[Report, Work]]:
+        """A worker is ready; or it could not start, which is put down to the next piece that waits."""
+        actor = self._starting.pop(event)
+        try:
+            self._idle.append((actor, self._ray.get(event)))
+        except self._ray.exceptions.RayError as error:
             self._ray.kill(actor)
-        else:
-            self._ray.kill(self._starting.pop(event))
-            if not self._waiting:
-                return
-            work, attempt = self._waiting.popleft()
-        if attempt < MAX_ATTEMPTS:
-            self._waiting.appendleft((work, attempt + 1))
-        else:
-            yield Lost(work, reason)
+            if self._waiting:
+                yield self._failed(self._waiting.popleft(), None, f"a worker cannot start: {_reason(error)}")
+
+    def _heard(self, event: Any) -> Iterator[Event[Report, Work]]:
+        """What a worker says, or that it is done, or that it has failed."""
+        run = self._running[event]
+        try:
+            said = self._ray.get(next(event))
+            if isinstance(said, At):
+                run.item = said.item
+            else:
+                run.report = said
+                yield Progress(run.piece.index, said)
+        except StopIteration:
+            del self._running[event]
+            self._idle.append((run.actor, run.place))
+            self._seconds.append(monotonic() - run.since)
+            for other in self._others(run.piece):
+                self._ray.kill(self._running.pop(other).actor)
+            yield Progress(run.piece.index, cast(Report, run.report), finished=True)
+        except self._ray.exceptions.RayError as error:
+            # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
+            self._ray.kill(self._running.pop(event).actor)
+            died = isinstance(error, self._ray.exceptions.ActorDiedError)
+            yield self._failed(run.piece, run.item if died else None, f"{run.place}: {_reason(error)}")
+
+    def _failed(self, piece: Piece[Work], item: str | None, reason: str) -> Failed | Lost[Work]:
+        """The piece waits again, unless another worker is at it or it has failed too often."""
+        piece.failed(item)
+        if not self._others(piece):
+            if piece.given_up:
+                return Lost(piece.index, piece.work, reason)
+            self._waiting.appendleft(piece)
+        return Failed(piece.index, piece.failures, reason)
+
+    def _others(self, piece: Piece[Work]) -> list[Any]:
+        """The attempts under way at a piece."""
+        return [event for event, run in self._running.items() if run.piece is piece]
+
+    def _stragglers(self) -> Iterator[Piece[Work]]:
+        """Pieces that take too long and that one worker alone is at, the oldest first."""
+        if self._seconds:
+            limit = max(STRAGGLER_S, STRAGGLER * median(self._seconds))
+            for run in self._running.values():
+                if monotonic() - run.since > limit and len(self._others(run.piece)) == 1:
+                    yield run.piece
 
 
 class _Actor:
@@ -148,11 +211,17 @@ class _Actor:
     def __init__(self, worker: Callable[[Any], Runner[Any, Any]], job: Any) -> None:
         self._worker = worker(job)
 
-    def ready(self) -> None:
-        """Returns once the worker is made."""
+    def place(self) -> str:
+        """Where it is, once it is made."""
+        return f"process {os.getpid()} on {socket.gethostname()}"
 
-    def run(self, work: Any) -> Iterator[Any]:
-        yield from self._worker.run(work)
+    def run(self, attempt: Attempt[Any]) -> Iterator[Any]:
+        yield from self._worker.run(attempt)
+
+
+def _reason(error: BaseException) -> str:
+    """The last line of what Ray says, which tells the most."""
+    return str(error).strip().splitlines()[-1].partition(_PLATITUDES)[0]
 
 
 def _import_ray() -> Any:

@@ -169,7 +169,7 @@ def _cifar_npy(under_way: Export) -> None:
         _write_array(under_way, name, counts[name], (rows for _, _, rows in steps))
     if not sequences:
         first = next(iter(counts))
-        labels = [row.label for row in under_way.data_set.rows() if row.transform == first]
+        labels = [row.label for row in under_way.data_set.rows({"transform": [first]})]
         under_way.write("labels.npy", _labels(labels))
 
 

@@ -23,9 +23,9 @@ from pipeline.dataset import INDEX_FILE, MANIFEST_FILE, MAX_PAYLOAD_BYTES, PIXEL
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Step
 from pipeline.samples import payload_digest, pixel_digest
-from pipeline.sources.base import UNLABELLED, file_size, identifier, refuse_duplicates, suffix, visible
+from pipeline.sources.base import UNLABELLED, identifier, refuse_duplicates, suffix
 from pipeline.sources.tars import TarIndex
-from pipeline.storage import LocalStore
+from pipeline.storage import LocalStore, Store, open_store
 from pipeline.system_noise import PAIRS
 
 PART_ROWS = 1000
@@ -116,21 +116,23 @@ def index(
     of their labels (default: all class folders, sorted), ``levels`` are those that arrays hold one after another;
     ``told`` hears of each step. Raises UserError where nothing is found or what is found does not fit together.
     """
+    if "://" in location:
+        raise UserError(f"{location} is a URL: copy the data set here first, since each of its samples is read")
     layout = _look(Path(location).resolve(), classes, levels)
-    store, files = LocalStore(out), LocalStore(str(layout.root))
+    store, files = open_store(out), LocalStore(str(layout.root))
     steps = sorted(layout.steps, key=_published_order)
     with store.exclusive():
         if store.size(RECIPE_FILE) >= 0:
             raise UserError(f"{out} holds a data set that was built here; choose another folder")
         store.remove(MANIFEST_FILE)
-        parts: list[Path] = []
+        parts: dict[Step, list[Path]] = {step: [] for step in steps}
         failed, families, digests = 0, set[str](), dict[str, str]()
         with ThreadPoolExecutor(threads) as pool:
             for step in steps:
                 told(str(step))
                 for rows in _rows(layout, step, files, digests, pool):
-                    parts.append(store.scratch())
-                    manifests.write_part(rows, {}, parts[-1])
+                    parts[step].append(store.scratch())
+                    manifests.write_part(rows, {}, parts[step][-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
                     families |= {_family(row) for row in rows}
         if len(families) != 1:
@@ -144,7 +146,7 @@ def index(
         }
         store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
         merged = store.scratch()
-        outcome = replace(outcome, samples=manifests.merge(parts, {}, merged))
+        outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged))
         store.publish(merged, MANIFEST_FILE)
     return outcome
 
@@ -202,10 +204,11 @@ def _folders(root: Path, classes: Sequence[str]) -> Layout:
     def listing(folders: list[Path], labels: Sequence[str]) -> Iterator[Entry]:
         positions = {name: label for label, name in enumerate(labels)}
         for folder in sorted(folders, key=lambda each: each.name):
-            for entry in visible(folder):
+            below = folder.relative_to(root).as_posix()
+            for entry in LocalStore(str(root)).entries(below):
                 if suffix(entry.name) in ENCODER_OF_SUFFIX:
-                    path = Path(entry.path).relative_to(root).as_posix()
-                    yield _file_entry(path, path, 0, file_size(entry), positions)
+                    path = f"{below}/{entry.name}"
+                    yield _file_entry(path, path, 0, entry.size, positions)
 
     return Layout("folders", root, {step: partial(listing, each) for step, each in found.items()}, classes or named)
 
@@ -216,7 +219,7 @@ def _tars(path: Path, classes: Sequence[str]) -> Layout:
     root, tars = (path, sorted(path.glob("*.tar"))) if path.is_dir() else (path.parent, [path])
     named = set()
     for tar in tars:
-        for name, member in TarIndex(tar).members().items():
+        for name, member in TarIndex(LocalStore(str(root)), tar.name).members().items():
             parts = PurePosixPath(name).parts
             if suffix(name) in ENCODER_OF_SUFFIX and len(parts) > 1:
                 step = _step(parts[:-2], f"{tar}: {name}")
@@ -283,7 +286,7 @@ def _array_rows(
 
 
 def _rows(
-    layout: Layout, step: Step, files: LocalStore, digests: dict[str, str], pool: ThreadPoolExecutor
+    layout: Layout, step: Step, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
     entries = list(layout.steps[step](layout.classes))
@@ -297,15 +300,13 @@ def _rows(
         yield list(pool.map(lambda entry: _examined(entry, step, files, digests.get(entry.shard)), some))
 
 
-def _examined(entry: Entry, step: Step, files: LocalStore, shard_sha256: str | None) -> Row:
+def _examined(entry: Entry, step: Step, files: Store, shard_sha256: str | None) -> Row:
     """The row of one sample, read and decoded."""
     row = _blank_row(entry, step, shard_sha256 or "")
     if not entry.size <= MAX_PAYLOAD_BYTES:
         return replace(row, error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")
     try:
-        with files.open(entry.shard) as file:
-            file.seek(entry.offset)
-            data = file.read(entry.size)
+        data = files.read(entry.shard, entry.offset, entry.size)
         sample = found_payload(row, data)
         pixels = sample.pixels()
     except (OSError, ValueError) as error:

@@ -14,6 +14,9 @@ from pipeline.families import Step
 from pipeline.recipes import Recipe
 from pipeline.sources import Source, SourceImage
 
+SHARDS, PARTS = "shards", "manifest"
+"""Folders of a data set: tars, and the parts of the manifest."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -81,11 +84,10 @@ class Plan:
         """Covers everything that decides the bytes of the finished data set."""
         return _digest(_identity(self.recipe), [str(step) for step in self.recipe.steps()], self.listing)
 
-    def parts(self) -> Iterator[str]:
-        """The manifest parts in the order of the merged manifest: transform, level, block."""
+    def parts(self) -> Iterator[list[str]]:
+        """The manifest parts of each step, in the order of the merged manifest: transform, level, block."""
         for step in self.recipe.steps():
-            for block in range(self.blocks):
-                yield part_file(step, block)
+            yield [part_file(step, block) for block in range(self.blocks)]
 
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:
@@ -130,12 +132,18 @@ def shard_name(step: Step, block: int) -> str:
 
 def shard_file(step: Step, block: int) -> str:
     """The tar's path in the data set."""
-    return f"shards/{step.transform}/{step.level}/{shard_name(step, block)}.tar"
+    return f"{SHARDS}/{step.transform}/{step.level}/{shard_name(step, block)}.tar"
 
 
 def part_file(step: Step, block: int) -> str:
     """The manifest part's path in the data set."""
-    return f"manifest/{shard_name(step, block)}.parquet"
+    return f"{PARTS}/{shard_name(step, block)}.parquet"
+
+
+def shard_of_part(part: str) -> str:
+    """The tar whose rows a manifest part holds."""
+    transform, level, block = part.removeprefix(f"{PARTS}/").removesuffix(".parquet").rsplit("-", 2)
+    return shard_file(Step(transform, int(level)), int(block))
 
 
 def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:

@@ -43,9 +43,8 @@ def preview(folder: str, page: str, images: int = 3) -> int:
     """
     data_set = open_data_set(folder)
     chosen = _choose(data_set, images)
-    rows = (row for row in data_set.rows() if row.source_id in chosen)
     sections, count = [], 0
-    for transform, group in groupby(rows, key=lambda row: row.transform):
+    for transform, group in groupby(data_set.rows({"source_id": chosen}), key=lambda row: row.transform):
         lines = [[figure for row in image for figure in _figures(data_set, row)] for image in _by_image(group)]
         if all(len(line) == 1 for line in lines):  # one picture of each image: they share a line
             lines = [[figure for line in lines for figure in line]]

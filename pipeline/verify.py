@@ -66,7 +66,7 @@ def verify(output: str, threads: int = 1, checked: Callable[[Findings], None] = 
     Raises UserError where there is no finished data set.
     """
     data_set = open_data_set(output)
-    census = _Census(data_set.steps, data_set.store.names("shards", ".tar"))
+    census = _Census(data_set.steps, data_set.store.listing("shards", ".tar"))
     total = Findings(warnings=list(changes(data_set.decoders)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()

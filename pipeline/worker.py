@@ -5,26 +5,30 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import manifests
 from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
+from pipeline.pieces import At, Attempt
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer, ready_renderer, source_digest
 from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
-from pipeline.storage import LocalStore
+from pipeline.storage import Store, open_store
 
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
+
+ENDS_PROCESSES = "ends the process that works on it, in every attempt"
+"""Why a sample failed of which nothing can be known, since whoever makes it dies."""
 
 PUBLISHING_THREADS = 4
 
@@ -44,7 +48,7 @@ class Job:
 
 @dataclass
 class Report:
-    """What a worker has done since its last report. ``seconds`` is by stage: read, decode, prepare, ..."""
+    """What a worker has done of its piece so far. ``seconds`` is by stage: read, decode, prepare, ..."""
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
@@ -85,31 +89,52 @@ class Worker:
         self._recipe = job.recipe
         self._renderer = ready_renderer(job.recipe, job.frost_folder)
         self._source = open_source(job.recipe.source.kind, job.source)
-        self._store = LocalStore(job.output)
+        self._store = open_store(job.output)
 
-    def run(self, block: Block) -> Iterator[Report]:
+    def run(self, attempt: Attempt[Block]) -> Iterator[Report | At]:
         """Make and publish the shards of a block; each source image is read and prepared once for all of them.
 
-        Yields what was done about every half second, and once at the end.
+        Yields what has been done so far about every half second, and once at the end: one report, which grows. A
+        careful attempt also tells where it is. Raises OSError where a shard cannot be written, and UnreachableError.
         """
-        report, reported = Report(), time.monotonic()
+        block, report, reported = attempt.work, Report(), time.monotonic()
         with ExitStack() as stack:
             shards = [
                 stack.enter_context(_OpenShard(task, self._recipe, self._store.scratch())) for task in block.tasks
             ]
             for image in block.images:
-                clean = self._clean(image, report)
-                for shard in shards:
-                    shard.add(clean, self._renderer, report)
+                yield from self._image(image, shards, attempt, report)
                 if time.monotonic() - reported > REPORT_EVERY_S:
                     yield report
-                    report, reported = Report(), time.monotonic()
+                    reported = time.monotonic()
+            if attempt.careful:
+                yield At(None)
             # Side by side, since each waits for the disk.
             start = time.perf_counter()
             with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
                 report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
             report.lap("publish", start)
         yield report
+
+    def _image(
+        self, image: SourceImage, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
+    ) -> Iterator[At]:
+        """Add the samples of one image to the shards; those that are condemned fail untried."""
+        condemned = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
+        if image.id in attempt.condemned:
+            clean = condemned
+        else:
+            if attempt.careful:
+                yield At(image.id)
+            clean = self._clean(image, report)
+        for shard in shards:
+            sample = shard.item(image)
+            if sample in attempt.condemned:
+                shard.add(replace(condemned, sha256=clean.sha256), self._renderer, report)
+                continue
+            if image.id in attempt.suspects:
+                yield At(sample)
+            shard.add(clean, self._renderer, report)
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
         sha256, start = None, time.perf_counter()
@@ -141,20 +166,33 @@ class _OpenShard:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tar.close()
+        """What is not published is removed: where the disk is full, the next attempt needs the room."""
+        try:
+            self._tar.close()
+        finally:
+            self._scratch.unlink(missing_ok=True)
+
+    def item(self, image: SourceImage) -> str:
+        """What a careful worker calls the sample of an image here: no id, since those hold no dot."""
+        return f"{image.id}.{self._task.step}"
 
     def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
-        """Render, encode and append one sample; what fails becomes a failed row."""
+        """Make and append one sample. One that cannot be made becomes a failed row; one that cannot be written raises.
+
+        Raises OSError.
+        """
         columns = self._columns(clean)
         try:
-            self._append(columns, clean, renderer, report)
+            members, facts = self._make(clean, renderer, report)
         except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
-            columns |= {"status": manifests.FAILED, "error": clean.error or _reason(error)}
+            columns["error"] = clean.error or _reason(error)
             report.failed += 1
+        else:
+            columns |= facts | self._append(columns, members, report)
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
-    def publish(self, store: LocalStore) -> None:
+    def publish(self, store: Store) -> None:
         """Give tar and part their names, the part last: a shard exists once its part does."""
         sha256, size = self._tar.finish()
         store.publish(self._scratch, self._task.shard)
@@ -165,30 +203,36 @@ class _OpenShard:
         manifests.write_part(rows, facts, part)
         store.publish(part, self._task.part)
 
-    def _append(self, columns: dict[str, Any], clean: _Clean, renderer: Renderer, report: Report) -> None:
-        """Make one sample, append it to the tar, and fill in what its row says of it."""
+    def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The payload members of one sample, and what its row says of them."""
         if clean.prepared is None:
             raise SampleError(clean.error)
-        start, step, key = time.perf_counter(), self._task.step, columns["key"]
+        start, step = time.perf_counter(), self._task.step
         output = renderer.transform(clean.prepared, clean.source.id, step)
         start = report.lap("transform", start)
         members = renderer.encode(output, step)
         start = report.lap("encode", start)
         pixels = decode_members(self._recipe.encoder, members)
-        digests = {"payload_sha256": payload_digest(members.values()), "pixel_sha256": pixel_digest(pixels)}
-        start = report.lap("check", start)
-        offsets = self._tar.add({key + suffix: data for suffix, data in (members | side_members(columns)).items()})
-        report.lap("write", start)
-        *_, last_payload = members.values()
-        report.payload_bytes += sum(map(len, members.values()))
-        columns |= digests | {
-            "offset": offsets[0],
-            "size": offsets[len(members) - 1] + len(last_payload) - offsets[0],
+        facts = {
+            "payload_sha256": payload_digest(members.values()),
+            "pixel_sha256": pixel_digest(pixels),
             "frames": len(pixels) if pixels.ndim == 4 else 1,
             "height": pixels.shape[-3],
             "width": pixels.shape[-2],
             "status": manifests.OK,
         }
+        report.lap("check", start)
+        return members, facts
+
+    def _append(self, columns: Mapping[str, Any], members: dict[str, bytes], report: Report) -> dict[str, int]:
+        """Write one sample; where its payload lies in the tar. Raises OSError, after which the tar is of no use."""
+        start = time.perf_counter()
+        sides = side_members(columns)
+        offsets = self._tar.add({columns["key"] + suffix: data for suffix, data in (members | sides).items()})
+        report.lap("write", start)
+        *_, last_payload = members.values()
+        report.payload_bytes += sum(map(len, members.values()))
+        return {"offset": offsets[0], "size": offsets[len(members) - 1] + len(last_payload) - offsets[0]}
 
     def _columns(self, clean: _Clean) -> dict[str, Any]:
         """The row of a sample of which nothing has been made yet, but for the digest of its shard."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
 
 import manifests
-from pipeline.dataset import Unit, open_data_set
+from pipeline.dataset import Unit, facts_of_parts, open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.folder import (
     EVALUATION_FILE,
     FACT_PIXELS_CHANGED,
     FACT_PIXELS_CHECKED,
     FACT_UNIT,
+    PARTS,
     PREDICTIONS_FILE,
     UNITS_FILE,
     EvaluationTable,
@@ -25,12 +26,13 @@ from pipeline.evaluate.folder import (
     read_table,
 )
 from pipeline.evaluate.models import load_model
-from pipeline.evaluate.predict import Job, Predictor, Progress, unit_digest
+from pipeline.evaluate.predict import Job, Predictor, Report, unit_digest
 from pipeline.evaluate.records import SCHEMA
 from pipeline.evaluate.settings import Request, settings
-from pipeline.executor import Lost, Pool, cluster
+from pipeline.executor import Event, Pool, cluster
+from pipeline.pieces import Attempt, Failed, Lost, Progress, Tally
 from pipeline.software import cpu_count
-from pipeline.storage import LocalStore
+from pipeline.storage import Store, open_store, read_ahead
 
 MAX_LOADERS = 16
 UNITS_AT_ONCE = 4
@@ -44,7 +46,7 @@ class Outcome:
     table: EvaluationTable
     units: int
     units_before: int = 0
-    done: Progress = field(default_factory=Progress)
+    done: Report = field(default_factory=Report)
     lost: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -101,7 +103,10 @@ class Watcher(Protocol):
         """Frames in all, and of them those that are there already."""
 
     def advanced(self, frames: int) -> None:
-        """Frames done since the last time."""
+        """Frames done so far."""
+
+    def failed(self, attempt: Failed) -> None:
+        """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
 def evaluate(request: Request, watcher: Watcher) -> Outcome:
@@ -113,26 +118,30 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
     data_set = open_data_set(request.data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     units = list(data_set.units())
-    store = LocalStore(request.output)
+    store = open_store(request.output)
     watcher.preparing(f"loading {request.model}")
     model = load_model(request.model, request.weights)
     with store.exclusive():
         table = _claim(store, settings(request, data_set, units, model, _earlier(store)))
         outcome = Outcome(table, len(units))
         start = perf_counter()
-        missing = [unit for unit in units if not is_committed(store, table, unit)]
+        done = committed(store)
+        missing = [unit for unit in units if unit_digest(table, unit) not in done]
         outcome.units_before = len(units) - len(missing)
         store.publish_bytes("".join(f"{unit.name}\n" for unit in units).encode(), UNITS_FILE)
         frames = sum(unit.frames for unit in units)
         watcher.counting(frames, frames - sum(unit.frames for unit in missing))
         if missing:
             store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
-            for done in _work(request, table, missing):
-                if isinstance(done, Lost):
-                    outcome.lost += [(unit.name, done.reason) for unit in done.work]
-                else:
-                    outcome.done.add(done)
-                    watcher.advanced(done.frames)
+            tally = Tally(Report)
+            for event in _work(request, table, missing):
+                tally.take(event)
+                if isinstance(event, Lost):
+                    outcome.lost += [(unit.name, event.reason) for unit in event.work]
+                elif isinstance(event, Failed):
+                    watcher.failed(event)
+                watcher.advanced(tally.total().frames)
+            outcome.done = tally.total()
         outcome.lost += outcome.done.broken
         if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
             _merge(store, table, units)
@@ -140,23 +149,23 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
     return outcome
 
 
-def _earlier(store: LocalStore) -> EvaluationTable | None:
+def _earlier(store: Store) -> EvaluationTable | None:
     """What an earlier run of this evaluation found out."""
     return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
 
 
-def is_committed(store: LocalStore, table: EvaluationTable, unit: Unit) -> bool:
-    """Whether the predictions of a piece are there, of exactly this evaluation."""
-    return manifests.read_facts(store.path(part_file(unit.name))).get(FACT_UNIT) == unit_digest(table, unit)
+def committed(store: Store) -> frozenset[str]:
+    """The digests of all pieces whose predictions are there."""
+    return frozenset(facts[FACT_UNIT] for _, facts in facts_of_parts(store, PARTS) if FACT_UNIT in facts)
 
 
-def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Progress | Lost[Any]]:
+def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Event[Report, Sequence[Unit]]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
     asked = _workers(request, table)
     loaders = _loaders(request, table, asked)
     job = Job(table, str(request.data_set), str(request.output), loaders)
     if asked == 1 and request.address is None:
-        yield from Predictor(job).run(units)
+        yield from (Progress(0, report) for report in Predictor(job).run(Attempt(units)))
         return
     listed = iter(units)
     at_once = UNITS_AT_ONCE * max(loaders, 1)
@@ -181,7 +190,7 @@ def _loaders(request: Request, table: EvaluationTable, workers: int) -> int:
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 
-def _claim(store: LocalStore, table: EvaluationTable) -> EvaluationTable:
+def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
     """Write evaluation.toml, or check that what is there is the same evaluation. Raises UserError."""
     if store.size(EVALUATION_FILE) >= 0:
         there, wanted = _flat(read_table(store)), _flat(table)
@@ -203,13 +212,14 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 
-def _merge(store: LocalStore, table: EvaluationTable, units: Sequence[Unit]) -> None:
+def _merge(store: Store, table: EvaluationTable, units: Sequence[Unit]) -> None:
     """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
-    parts = [store.path(part_file(unit.name)) for unit in units]
-    facts = [manifests.read_facts(part) for part in parts]
+    steps = groupby(units, key=lambda unit: unit.step)
+    parts = [[part_file(unit.name) for unit in group] for _, group in steps]
+    facts = [manifests.read_facts(part) for part in read_ahead(store, chain.from_iterable(parts))]
     total = {name: str(sum(int(each[name]) for each in facts)) for name in (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)}
     scratch = store.scratch()
-    rows = manifests.merge(parts, total, scratch, SCHEMA)
+    rows = manifests.merge((read_ahead(store, group) for group in parts), total, scratch, SCHEMA)
     if rows != sum(unit.frames for unit in units):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
     store.publish(scratch, PREDICTIONS_FILE)

@@ -26,7 +26,7 @@ from pipeline.evaluate.summary import (
     PerturbationSummary,
     SystemNoiseSummary,
 )
-from pipeline.storage import LocalStore
+from pipeline.storage import Store, open_store
 from pipeline.system_noise import PAIRS
 
 
@@ -36,7 +36,7 @@ class Evaluation:
 
     folder: str
     table: EvaluationTable
-    store: LocalStore
+    store: Store
 
     def steps(self) -> Iterator[StepPredictions]:
         """Its predictions, one step at a time."""
@@ -45,7 +45,7 @@ class Evaluation:
 
 def open_evaluation(folder: str) -> Evaluation:
     """Raises UserError where there is none, UnfinishedError where it is not whole."""
-    store = LocalStore(folder)
+    store = open_store(folder)
     table = read_table(store)
     require_finished(store)
     return Evaluation(folder, table, store)

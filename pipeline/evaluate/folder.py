@@ -10,12 +10,13 @@ from pydantic import Field
 import manifests
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.families import FAMILIES
-from pipeline.storage import LocalStore
+from pipeline.storage import Store
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 EVALUATION_FILE = "evaluation.toml"
 UNITS_FILE = "units.txt"
 PREDICTIONS_FILE = "predictions.parquet"
+PARTS = "parts"
 
 FACT_UNIT, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
 """Metadata of parts, the last two also of the merged file: the unit's digest, and samples that this machine decodes to
@@ -81,29 +82,30 @@ class EvaluationTable(StrictTable):
 
 def part_file(unit: str) -> str:
     """Where the predictions of one unit go."""
-    return f"parts/{unit}.parquet"
+    return f"{PARTS}/{unit}.parquet"
 
 
-def read_table(store: LocalStore) -> EvaluationTable:
+def read_table(store: Store) -> EvaluationTable:
     """What was evaluated. Raises UserError where there is no evaluation."""
-    path = store.path(EVALUATION_FILE)
     if store.size(EVALUATION_FILE) < 0:
         raise UserError(f"{store.root} is no evaluation: it has no {EVALUATION_FILE}")
-    return validated(EvaluationTable, read_toml(path.read_text(), str(path)), str(path))
+    where = f"{store.root}/{EVALUATION_FILE}"
+    return validated(EvaluationTable, read_toml(store.read(EVALUATION_FILE).decode(), where), where)
 
 
-def require_finished(store: LocalStore) -> None:
+def require_finished(store: Store) -> None:
     """Raises UnfinishedError, naming what is missing, unless the predictions are whole."""
     if store.size(PREDICTIONS_FILE) >= 0:
         return
-    units = store.path(UNITS_FILE).read_text().split() if store.size(UNITS_FILE) >= 0 else []
-    missing = [unit for unit in units if store.size(part_file(unit)) < 0]
+    units = store.read(UNITS_FILE).decode().split() if store.size(UNITS_FILE) >= 0 else []
+    there = store.listing(PARTS, ".parquet")
+    missing = [unit for unit in units if part_file(unit) not in there]
     named = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
     what = f"{len(missing)} of {len(units)} shards are missing: {named}" if missing else "its parts are not merged"
     raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); run the same evaluate command again")
 
 
-def pixels_changed(store: LocalStore) -> tuple[int, int]:
+def pixels_changed(store: Store) -> tuple[int, int]:
     """How many samples this evaluation saw with other pixels than were built, and how many it compared."""
     facts = manifests.read_facts(store.path(PREDICTIONS_FILE))
     return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))

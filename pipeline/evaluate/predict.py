@@ -25,7 +25,8 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models import load_model
 from pipeline.evaluate.records import Frames, Outputs, write_part
 from pipeline.evaluate.stream import Batch, Broken, load
-from pipeline.storage import LocalStore
+from pipeline.pieces import Attempt
+from pipeline.storage import open_store
 
 IN_FLIGHT = 2
 """Batches whose outputs are awaited only after the next ones are under way, so that a GPU never waits."""
@@ -42,8 +43,8 @@ class Job:
 
 
 @dataclass
-class Progress:
-    """What a worker has done since it last said so. ``broken``: pieces that could not be read, and why."""
+class Report:
+    """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
 
     units: int = 0
     frames: int = 0
@@ -52,7 +53,7 @@ class Progress:
     broken: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, other: Progress) -> None:
+    def add(self, other: Report) -> None:
         """Add what another has done."""
         self.units += other.units
         self.frames += other.frames
@@ -78,7 +79,7 @@ class Predictor:
     def __init__(self, job: Job) -> None:
         """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
         self._job = job
-        self._store = LocalStore(job.output)
+        self._store = open_store(job.output)
         model = load_model(job.table.model.spec, job.table.model.weights or None)
         if model.digest != job.table.model.digest:
             raise UserError(
@@ -87,34 +88,42 @@ class Predictor:
             )
         self._classifier = Classifier(job.table, model)
 
-    def run(self, units: Sequence[Unit]) -> Iterator[Progress]:
-        """Predict and commit some pieces; says after each batch what was done.
+    def run(self, attempt: Attempt[Sequence[Unit]]) -> Iterator[Report]:
+        """Predict and commit some pieces; says after each batch what has been done so far: one report, which grows.
 
         Raises UserError for labels that the model does not have, and for outputs that are no numbers.
         """
+        units, report = attempt.work, Report()
         parts = [_Part() for _ in units]
         for unit, part in zip(units, parts, strict=True):
             if not unit.frames:
-                yield self._commit(unit, part)
+                self._commit(unit, part, report)
         device, batch = self._classifier.device, self._job.table.run.batch
         stream = load(self._job.data_set, units, batch, self._job.loaders, pin=device.type == "cuda")
         waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, Broken):
-                yield Progress(broken=[(units[item.unit].name, item.reason)])
+                report.broken.append((units[item.unit].name, item.reason))
                 continue
             waiting.append((item, self._classifier.start(item)))
             if len(waiting) >= IN_FLIGHT:
-                yield from self._take(units, parts, *waiting.popleft())
-            yield Progress(seconds=perf_counter() - start)
+                self._take(units, parts, *waiting.popleft(), report)
+            report.seconds += perf_counter() - start
+            yield report
             start = perf_counter()
         while waiting:
-            yield from self._take(units, parts, *waiting.popleft())
+            self._take(units, parts, *waiting.popleft(), report)
+        yield report
 
     def _take(
-        self, units: Sequence[Unit], parts: Sequence[_Part], batch: Batch, outputs: tuple[torch.Tensor, ...]
-    ) -> Iterator[Progress]:
+        self,
+        units: Sequence[Unit],
+        parts: Sequence[_Part],
+        batch: Batch,
+        outputs: tuple[torch.Tensor, ...],
+        report: Report,
+    ) -> None:
         """Add a batch's outputs to its part, and commit the part if they are its last."""
         part = parts[batch.unit]
         part.outputs.append(self._classifier.finish(outputs))
@@ -123,14 +132,13 @@ class Predictor:
         ]
         part.compared += batch.compared
         part.changed += batch.changed
-        done = Progress(frames=len(batch.rows), compared=batch.compared, changed=batch.changed)
+        report.add(Report(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
         if batch.last:
-            done.add(self._commit(units[batch.unit], part))
+            self._commit(units[batch.unit], part, report)
             parts[batch.unit].outputs.clear()
             parts[batch.unit].frames.clear()
-        yield done
 
-    def _commit(self, unit: Unit, part: _Part) -> Progress:
+    def _commit(self, unit: Unit, part: _Part, report: Report) -> None:
         """Write a part aside and give it its name."""
         names = ("top5", "label_rank", "label_probability", "confidence")
         blank = Outputs(
@@ -150,7 +158,7 @@ class Predictor:
         scratch = self._store.scratch()
         write_part(unit.step, Frames(keys, ids, labels, frames), whole, facts, scratch)
         self._store.publish(scratch, part_file(unit.name))
-        return Progress(units=1)
+        report.units += 1
 
 
 def unit_digest(table: EvaluationTable, unit: Unit) -> str:

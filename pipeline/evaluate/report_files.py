@@ -8,12 +8,12 @@ from pipeline.evaluate.outputs import to_csv, to_markdown
 from pipeline.evaluate.page import page
 from pipeline.evaluate.summary import Summary
 from pipeline.evaluate.tables import tables
-from pipeline.storage import LocalStore
+from pipeline.storage import open_store
 
 
 def write_report(summary: Summary, title: str, folder: str) -> None:
     """``report.html``, ``.md``, ``.csv`` and ``.json`` in a folder. Raises UserError where it cannot be written."""
-    store = LocalStore(folder)
+    store = open_store(folder)
     shown = tables(summary)
     texts = {
         "report.html": page(summary, title),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipeline.errors import UserError
 from pipeline.sources.annotated import LABEL_FILES, BoxedValidation, FlatValidation, TinyImageNet, ValidationTar
-from pipeline.sources.arrays import Cifar, Cifar100, Cifar100Coarse, DownsampledImageNet
-from pipeline.sources.base import Pixels, Source, SourceImage, read_lines
+from pipeline.sources.arrays import DOWNSAMPLED_FILES, Cifar, Cifar100, Cifar100Coarse, DownsampledImageNet
+from pipeline.sources.base import Pixels, Source, SourceImage, lines_at
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.tars import WebDatasetTars
+from pipeline.storage import Place, find_place
 
 __all__ = ["AUTO", "KINDS", "Pixels", "Source", "SourceImage", "detect", "open_source", "subset"]
 
@@ -25,39 +25,47 @@ AUTO = "auto"
 class Kind:
     """A layout: what opens it, how it is recognised by names alone (None: never by itself), and in words what it is."""
 
-    open: Callable[[Path], Source]
-    recognised: Callable[[Path], bool]
+    open: Callable[[Place], Source]
+    recognised: Callable[[Place], bool]
     words: str
 
 
-def _has(*names: str) -> Callable[[Path], bool]:
-    return lambda path: path.is_dir() and all((path / name).exists() for name in names)
+def _has_all(*names: str) -> Callable[[Place], bool]:
+    return lambda place: all(place.has(name) for name in names)
 
 
-def _never(path: Path) -> bool:
+def _has_any(*names: str) -> Callable[[Place], bool]:
+    return lambda place: any(place.has(name) for name in names)
+
+
+def _never(place: Place) -> bool:
     return False
 
 
-def _holds(pattern: str) -> Callable[[Path], bool]:
-    suffix = pattern.removeprefix("*")
-    return lambda path: path.name.endswith(suffix) if path.is_file() else next(path.glob(pattern), None) is not None
+def _files(place: Place) -> list[str]:
+    """The name of the file, or those of all files right in the folder."""
+    return [entry.name for entry in place.store.entries("") if not entry.is_folder] if place.is_folder else [place.name]
 
 
-def _is_validation_tar(path: Path) -> bool:
-    return path.is_file() and path.name == "ILSVRC2012_img_val.tar"
+def _holds(suffix: str) -> Callable[[Place], bool]:
+    return lambda place: any(name.endswith(suffix) for name in _files(place))
 
 
-def _is_flat_validation(path: Path) -> bool:
-    return path.is_dir() and next(path.glob("ILSVRC2012_val_*"), None) is not None
+def _is_validation_tar(place: Place) -> bool:
+    return place.name == "ILSVRC2012_img_val.tar"
 
 
-def _is_webdataset(path: Path) -> bool:
-    return not _is_validation_tar(path) and _holds("*.tar")(path)
+def _is_flat_validation(place: Place) -> bool:
+    return place.is_folder and any(name.startswith("ILSVRC2012_val_") for name in _files(place))
 
 
-def _is_imagefolder(path: Path) -> bool:
+def _is_webdataset(place: Place) -> bool:
+    return not _is_validation_tar(place) and _holds(".tar")(place)
+
+
+def _is_imagefolder(place: Place) -> bool:
     special = (each for name, each in KINDS.items() if name != "imagefolder")
-    return path.is_dir() and not any(each.recognised(path) for each in special)
+    return place.is_folder and not any(each.recognised(place) for each in special)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -69,16 +77,16 @@ KINDS: Mapping[str, Kind] = {
     "imagenet-boxes": Kind(
         BoxedValidation, _never, "the flat validation folder, images cut to their first box, classes of a wnids.txt"
     ),
-    "hf-parquet": Kind(HuggingFaceParquet, _holds("*.parquet"), "Hugging Face parquet files"),
-    "cifar-10": Kind(Cifar, _has("test_batch", "batches.meta"), "cifar-10-batches-py, its test images"),
-    "cifar-100": Kind(Cifar100, _has("test", "meta"), "cifar-100-python, its test images with fine labels"),
+    "hf-parquet": Kind(HuggingFaceParquet, _holds(".parquet"), "Hugging Face parquet files"),
+    "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "cifar-10-batches-py, its test images"),
+    "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "cifar-100-python, its test images with fine labels"),
     "cifar-100-coarse": Kind(Cifar100Coarse, _never, "cifar-100-python, its test images with coarse labels"),
     "tiny-imagenet": Kind(
-        TinyImageNet, _has("wnids.txt", "val/val_annotations.txt"), "tiny-imagenet-200, its validation images"
+        TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "tiny-imagenet-200, its validation images"
     ),
     "imagenet64": Kind(
         DownsampledImageNet,
-        lambda path: path.is_dir() and any((path / name).is_file() for name in ("val_data", "val_data.npz")),
+        _has_any(*DOWNSAMPLED_FILES),
         "downsampled ImageNet, its validation images (val_data, or val_data.npz)",
     ),
     "webdataset": Kind(WebDatasetTars, _is_webdataset, "WebDataset tars"),
@@ -88,8 +96,8 @@ KINDS: Mapping[str, Kind] = {
 
 def detect(location: str) -> str:
     """The kind of source at ``location``, by names alone. Raises UserError where nothing or more than one kind fits."""
-    path = _existing(location)
-    found = [name for name, kind in KINDS.items() if kind.recognised(path)]
+    place = _existing(location)
+    found = [name for name, kind in KINDS.items() if kind.recognised(place)]
     if len(found) == 1:
         return found[0]
     looked = "; ".join(f"{name}: {kind.words}" for name, kind in KINDS.items())
@@ -107,11 +115,11 @@ def open_source(kind: str, location: str, ids: str | None = None) -> Source:
     return source if ids is None else Subset(source, ids)
 
 
-def _existing(location: str) -> Path:
-    path = Path(location)
-    if not path.exists():
+def _existing(location: str) -> Place:
+    place = find_place(location)
+    if place is None:
         raise UserError(f"the source {location} does not exist; give the folder that holds the class folders")
-    return path
+    return place
 
 
 class Subset:
@@ -124,7 +132,7 @@ class Subset:
         self.location = source.location
         self._source = source
         self._listed = listed
-        self._wanted = {_plain(line) for line in read_lines(Path(listed))}
+        self._wanted = {_plain(line) for line in lines_at(listed)}
 
     @property
     def ignored(self) -> Counter[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from pipeline.errors import UserError
@@ -13,14 +13,18 @@ from pipeline.sources.base import (
     SUFFIXES,
     Box,
     SourceImage,
-    file_size,
     identifier,
     read_lines,
     refuse_duplicates,
     suffix,
-    visible,
 )
 from pipeline.sources.tars import TarIndex
+from pipeline.storage import Place, Store
+
+TINY_IMAGES = "val/images"
+
+BOX_FOLDERS = ("Annotation/CLS-LOC/val", "val")
+"""Where the development kit has its XML files: one for each image."""
 
 VALIDATION_IMAGES = 50_000
 LABEL_FILES = (
@@ -34,28 +38,30 @@ KIT_CLASSES = "map_clsloc.txt"
 """Lines ``wnid number name``: what the development kit's numbers mean. They are not in the order of the wnids."""
 
 
-def validation_wnids(folder: Path) -> dict[str, str]:
+def validation_wnids(folder: Store) -> dict[str, str]:
     """Image name without suffix -> wnid, from a label file in the folder or in the one above it. Raises UserError."""
-    for place in (folder, folder.parent):
+    for store in (folder, folder.above()):
         for name in LABEL_FILES:
-            if (place / name).is_file():
-                return _wnids_of(place / name)
-    raise UserError(f"{folder} has no labels: put one of {', '.join(LABEL_FILES)} into it or into the folder above it")
+            if store.size(name) >= 0:
+                return _wnids_of(Place(store, name))
+    raise UserError(
+        f"{folder.root} has no labels: put one of {', '.join(LABEL_FILES)} into it or into the folder above it"
+    )
 
 
-def _wnids_of(path: Path) -> dict[str, str]:
-    lines = read_lines(path)
-    if path.suffix == ".csv":
+def _wnids_of(place: Place) -> dict[str, str]:
+    lines = read_lines(place)
+    if place.name.endswith(".csv"):
         rows = csv.DictReader(lines)
         if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
-            raise UserError(f"{path} has no columns ImageId and PredictionString")
+            raise UserError(f"{place.location} has no columns ImageId and PredictionString")
         return {row["ImageId"]: row["PredictionString"].split()[0] for row in rows}
     if not lines[0].isdigit():
         return {f"ILSVRC2012_val_{index:08d}": wnid for index, wnid in enumerate(lines, start=1)}
-    kit = path.parent / KIT_CLASSES
-    if not kit.is_file():
+    kit = Place(place.store, KIT_CLASSES)
+    if kit.store.size(kit.name) < 0:
         raise UserError(
-            f"{path} has the development kit's own class numbers, which are not in the order of the wnids: "
+            f"{place.location} has the development kit's own class numbers, which are not in the order of the wnids: "
             f"put the kit's {KIT_CLASSES} beside it, or use {LABEL_FILES[0]}"
         )
     wnids = {number: wnid for wnid, number, *_ in map(str.split, read_lines(kit))}
@@ -71,37 +77,38 @@ def _labels(wnids: Mapping[str, str], classes: list[str]) -> Mapping[str, tuple[
 class FlatValidation:
     """A flat folder of images, by name, with labels by name; those without a label are an error."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises UserError where there is no such folder, or no labels."""
-        self.location = str(folder)
+    def __init__(self, place: Place) -> None:
+        """Raises UserError where this is no folder, or there are no labels."""
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._folder = folder
-        wnids = validation_wnids(folder)
+        self._folder = _folder(place)
+        wnids = validation_wnids(self._folder)
         self._labels = _labels(wnids, sorted(set(wnids.values())))
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
         self.ignored = Counter()
-        images = [entry for entry in visible(self._folder) if entry.is_file() and suffix(entry.name) in SUFFIXES]
-        refuse_duplicates(f"{self._folder} has images", ((identifier(entry.name), entry.name) for entry in images))
+        listed = self._folder.entries("")
+        images = [entry for entry in listed if not entry.is_folder and suffix(entry.name) in SUFFIXES]
+        refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
             label, wnid = _labelled(self._labels, entry.name)
-            yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, file_size(entry))
+            yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one file."""
-        return (self._folder / image.origin).read_bytes()
+        return self._folder.read(image.origin)
 
 
 class ValidationTar:
     """``ILSVRC2012_img_val.tar``, read in place: in the order of its names, with labels from a file beside it."""
 
-    def __init__(self, tar: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises UserError where there are no labels."""
-        self.location = str(tar)
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._index = TarIndex(tar)
-        wnids = validation_wnids(tar.parent)
+        self._index = TarIndex(place.store, place.name)
+        wnids = validation_wnids(place.store)
         self._labels = _labels(wnids, sorted(set(wnids.values())))
 
     def __iter__(self) -> Iterator[SourceImage]:
@@ -111,8 +118,8 @@ class ValidationTar:
             if suffix(name) not in SUFFIXES:
                 self.ignored[suffix(name) or "no suffix"] += 1
                 continue
-            label, wnid = _labelled(self._labels, Path(name).name)
-            yield SourceImage(f"{wnid}/{identifier(Path(name).name)}", label, wnid, name, member.size)
+            label, wnid = _labelled(self._labels, PurePosixPath(name).name)
+            yield SourceImage(f"{wnid}/{identifier(PurePosixPath(name).name)}", label, wnid, name, member.size)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one member."""
@@ -122,24 +129,24 @@ class ValidationTar:
 class TinyImageNet:
     """``tiny-imagenet-200``: its validation images, ``val_annotations.txt``, and ``wnids.txt``, sorted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises UserError where one of its files is missing."""
-        self.location = str(folder)
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._images = folder / "val" / "images"
-        pairs = [line.split("\t")[:2] for line in read_lines(folder / "val" / "val_annotations.txt")]
+        self._folder = _folder(place)
+        pairs = [line.split("\t")[:2] for line in read_lines(Place(self._folder, "val/val_annotations.txt"))]
         wnids = {name.rpartition(".")[0]: wnid for name, wnid in pairs}
-        self._labels = _labels(wnids, sorted(read_lines(folder / "wnids.txt")))
+        self._labels = _labels(wnids, sorted(read_lines(Place(self._folder, "wnids.txt"))))
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
-        for entry in visible(self._images):
+        for entry in self._folder.entries(TINY_IMAGES):
             label, wnid = _labelled(self._labels, entry.name)
-            yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, file_size(entry))
+            yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one file."""
-        return (self._images / image.origin).read_bytes()
+        return self._folder.read(f"{TINY_IMAGES}/{image.origin}")
 
 
 class BoxedValidation:
@@ -149,49 +156,49 @@ class BoxedValidation:
     the XML files stand in ``Annotation/CLS-LOC/val`` or ``val`` beside the folder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises UserError where the class list or the boxes are missing."""
-        self.location = str(folder)
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._folder = folder
-        lists = [place / "wnids.txt" for place in (folder, folder.parent) if (place / "wnids.txt").is_file()]
+        self._folder = _folder(place)
+        near = (self._folder, self._folder.above())
+        lists = [Place(store, "wnids.txt") for store in near if store.size("wnids.txt") >= 0]
         if not lists:
-            raise UserError(f"{folder} has no class list: put Tiny ImageNet's wnids.txt into it or above it")
-        places = [root / sub for root in (folder, folder.parent) for sub in ("Annotation/CLS-LOC/val", "val")]
-        boxes = [place for place in places if place.is_dir()]
+            raise UserError(f"{self.location} has no class list: put Tiny ImageNet's wnids.txt into it or above it")
+        boxes = [Place(store, folder) for store in near for folder in BOX_FOLDERS if any(store.listing(folder, ".xml"))]
         if not boxes:
-            raise UserError(f"{folder} has no boxes: put Annotation/CLS-LOC/val/*.xml into it or beside it")
+            raise UserError(f"{self.location} has no boxes: put {BOX_FOLDERS[0]}/*.xml into it or beside it")
         self._boxes = boxes[0]
-        self._labels = _labels(validation_wnids(folder), sorted(read_lines(lists[0])))
+        self._labels = _labels(validation_wnids(self._folder), sorted(read_lines(lists[0])))
 
     def __iter__(self) -> Iterator[SourceImage]:
         """The images of the listed classes by name. Raises UserError."""
         self.ignored = Counter()
-        for entry in visible(self._folder):
+        for entry in self._folder.entries(""):
             name = entry.name.rpartition(".")[0]
             if suffix(entry.name) in SUFFIXES and name in self._labels:
                 label, wnid = self._labels[name]
-                box = first_box(self._boxes / f"{name}.xml")
-                yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, file_size(entry), box)
+                box = first_box(Place(self._boxes.store, f"{self._boxes.name}/{name}.xml"))
+                yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size, box)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of the whole file; its box says what of it counts."""
-        return (self._folder / image.origin).read_bytes()
+        return self._folder.read(image.origin)
 
 
-def first_box(path: Path) -> Box:
+def first_box(place: Place) -> Box:
     """The first bounding box of an annotation. Raises UserError; documents that declare entities are refused."""
     try:
-        text = path.read_bytes()
+        text = place.store.read(place.name)
     except OSError as error:
-        raise UserError(f"cannot read the boxes in {path}: {error.strerror}") from error
+        raise UserError(f"cannot read the boxes in {place.location}: {error.strerror}") from error
     if b"<!" in text.replace(b"<!--", b""):
-        raise UserError(f"{path} declares document types or entities: no annotation does")
+        raise UserError(f"{place.location} declares document types or entities: no annotation does")
     try:
         box = ElementTree.fromstring(text).find("object/bndbox")
         left, top, right, bottom = (int(box.findtext(side, "")) for side in ("xmin", "ymin", "xmax", "ymax"))  # type: ignore[union-attr]
     except (ElementTree.ParseError, AttributeError, ValueError) as error:
-        raise UserError(f"{path} has no bounding box with whole numbers") from error
+        raise UserError(f"{place.location} has no bounding box with whole numbers") from error
     return left, top, right, bottom
 
 
@@ -200,3 +207,10 @@ def _labelled(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, st
     if stem not in labels:
         raise UserError(f"the image {name} has no label in the label file")
     return labels[stem]
+
+
+def _folder(place: Place) -> Store:
+    """A place that must be a folder. Raises UserError."""
+    if not place.is_folder:
+        raise UserError(f"the source {place.location} is not a folder")
+    return place.store

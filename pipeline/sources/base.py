@@ -6,13 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
+from pipeline.storage import Place, find_place
 
 UNLABELLED = -1
 """Label of an image that stands in no class folder; its class name is empty."""
@@ -55,7 +55,7 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[SourceImage]: ...
 
     def read(self, image: SourceImage) -> bytes | Pixels:
-        """The encoded bytes, or the pixels where the source holds those. Raises OSError."""
+        """The encoded bytes, or the pixels where the source holds those. Raises OSError, and UnreachableError."""
 
 
 def suffix(name: str) -> str:
@@ -86,27 +86,18 @@ def refuse_duplicates(what: str, named: Iterable[tuple[str, str]]) -> None:
         seen[id_] = path
 
 
-def visible(folder: Path) -> list[os.DirEntry[str]]:
-    """The entries of a folder by name, without hidden ones. Raises UserError where it cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    except OSError as error:
-        raise UserError(f"cannot list the folder {folder}: {error.strerror}") from error
-
-
-def file_size(entry: os.DirEntry[str]) -> int:
-    """Length in bytes; -1 for a dangling link, whose reading then fails and is recorded."""
-    try:
-        return entry.stat().st_size
-    except OSError:
-        return -1
-
-
-def read_lines(path: Path) -> list[str]:
+def read_lines(place: Place) -> list[str]:
     """The lines of a small text file that hold anything, whatever their ends. Raises UserError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = place.store.read(place.name).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+        raise UserError(f"cannot read {place.location}: {error}") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def lines_at(location: str) -> list[str]:
+    """As :func:`read_lines`, of a file that the user names."""
+    place = find_place(location)
+    if place is None or place.is_folder:
+        raise UserError(f"the file {location} does not exist")
+    return read_lines(place)

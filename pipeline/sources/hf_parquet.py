@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED, SourceImage
+from pipeline.storage import Place, Store
 
 IMAGE_COLUMNS = ("image", "img", "jpg")
 LABEL_COLUMNS = ("label", "fine_label", "labels")
@@ -26,27 +26,26 @@ class HuggingFaceParquet:
     in the file's metadata.
     """
 
-    def __init__(self, location: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises UserError where there is no parquet file, or one without images."""
-        self.location = str(location)
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._root = location if location.is_dir() else location.parent
-        self._files = sorted(location.rglob("*.parquet")) if location.is_dir() else [location]
-        if not self._files:
-            raise UserError(f"{location} holds no .parquet")
-        schema = _schema(self._files[0])
-        self._image = _column(schema, IMAGE_COLUMNS, self._files[0])
+        self._store = place.store
+        self._names = place.files(".parquet")
+        if not self._names:
+            raise UserError(f"{self.location} holds no .parquet")
+        schema = _schema(self._store, self._names[0])
+        self._image = _column(schema, IMAGE_COLUMNS, self._names[0])
         self._label = next((name for name in LABEL_COLUMNS if name in schema.names), None)
         self._class_names = _class_names(schema, self._label)
         self._held: tuple[tuple[str, int], list[Any]] | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All rows. Raises UserError."""
-        for path in self._files:
-            name = path.relative_to(self._root).as_posix()
+        for name in self._names:
             stem = name.removesuffix(".parquet").replace(".", "_")
             row = 0
-            for group, (sizes, labels) in enumerate(self._groups(path)):
+            for group, (sizes, labels) in enumerate(self._groups(name)):
                 for place, (size, label) in enumerate(zip(sizes, labels, strict=True)):
                     class_name = self._class_names[label] if 0 <= label < len(self._class_names) else ""
                     yield SourceImage(f"{stem}_{row:06d}", label, class_name, f"{name}#{group}#{place}", size)
@@ -57,17 +56,17 @@ class HuggingFaceParquet:
         name, group, place = image.origin.rsplit("#", 2)
         key = (name, int(group))
         if self._held is None or self._held[0] != key:
-            with pq.ParquetFile(self._root / name) as file:
+            with self._store.open(name) as opened, pq.ParquetFile(opened) as file:
                 self._held = key, _bytes(file.read_row_group(key[1], columns=[self._image])[0]).to_pylist()
         data = self._held[1][int(place)]
         if data is None:
             raise OSError("the row holds no image bytes")
         return bytes(data)
 
-    def _groups(self, path: Path) -> Iterator[tuple[list[int], list[int]]]:
+    def _groups(self, name: str) -> Iterator[tuple[list[int], list[int]]]:
         """Of each row group the lengths of its images and its labels."""
         try:
-            with pq.ParquetFile(path) as file:
+            with self._store.open(name) as opened, pq.ParquetFile(opened) as file:
                 columns = [self._image] + ([self._label] if self._label else [])
                 for group in range(file.num_row_groups):
                     table = file.read_row_group(group, columns=columns)
@@ -76,21 +75,22 @@ class HuggingFaceParquet:
                     labels = table.column(self._label).to_pylist() if self._label else [UNLABELLED] * len(sizes)
                     yield sizes, [UNLABELLED if label is None else int(label) for label in labels]
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise UserError(f"{path} cannot be read: {error}") from error
+            raise UserError(f"{name} in {self.location} cannot be read: {error}") from error
 
 
-def _schema(path: Path) -> pa.Schema:
+def _schema(store: Store, name: str) -> pa.Schema:
     try:
-        return pq.read_schema(path)
+        with store.open(name) as file:
+            return pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path} is no readable parquet file: {error}") from error
+        raise UserError(f"{name} in {store.root} is no readable parquet file: {error}") from error
 
 
-def _column(schema: pa.Schema, names: tuple[str, ...], path: Path) -> str:
+def _column(schema: pa.Schema, names: tuple[str, ...], file: str) -> str:
     for name in names:
         if name in schema.names:
             return name
-    raise UserError(f"{path} has no column of images: one of {', '.join(names)}; it has {', '.join(schema.names)}")
+    raise UserError(f"{file} has no column of images: one of {', '.join(names)}; it has {', '.join(schema.names)}")
 
 
 def _bytes(column: Any) -> Any:

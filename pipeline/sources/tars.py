@@ -7,11 +7,12 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.sources.base import SUFFIXES, UNLABELLED, SourceImage, suffix
+from pipeline.storage import Place, Store
 
 MAX_SIDE_BYTES = 2**20
 """Of a label or a description in a tar."""
@@ -27,37 +28,38 @@ class Member(NamedTuple):
 class TarIndex:
     """The plain files of an uncompressed tar, and their bytes wherever they lie in it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, store: Store, tar: str) -> None:
+        self._store = store
+        self._tar = tar
         self._members: dict[str, Member] | None = None
 
     def members(self) -> Mapping[str, Member]:
         """Name -> member, read once. Raises UserError for names that lead out, links, devices, and damaged tars."""
         if self._members is None:
-            self._members = dict(_walk(self._path))
+            self._members = dict(_walk(Place(self._store, self._tar)))
         return self._members
 
     def read(self, name: str) -> bytes:
         """The bytes of a member. Raises OSError."""
         member = self.members()[name]
-        with open(self._path, "rb") as file:
-            file.seek(member.offset)
-            return file.read(member.size)
+        return self._store.read(self._tar, member.offset, member.size)
 
 
-def _walk(path: Path) -> Iterator[tuple[str, Member]]:
+def _walk(place: Place) -> Iterator[tuple[str, Member]]:
     """The plain files of a tar in their order. Raises UserError."""
     try:
-        with tarfile.open(path, "r:") as tar:
+        with place.store.open(place.name) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             for member in tar:
                 if member.isdir():
                     continue
-                place = PurePosixPath(member.name)
-                if not member.isreg() or place.is_absolute() or ".." in place.parts:
-                    raise UserError(f"{path} is refused: its member {member.name!r} is a link, a device, or leads out")
+                path = PurePosixPath(member.name)
+                if not member.isreg() or path.is_absolute() or ".." in path.parts:
+                    raise UserError(
+                        f"{place.location} is refused: its member {member.name!r} is a link, a device, or leads out"
+                    )
                 yield member.name, Member(member.offset_data, member.size)
     except (tarfile.TarError, OSError) as error:
-        raise UserError(f"{path} is no readable tar: {error}") from error
+        raise UserError(f"{place.location} is no readable tar: {error}") from error
 
 
 class WebDatasetTars:
@@ -66,15 +68,13 @@ class WebDatasetTars:
     A sample's image is its member with an image suffix; its label is its ``.cls``, or ``label`` in its ``.json``.
     """
 
-    def __init__(self, location: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises UserError where there is no tar."""
-        self.location = str(location)
+        self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._root = location if location.is_dir() else location.parent
-        self._tars = sorted(location.rglob("*.tar")) if location.is_dir() else [location]
-        self._indexes = {path.relative_to(self._root).as_posix(): TarIndex(path) for path in self._tars}
-        if not self._tars:
-            raise UserError(f"{location} holds no .tar")
+        self._indexes = {name: TarIndex(place.store, name) for name in place.files(".tar")}
+        if not self._indexes:
+            raise UserError(f"{self.location} holds no .tar")
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All samples. Raises UserError for a sample without an image or label, and for keys that occur twice."""

@@ -60,7 +60,7 @@ def write_evaluation(
         write_step(store, step, values.astype(np.float32), ids, labels)
         parts.append(f"{step}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), UNITS_FILE)
-    manifests.merge([store.path(part_file(part)) for part in parts], {}, store.path(PREDICTIONS_FILE), SCHEMA)
+    manifests.merge([[store.path(part_file(part))] for part in parts], {}, store.path(PREDICTIONS_FILE), SCHEMA)
     return str(folder)
 
 

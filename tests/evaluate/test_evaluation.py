@@ -25,6 +25,7 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.evaluate.evaluation import evaluate
 from pipeline.evaluate.settings import Request
+from pipeline.pieces import Failed
 from tests import small_models
 from tests.conftest import ROOT, Run
 
@@ -39,6 +40,8 @@ class Silent:
     def counting(self, frames: int, there: int) -> None: ...
 
     def advanced(self, frames: int) -> None: ...
+
+    def failed(self, attempt: Failed) -> None: ...
 
 
 def evaluated(data: Path, out: Path, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def test_images_that_every_transform_has_are_compared(tmp_path: Path) -> None:
     store = LocalStore(str(folder))
     three = predictions(4)[1:, None].astype(np.float32)
     write_step(store, Step("snow", 1), three, ["image1", "image2", "image3"], LABELS[1:])
-    parts = [store.path(part_file(f"{name}-1-000000")) for name in ("fog", "snow")]
+    parts = [[store.path(part_file(f"{name}-1-000000"))] for name in ("fog", "snow")]
     manifests.merge(parts, {}, store.path(PREDICTIONS_FILE), SCHEMA)
     (found,) = summarise([str(folder)]).corruptions
     assert found.images == 3

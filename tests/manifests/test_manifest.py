@@ -3,9 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
+import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 import manifests
 from manifests import Row
@@ -58,23 +62,91 @@ def test_columns_cover_the_design() -> None:
 def test_same_rows_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         manifests.write_part([ROW, FAILED], {"task": "x"}, tmp_path / name)
-        manifests.merge([tmp_path / name] * 3, {"plan": "y"}, tmp_path / f"merged-{name}")
+        manifests.merge([[tmp_path / name] * 3], {"plan": "y"}, tmp_path / f"merged-{name}")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert (tmp_path / "merged-one").read_bytes() == (tmp_path / "merged-two").read_bytes()
 
 
-def test_merging_keeps_the_order_and_collects_row_groups(tmp_path: Path) -> None:
-    parts = []
-    for part in range(100):
-        rows = [replace(ROW, key=f"{part}-{index}") for index in range(1000)]
-        parts.append(tmp_path / f"{part}.parquet")
-        manifests.write_part(rows, {}, parts[-1])
-    merged = tmp_path / "merged.parquet"
-    assert manifests.merge(parts, {"plan": "y"}, merged) == 100_000
-    keys = [row.key for row in manifests.read_rows(merged)]
-    assert keys == [f"{part}-{index}" for part in range(100) for index in range(1000)]
-    assert pq.ParquetFile(merged).num_row_groups == 2
+PARTS = {("fog", 1): 3, ("fog", 3): 70, ("frost", 3): 2}
+ROWS_OF_A_PART = 1000
+KEYS = [(*step, str(row)) for step, parts in PARTS.items() for row in range(parts * ROWS_OF_A_PART)]
+
+
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three steps, one of them with more rows than a row group holds, in parts of 1,000."""
+    folder = tmp_path_factory.mktemp("merged")
+    groups = []
+    for (transform, level), parts in PARTS.items():
+        groups.append([folder / f"{transform}-{level}-{part}" for part in range(parts)])
+        for part, path in enumerate(groups[-1]):
+            first = part * ROWS_OF_A_PART
+            rows = [
+                replace(ROW, key=f"{first + index}", transform=transform, level=level)
+                for index in range(ROWS_OF_A_PART)
+            ]
+            manifests.write_part(rows, {}, path)
+    assert manifests.merge(groups, {"plan": "y"}, folder / "merged") == 75_000
+    return folder / "merged"
+
+
+def test_merging_keeps_the_order_and_cuts_row_groups_between_steps(merged: Path) -> None:
+    assert [(row.transform, row.level, row.key) for row in manifests.read_rows(merged)] == KEYS
     assert manifests.read_facts(merged) == {"plan": "y"}
+    metadata = pq.read_metadata(merged)
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [3_000, 66_000, 4_000, 2_000]
+    places = [manifests.COLUMNS.index(name) for name in ("transform", "level")]
+    bounds = [[group.column(place).statistics for place in places] for group in groups]
+    steps = [["fog", 1], ["fog", 3], ["fog", 3], ["frost", 3]]
+    assert [[each.min for each in pair] for pair in bounds] == steps
+    assert [[each.max for each in pair] for pair in bounds] == steps
+
+
+def test_rows_of_one_step_are_read_without_the_rest(merged: Path, tmp_path: Path) -> None:
+    metadata = pq.read_metadata(merged)
+    kept = tmp_path / "kept"
+    kept.write_bytes(merged.read_bytes())
+    with open(kept, "r+b") as file:  # everything that is not of frost is made unreadable
+        for group in range(3):
+            columns = [metadata.row_group(group).column(place) for place in range(metadata.num_columns)]
+            for column in columns:
+                file.seek(column.dictionary_page_offset or column.data_page_offset)
+                file.write(bytes(column.total_compressed_size))
+    for where in ({"transform": ["frost"]}, {"level": [3], "transform": ["frost", "snow"]}):
+        found = list(manifests.read_rows(kept, where))
+        assert [(row.transform, row.level) for row in found] == [("frost", 3)] * 2_000
+        assert [row.key for row in found] == [str(row) for row in range(2_000)]
+    assert list(manifests.read_columns(merged, ("transform", "key"), {"key": ["7", "69999"]})) == [
+        ("fog", "7"),
+        ("fog", "7"),
+        ("fog", "69999"),
+        ("frost", "7"),
+    ]
+    assert list(manifests.read_rows(kept, {"transform": ["snow"]})) == []
+    with pytest.raises((ValueError, OSError)):
+        list(manifests.read_rows(kept))
+
+
+def test_other_readers_find_one_step_by_the_statistics(merged: Path) -> None:
+    fog = pc.field("transform") == "fog"
+    (fragment,) = dataset.dataset(merged).get_fragments()
+    assert [each.row_groups[0].id for each in fragment.split_by_row_group(fog)] == [0, 1, 2]
+    assert pq.read_table(merged, filters=[("transform", "==", "fog"), ("level", "==", 3)]).num_rows == 70_000
+    query = f"SELECT count(*) FROM read_parquet('{merged}') WHERE transform = 'fog' AND level = 3"
+    assert duckdb.connect().execute(query).fetchall() == [(70_000,)]
+    lazy = polars.scan_parquet(merged).filter(polars.col("transform") == "fog", polars.col("level") == 3)
+    assert lazy.collect().height == 70_000
+
+
+def test_a_group_without_rows_has_no_row_group(tmp_path: Path) -> None:
+    for name, rows in (("empty", []), ("full", [ROW])):
+        manifests.write_part(rows, {}, tmp_path / name)
+    assert manifests.merge([[tmp_path / "empty"], [tmp_path / "full"], []], {}, tmp_path / "merged") == 1
+    assert pq.read_metadata(tmp_path / "merged").num_row_groups == 1
+    assert manifests.merge([[tmp_path / "empty"]], {"plan": "y"}, tmp_path / "none") == 0
+    assert list(manifests.read_rows(tmp_path / "none")) == []
+    assert manifests.read_facts(tmp_path / "none") == {"plan": "y"}
 
 
 def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
@@ -84,7 +156,7 @@ def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), foreign)
     for part in (tmp_path / "missing", damaged, foreign):
         with pytest.raises(manifests.MergeError, match=part.name):
-            manifests.merge([good, part], {}, tmp_path / "merged")
+            manifests.merge([[good, part]], {}, tmp_path / "merged")
     assert manifests.read_facts(tmp_path / "missing") == manifests.read_facts(damaged) == {}
     with pytest.raises(ValueError, match="not a readable Parquet"):
         list(manifests.read_rows(damaged))

@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from pipeline.cli import app
+from pipeline.decoders import DECODERS
+from pipeline.encoders import ENCODERS
+from pipeline.exports import LAYOUTS
+from pipeline.resizers import OPERATORS
+from pipeline.sources import KINDS
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -106,5 +115,37 @@ def test_heavy_imports_stay_at_their_edge(module: str, absent: str) -> None:
 
 
 def test_only_the_executor_loads_ray() -> None:
-    program = "import sys, pipeline.worker, pipeline.verify, pipeline.cli; sys.exit('ray' in sys.modules)"
+    modules = "pipeline.worker, pipeline.verify, pipeline.build, pipeline.cli"
+    program = f"import sys, {modules}; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", ["--help", "build --help", "evaluate --help", "build --sorce"])
+def test_help_and_mistyped_options_load_nothing_heavy(arguments: str) -> None:
+    program = f"""
+import contextlib, sys
+from pipeline.cli import app
+with contextlib.suppress(SystemExit):
+    app({arguments.split()})
+sys.exit(" ".join({{"cv2", "numba", "numpy", "pyarrow", "ray", "torch"}} & sys.modules.keys()) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "parameter", "table"),
+    [
+        ("build", "kind", KINDS),
+        ("build", "encoder", ENCODERS),
+        ("build", "decoder", DECODERS),
+        ("build", "resize", OPERATORS),
+        ("export", "to", LAYOUTS),
+    ],
+)
+def test_help_names_what_is_allowed(command: str, parameter: str, table: Iterable[str]) -> None:
+    commands: Any = typer.main.get_command(app)
+    (option,) = (each for each in commands.commands[command].params if each.name == parameter)
+    named = option.help.partition(": ")[2].partition(" (")[0].removesuffix(".")
+    assert named.split(", ") == list(table)

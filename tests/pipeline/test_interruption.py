@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -80,13 +81,34 @@ def test_killing_the_driver_loses_nothing(
 def test_killing_workers_is_made_good_in_the_same_build(
     photographs: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, "--json")
     for shards in (5, 30):
         wait_for(lambda shards=shards: committed(tmp_path) > shards and workers_of(driver))  # type: ignore[misc]
         workers_of(driver)[0].kill()
-    _, errors = driver.communicate(timeout=120)
+    output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
+    facts = json.loads(output)
+    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (360, 360)
+    assert errors.count("has failed; it is tried again: process ") == 2
     assert data_digests(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_worker_that_stands_still_is_not_waited_for(
+    photographs: Path, tmp_path: Path, ray_address: str, undisturbed: dict[str, str], joined: bool
+) -> None:
+    driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else ()))
+    wait_for(lambda: committed(tmp_path) > 5)
+    here = psutil.Process()  # the joined cluster is the tests' own
+    stopped = next(process for process in here.children(recursive=True) if is_worker(process))
+    stopped.suspend()
+    output, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 0, errors
+    facts = json.loads(output)
+    assert (facts["samples_made"], facts["shards_made"]) == (360, 360)
+    assert data_digests(tmp_path) == undisturbed
+    psutil.wait_procs([stopped], timeout=60)
+    assert not stopped.is_running()
 
 
 def test_a_machine_that_is_lost_and_not_replaced(

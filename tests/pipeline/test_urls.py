@@ -1,31 +1,150 @@
-"""Finished data sets behind URLs: read, verified, shown, exported and evaluated without a folder of them."""
+"""Sources, data sets and evaluations behind URLs: a real S3 server on loopback, and file:// for the other protocols."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.storage import UrlStore, reading
+from pipeline.sources import detect, open_source
+from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
 from pipeline.verify import verify
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, write_small_source
+from tests.digests import data_digests
+from tests.object_store import ObjectStore, object_store, upload
+from tests.pipeline.sources.layouts import cifar_10
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
 
-def test_all_readers_take_them(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    url = f"file://{built_once}"
-    done = robustshards("verify", url)
-    assert (done.returncode, "24 samples in 8 shards: no faults" in done.stdout) == (0, True), done.stderr
-    assert robustshards("preview", url, "--out", tmp_path / "page.html").returncode == 0
-    assert robustshards("export", url, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
+@pytest.fixture(scope="module")
+def s3() -> Iterator[ObjectStore]:
+    with object_store() as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment().items():
+            patch.setenv(name, value)
+        yield store
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command with the environment of this moment, and a local Ray of its own, which inherits it."""
+    command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+
+
+def digests_at(store: ObjectStore, name: str, folder: Path) -> dict[str, str]:
+    """Of a data set in the bucket, copied to a folder."""
+    store.files().get(f"{store.bucket}/{name}/", f"{folder}/", recursive=True)
+    return data_digests(folder)
+
+
+@pytest.fixture(scope="module")
+def built_there(s3: ObjectStore, small_source: Path) -> str:
+    source = upload(s3, small_source, "photographs")
+    done = run("build", "imagenet-c", "--source", source, "--out", f"{s3.url}/data", *SELECTION, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    return f"{s3.url}/data"
+
+
+def test_a_build_from_s3_to_s3_has_the_same_bytes(
+    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path
+) -> None:
+    assert digests_at(s3, "data", tmp_path) == data_digests(built_once)
+    left = s3.files().find(f"{s3.bucket}/data")
+    assert not [name for name in left if "/.lock/" in name or "/.partial/" in name]
+    (record,) = (tmp_path / "runs").glob("*.json")
+    assert json.loads(record.read_text())["source"] == f"{s3.url}/photographs"
+    assert "testing" not in record.read_text(), "a credential was recorded"
+
+
+def test_there_too_only_what_is_missing_is_made(
+    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path
+) -> None:
+    s3.files().cp(f"{s3.bucket}/data/", f"{s3.bucket}/copy/", recursive=True)
+    s3.files().rm_file(f"{s3.bucket}/copy/shards/contrast/3/contrast-3-000001.tar")
+    s3.files().pipe_file(f"{s3.bucket}/copy/shards/contrast/1/contrast-1-000000.tar", b"half")
+    s3.files().rm_file(f"{s3.bucket}/copy/manifest/gaussian_noise-1-000000.parquet")
+    command = ("build", "imagenet-c", "--source", f"{s3.url}/photographs", "--out", f"{s3.url}/copy", *SELECTION)
+    done = run(*command, "--json")
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["shards_before"], json.loads(done.stdout)["shards_made"]) == (5, 3)
+    assert digests_at(s3, "copy", tmp_path) == data_digests(built_once)
+    assert run(*command, "--seed", 5).returncode == 2
+
+
+def test_all_readers_take_them(s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path) -> None:
+    done = run("verify", built_there, "--deep", "--samples", 5)
+    assert (done.returncode, "24 samples in 8 shards: no faults" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert run("preview", built_there, "--out", tmp_path / "page.html").returncode == 0
+    assert run("export", built_there, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
     assert len(list((tmp_path / "folders").rglob("*.JPEG"))) == 24
-    command = ("--model", "tests.small_models:tiny", "--batch-size", 4)
-    for data, out in ((url, "far"), (built_once, "near")):
-        done = robustshards("evaluate", data, *command, "--out", tmp_path / out, cwd=ROOT)
+    command = ("--model", "tests.small_models:tiny", "--batch-size", 4, "--loaders", 1)
+    for data, out in ((built_there, f"{s3.url}/evaluation"), (built_once, tmp_path / "near")):
+        done = run("evaluate", data, *command, "--out", out)
         assert done.returncode == 0, done.stderr
-    near, far = (pq.read_table(tmp_path / out / "predictions.parquet") for out in ("near", "far"))
-    assert near.equals(far)
+    done = run("report", f"{s3.url}/evaluation", "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    s3.files().get_file(f"{s3.bucket}/evaluation/predictions.parquet", str(tmp_path / "far.parquet"))
+    assert pq.read_table(tmp_path / "far.parquet").equals(pq.read_table(tmp_path / "near/predictions.parquet"))
+
+
+def test_sources_of_arrays_and_tars(s3: ObjectStore, built_there: str, tmp_path: Path) -> None:
+    here = cifar_10(tmp_path)
+    there = upload(s3, here, "cifar")
+    assert detect(there) == detect(str(here)) == "cifar-10"
+    listed, elsewhere = (list(open_source("cifar-10", each)) for each in (str(here), there))
+    assert listed == elsewhere
+    near, far = (open_source("cifar-10", each).read(listed[2]) for each in (str(here), there))
+    assert np.array_equal(near, far)
+    shards = f"{built_there}/shards/contrast"
+    assert detect(f"{shards}/1") == "webdataset"
+    tars = open_source("webdataset", shards)
+    assert len(list(tars)) == 12
+    assert tars.read(next(iter(tars)))[:2] == b"\xff\xd8"
+
+
+def test_listings_are_in_the_same_order_everywhere(s3: ObjectStore, tmp_path: Path) -> None:
+    names = ["b/1.jpg", "a-b/2.jpg", "a/3.jpg", "a/b/4.jpg", "a/b-c/5.jpg", "a/B/6.jpg", ".hidden/7.jpg", "a/.8.jpg"]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    there = upload(s3, tmp_path, "order")
+    assert list(open_source("imagefolder", there)) == list(open_source("imagefolder", str(tmp_path)))
+    near, far = open_store(str(tmp_path)), open_store(there)
+    assert list(near.listing("", ".jpg").items()) == list(far.listing("", ".jpg").items())
+    assert near.entries("a") == far.entries("a")
+    assert list(read_ahead(far, names * 9)) == [(name, name.encode()) for name in names] * 9
+
+
+@pytest.mark.parametrize("scheme", ["s3", "file"])
+def test_a_store_keeps_what_it_is_given(s3: ObjectStore, tmp_path: Path, scheme: str) -> None:
+    store = open_store(f"{s3.url}/store" if scheme == "s3" else f"file://{tmp_path}/store")
+    assert isinstance(store, UrlStore)
+    assert find_place(store.root) is None
+    store.publish_bytes(b"first", "a/b/x.txt")
+    assert store.path("a/b/x.txt").read_bytes() == b"first"
+    store.publish_bytes(b"second one", "a/b/x.txt")
+    assert store.path("a/b/x.txt").read_bytes() == b"second one"
+    assert (store.size("a/b/x.txt"), store.size("a/b"), store.size("nothing")) == (10, -1, -1)
+    assert store.read("a/b/x.txt") == b"second one"
+    assert store.read("a/b/x.txt", 7) == b"one"
+    assert store.read("a/b/x.txt", 0, 6) == b"second"
+    assert store.listing("a", ".txt") == {"a/b/x.txt": 10}
+    with store.exclusive():
+        pass
+    store.remove("a/b/x.txt")
+    store.remove("a/b/x.txt")
+    assert store.listing("", "") == {}
+    with pytest.raises(FileNotFoundError):
+        store.read("a/b/x.txt")
 
 
 def test_damage_is_found_there_too(built: Path) -> None:
@@ -37,20 +156,52 @@ def test_damage_is_found_there_too(built: Path) -> None:
     assert any("is missing" in str(fault) for fault in verify(f"file://{built}").faults)
 
 
-def test_what_is_not_there(tmp_path: Path, robustshards: Run) -> None:
-    done = robustshards("verify", f"file://{tmp_path}/none")
-    assert (done.returncode, "is no data set: it has no recipe.toml" in done.stderr) == (2, True)
-    done = robustshards("verify", "nowhere://bucket/data")
-    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
-    done = robustshards("build", "imagenet-c", "--source", tmp_path, "--out", "s3://bucket/data")
-    assert done.returncode == 2
+def test_what_is_not_there(s3: ObjectStore, tmp_path: Path) -> None:
+    for arguments, text in (
+        (("verify", f"{s3.url}/none"), "is no data set: it has no recipe.toml"),
+        (("verify", "nowhere://bucket/data"), "cannot be reached"),
+        (("plan", "imagenet-c", "--source", f"{s3.url}/none"), "does not exist"),
+        (("plan", "imagenet-c", "--source", "s3://no-such-bucket/x"), "does not exist"),
+        (("export", f"{s3.url}/data", "--to", "imagefolder", "--out", f"{s3.url}/folders"), "only a local folder"),
+        (("index", f"{s3.url}/none", "--out", tmp_path), "is a URL: copy the data set here"),
+    ):
+        done = run(*arguments)
+        assert (done.returncode, text in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+    write_small_source(tmp_path / "images", images=1)
+    command = ("--source", tmp_path / "images", "--out", "s3://no-such-bucket/data", *SELECTION)
+    done = run("build", "imagenet-c", *command)
+    assert (done.returncode, "cannot write to s3://no-such-bucket/data" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("url", ["s3://key:secret@bucket/data", "https://host/data?token=secret"])
+def test_credentials_in_urls_are_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(UserError, match="holds credentials") as raised:
+        open_store(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_without_credentials_the_user_is_told(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    done = run("verify", f"{s3.url}/data")
+    assert (done.returncode, "no credentials were found" in done.stderr) == (2, True), done.stderr
 
 
 def test_names_do_not_lead_out(built_once: Path) -> None:
-    store = reading(f"file://{built_once}/shards")
-    assert isinstance(store, UrlStore)
+    store = open_store(f"file://{built_once}/shards")
     for name in ("../recipe.toml", "contrast/../../recipe.toml"):
-        with pytest.raises(UserError, match="leads out of"):
-            store.path(name)
-        with pytest.raises(UserError, match="leads out of"):
-            store.open(name)
+        for asked in (store.path, store.open, store.read, store.size, store.remove):
+            with pytest.raises(UserError, match="leads out of"):
+                asked(name)
+    with pytest.raises(UserError, match="a local folder"):
+        LocalStore("s3://bucket")
+
+
+def test_links_that_lead_back_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/to-b").symlink_to(tmp_path / "b")
+    (tmp_path / "b/to-a").symlink_to(tmp_path / "a")
+    with pytest.raises(UserError, match="links back"):
+        list(open_source("imagefolder", str(tmp_path)))
+    assert os.path.exists(tmp_path / "a/to-b/to-a")

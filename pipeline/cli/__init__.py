@@ -1,0 +1,51 @@
+"""The command ``robustshards``: arguments, progress, exit codes; no logic.
+
+What a command works with is loaded by the command itself, so that help, and a mistyped option, take no time.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+
+import typer
+
+from pipeline.cli import judging, making, reading
+from pipeline.errors import Preempted
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "list": making.list_all,
+    "doctor": making.doctor,
+    "plan": making.plan,
+    "build": making.build,
+    "verify": reading.verify,
+    "export": reading.export,
+    "index": reading.index,
+    "preview": reading.preview,
+    "evaluate": judging.evaluate,
+    "report": judging.report,
+}
+"""Command -> what it does, in the order of the help."""
+
+app = typer.Typer(
+    name="robustshards",
+    help="Regenerate ImageNet-C, -P and -S from your own photographs, as checkable WebDataset shards.",
+    epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
+    "130 interrupted (run it again).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _preempted(signum: int, frame: object) -> None:
+    raise Preempted
+
+
+def main() -> None:
+    """Entry point of the command."""
+    signal.signal(signal.SIGTERM, _preempted)
+    app()

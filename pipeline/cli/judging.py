@@ -1,0 +1,105 @@
+"""Commands that judge a classifier by a data set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.cli.console import errors_told, print_json, say, say_all, show, warn
+from pipeline.cli.options import DataSetArgument, JsonOption, triple
+from pipeline.errors import Exit, UserError
+
+
+def evaluate(
+    data_set: DataSetArgument,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="package.module:function, a TorchScript, torch.export or ONNX file, timm:, torchvision: or hf:NAME."
+        ),
+    ],
+    out: Annotated[str, typer.Option(help="The folder for the predictions; unfinished ones there are resumed.")],
+    weights: Annotated[str | None, typer.Option(help="A state dict for the model (.pt, .pth, .safetensors).")] = None,
+    name: Annotated[str | None, typer.Option(help="What reports call the model; default: as given.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 ...")] = "auto",
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    batch_size: Annotated[int, typer.Option(min=0, help="Images at a time; 0: found out.")] = 0,
+    input_size: Annotated[
+        int | None, typer.Option(min=0, help="Side to resize to; 0: none; default: what the model says.")
+    ] = None,
+    mean: Annotated[str | None, typer.Option(help="Of the model's training images, three numbers with commas.")] = None,
+    std: Annotated[str | None, typer.Option(help="As --mean: standard deviations.")] = None,
+    channels_last: Annotated[bool, typer.Option("--channels-last", help="Memory layout that GPUs like.")] = False,
+    compile_: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    loaders: Annotated[int | None, typer.Option(min=0, help="Processes that read and decode, per worker.")] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
+    ] = 0,
+    address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stream a data set through a classifier and write its predictions. Run again after any interruption."""
+    with errors_told(as_json):
+        from pipeline.display import FrameCount
+
+        evaluation, settings = _evaluator()
+        request = settings.Request(
+            data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
+            batch_size, input_size, triple(mean), triple(std), loaders, workers, address,
+        )  # fmt: skip
+        with FrameCount() as count:
+            outcome = evaluation.evaluate(request, count)
+        if as_json:
+            print_json(**outcome.facts(), output=out)
+        else:
+            say_all(outcome.summary(out))
+        if not outcome.complete:
+            raise typer.Exit(Exit.INCOMPLETE)
+
+
+def report(
+    evaluations: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Evaluations, of one or more models and data sets.")
+    ],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Evaluations of the model to divide by. May be given again. Default: AlexNet as published."),
+    ] = None,
+    anomalous: Annotated[
+        str | None, typer.Option(help="An evaluation of images of no class (ImageNet-O), for AUPR.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="A folder for report.html, report.md, report.csv and report.json.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Robustness report",
+    as_json: JsonOption = False,
+) -> None:
+    """The papers' figures of one or more evaluations, side by side. Clean images among them give the clean error."""
+    with errors_told(as_json):
+        from pipeline.evaluate.outputs import to_terminal
+        from pipeline.evaluate.report import summarise
+        from pipeline.evaluate.report_files import write_report
+        from pipeline.evaluate.tables import tables
+
+        summary = summarise(evaluations, baseline or (), anomalous)
+        if out:
+            write_report(summary, title, out)
+        if as_json:
+            print_json(**summary.facts())
+            return
+        for part in to_terminal(tables(summary)):
+            show(part)
+        for warning in summary.warnings:
+            warn(warning)
+        if out:
+            say(f"wrote {out}/report.html, .md, .csv, .json")
+
+
+def _evaluator() -> Any:
+    """What needs torch, loaded where it is used. Raises UserError where it is missing."""
+    try:
+        from pipeline.evaluate import evaluation, settings
+    except ImportError as error:
+        raise UserError(f"{error.name} is missing: pip install 'robustshards[evaluate]'") from error
+    return evaluation, settings

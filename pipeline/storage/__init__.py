@@ -1,0 +1,49 @@
+"""Where data sets are written, and sources and data sets read from: folders, and URLs that fsspec knows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from pipeline.storage.base import Entry, Place, Store
+from pipeline.storage.local import LocalStore
+from pipeline.storage.urls import UrlStore
+
+__all__ = ["Entry", "LocalStore", "Place", "Store", "UrlStore", "find_place", "open_store", "read_ahead"]
+
+READERS = 16
+"""Small files that are read at one time: each waits for a network or a disk."""
+
+
+def open_store(location: str) -> Store:
+    """The store at a path or URL. Raises UserError."""
+    return UrlStore(location) if "://" in location else LocalStore(location)
+
+
+def find_place(location: str) -> Place | None:
+    """The folder or file at a path or URL; None where there is nothing. Raises UserError."""
+    if "://" not in location:
+        path = Path(location)
+        if path.is_file():
+            return Place(LocalStore(str(path.parent)), path.name)
+        return Place(LocalStore(location), "") if path.is_dir() else None
+    store = UrlStore(location)
+    if store.is_folder():
+        return Place(store, "")
+    above, name = store.above(), store.root.rpartition("/")[2]
+    return Place(above, name) if above.size(name) >= 0 else None
+
+
+def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Small files, each as its name and its content, in order; some are read in advance."""
+    waiting: deque[tuple[str, Future[bytes]]] = deque()
+    with ThreadPoolExecutor(READERS) as pool:
+        for name in names:
+            waiting.append((name, pool.submit(store.read, name)))
+            if len(waiting) >= 2 * READERS:
+                first, content = waiting.popleft()
+                yield first, content.result()
+        for last, content in waiting:
+            yield last, content.result()

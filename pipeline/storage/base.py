@@ -1,0 +1,96 @@
+"""What every store offers: one small interface for paths and URLs."""
+
+from __future__ import annotations
+
+import io
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """A name in a folder; ``size`` in bytes, -1 of folders and where nobody can tell."""
+
+    name: str
+    is_folder: bool
+    size: int
+
+
+def by_parts(name: str) -> list[str]:
+    """What names are sorted by: folder by folder, on every machine and in every store alike."""
+    return name.split("/")
+
+
+class Store(Protocol):
+    """A folder, wherever it is. Names are paths below it, with slashes.
+
+    What is not published does not exist: a name is there with all of its content, or not at all. All may raise
+    OSError, and UnreachableError where the machine behind the store does not answer for long.
+    """
+
+    root: str
+
+    def above(self) -> Store:
+        """The folder that holds this one."""
+
+    def path(self, name: str) -> Path:
+        """A local file with the content of ``name``: the file itself, or a copy that ends with this process."""
+
+    def open(self, name: str) -> io.BufferedReader:
+        """A file to read from, at any place in it."""
+
+    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
+        """``size`` bytes of a file from ``offset`` on, or all that follow."""
+
+    def size(self, name: str) -> int:
+        """Length in bytes; -1 where there is no such file."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+
+    def listing(self, folder: str, suffix: str) -> dict[str, int]:
+        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
+
+    def scratch(self) -> Path:
+        """A new local path to write aside, unknown to any other writer."""
+
+    def publish(self, written: Path, name: str) -> None:
+        """Give a finished scratch file its name."""
+
+    def publish_bytes(self, data: bytes, name: str) -> None:
+        """Write a small file at once."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the store for one build. Raises UserError where another build holds it, or nothing can be written."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder (``name`` is empty), or a file in one."""
+
+    store: Store
+    name: str
+
+    @property
+    def location(self) -> str:
+        """As the user would write it."""
+        return f"{self.store.root}/{self.name}" if self.name else self.store.root
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return not self.name
+
+    def has(self, name: str) -> bool:
+        """Whether this is a folder with such a file in it."""
+        return self.is_folder and self.store.size(name) >= 0
+
+    def files(self, suffix: str) -> list[str]:
+        """The file itself if it ends in ``suffix``, or all of the folder that do, by name."""
+        if not self.is_folder:
+            return [self.name] if self.name.endswith(suffix) else []
+        return list(self.store.listing("", suffix))

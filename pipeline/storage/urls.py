@@ -1,0 +1,206 @@
+"""A folder of an object store, or of whatever else fsspec reaches."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec.core
+
+from pipeline.errors import UserError
+from pipeline.storage.base import Entry, by_parts
+from pipeline.storage.lease import lease
+from pipeline.storage.own_folder import own_folder
+from pipeline.storage.patience import patiently
+
+ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "hf", "abfs", "az"})
+"""Protocols in which a file appears whole or not at all. In others it is written aside and then given its name."""
+
+_ASIDE = ".partial"
+
+_MD5: Mapping[str, Callable[[str], str]] = {
+    "ETag": lambda told: told.strip('"'),
+    "md5Hash": lambda told: base64.b64decode(told).hex(),
+}
+"""Where a store says what it has received: field of fsspec's ``info`` -> MD5 in hexadecimal. Amazon's ETag may be
+something else (large or encrypted objects), Google's field is always one."""
+
+
+class UrlStore:
+    """A folder behind a URL. Every call is made again where the network fails; what is written is compared."""
+
+    def __init__(self, root: str) -> None:
+        """Raises UserError for a URL that holds credentials, or of a kind whose library is not installed."""
+        parts = urlsplit(root)
+        if parts.password or parts.query:
+            raise UserError(
+                f"the URL {parts.scheme}://{parts.hostname}... holds credentials, which would be recorded: give them "
+                "as the provider's own tools take them (environment, configuration file, role of the machine)"
+            )
+        self.root = root.rstrip("/")
+        try:
+            self._folder = fsspec.core.url_to_fs(self.root)[1].rstrip("/")
+        except (ImportError, ValueError) as error:
+            raise UserError(
+                f"{root} cannot be reached: {error}; s3:// needs pip install 'robustshards[s3]', gs:// "
+                "'robustshards[gs]', hf:// 'robustshards[hf]'"
+            ) from error
+
+    @property
+    def _files(self) -> Any:
+        """The file system. fsspec keeps it, one for each process: those of a parent cannot be used in a child."""
+        return fsspec.core.url_to_fs(self.root, use_listings_cache=False)[0]
+
+    def above(self) -> UrlStore:
+        """The folder that holds this one."""
+        above = self.root.rpartition("/")[0]
+        return self if above.endswith(":/") else UrlStore(above)
+
+    def path(self, name: str) -> Path:
+        """A copy of a file as it is now, which ends with this process."""
+        place = self._place(name)
+        try:
+            state = patiently(f"read {self.root}/{name}", self._files.ukey, place)
+        except FileNotFoundError:
+            return own_folder() / "nothing" / name
+        copy = own_folder() / str(state) / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            aside = copy.with_name(uuid.uuid4().hex)
+            patiently(f"read {self.root}/{name}", self._files.get_file, place, str(aside))
+            os.replace(aside, copy)
+        return copy
+
+    def open(self, name: str) -> io.BufferedReader:
+        """A file to read from, at any place in it."""
+        return patiently(f"read {self.root}/{name}", self._files.open, self._place(name), "rb")
+
+    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
+        """``size`` bytes of a file from ``offset`` on, or all that follow."""
+        asked: dict[str, int] = {} if not offset and size is None else {"start": offset}
+        if size is not None:
+            asked["end"] = offset + size
+        return patiently(f"read {self.root}/{name}", partial(self._files.cat_file, self._place(name), **asked))
+
+    def size(self, name: str) -> int:
+        """Length in bytes; -1 where there is no such file."""
+        told = self._info(name)
+        return -1 if told is None or told["type"] != "file" else int(told["size"])
+
+    def is_folder(self) -> bool:
+        """Whether there is anything below it."""
+        told = self._info("")
+        return told is not None and told["type"] == "directory"
+
+    def modified(self, name: str) -> datetime | None:
+        """When a file was last written, by the store's own clock; None where there is none."""
+        try:
+            return patiently(f"read {self.root}/{name}", self._files.modified, self._place(name))
+        except FileNotFoundError:
+            return None
+
+    def entries(self, folder: str) -> list[Entry]:
+        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        place = self._place(folder)
+        try:
+            listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UserError(f"cannot list the folder {self.root}/{folder}: {error}") from error
+        listed = [each for each in listed if each["name"].rstrip("/") != place]  # an empty object for the folder itself
+        found = (
+            Entry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
+            if each["type"] == "directory"
+            else Entry(each["name"].rpartition("/")[2], False, int(each["size"]))
+            for each in listed
+        )
+        return sorted(entry for entry in found if not entry.name.startswith("."))
+
+    def listing(self, folder: str, suffix: str) -> dict[str, int]:
+        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
+        place = self._place(folder)
+        try:
+            found = patiently(f"list {self.root}/{folder}", partial(self._files.find, place, detail=True))
+        except FileNotFoundError:
+            return {}
+        named = {each.removeprefix(f"{self._folder}/"): int(told["size"]) for each, told in found.items()}
+        return {name: named[name] for name in sorted(named, key=by_parts) if name.endswith(suffix)}
+
+    def scratch(self) -> Path:
+        """A new local path to write aside, unknown to any other writer."""
+        return own_folder() / uuid.uuid4().hex
+
+    def publish(self, written: Path, name: str) -> None:
+        """Upload a finished scratch file under its name, compare what has arrived, and remove the scratch file."""
+        patiently(f"write {self.root}/{name}", self._upload, written, name)
+        written.unlink()
+
+    def publish_bytes(self, data: bytes, name: str) -> None:
+        """Write a small file at once."""
+        scratch = self.scratch()
+        scratch.write_bytes(data)
+        self.publish(scratch, name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if there is one."""
+        try:
+            patiently(f"remove {self.root}/{name}", self._files.rm_file, self._place(name))
+        except FileNotFoundError:
+            return
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the store for one build, by a lease. Raises UserError where another build holds it, or no bucket is."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(lease(self))
+            except FileNotFoundError as error:
+                raise UserError(f"cannot write to {self.root}: {error}") from error
+            yield
+
+    def _upload(self, written: Path, name: str) -> None:
+        files, target = self._files, self._place(name)
+        atomic = urlsplit(self.root).scheme in ATOMIC
+        place = target if atomic else self._place(f"{_ASIDE}/{uuid.uuid4().hex}")
+        if not atomic:
+            for each in (place, target):
+                files.makedirs(each.rpartition("/")[0], exist_ok=True)
+        files.put_file(str(written), place)
+        _compare(written, files, place)
+        if not atomic:
+            files.mv(place, target)
+
+    def _info(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            told: Mapping[str, Any] = patiently(f"read {self.root}/{name}", self._files.info, self._place(name))
+        except FileNotFoundError:
+            return None
+        return told
+
+    def _place(self, name: str) -> str:
+        if ".." in name.split("/"):
+            raise UserError(f"{name!r} leads out of {self.root}")
+        return f"{self._folder}/{name}" if name else self._folder
+
+
+def _compare(written: Path, files: Any, place: str) -> None:
+    """Raises OSError where a store has not received what was sent: by its own word, or else by reading it back."""
+    told, size = files.info(place), written.stat().st_size
+    if int(told["size"]) != size:
+        raise OSError(f"{told['size']} of {size} bytes have arrived at {place}")
+    with open(written, "rb") as file:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if any(field in told and read(told[field]) == md5 for field, read in _MD5.items()):
+        return
+    with open(written, "rb") as sent, files.open(place, "rb") as arrived:
+        if hashlib.file_digest(sent, "sha256").digest() != hashlib.file_digest(arrived, "sha256").digest():
+            raise OSError(f"other bytes than were sent have arrived at {place}")

@@ -1,0 +1,183 @@
+"""The pool with workers that die, stand still or raise: what is left out, what is given up, and what is counted."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline import executor
+from pipeline.errors import UnreachableError
+from pipeline.executor import Pool, cluster
+from pipeline.pieces import MAX_ATTEMPTS, At, Attempt, Failed, Lost, Piece, Progress, Tally
+
+PARTS = ("left", "right")
+
+
+@dataclass
+class Done:
+    """The parts of items that were done."""
+
+    parts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Done) -> None:
+        self.parts.update(other.parts)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What happens at an item, a part, or the ``end``: a signal in every attempt, or where ``once`` in the first."""
+
+    at: str
+    signal: signal.Signals | None
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """All that happens, and a folder to remember it in."""
+
+    fates: tuple[Fate, ...]
+    folder: Path
+
+
+class Frail:
+    """Does each part of each item, unless its process ends before."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def run(self, attempt: Attempt[tuple[str, ...]]) -> Iterator[Done | At]:
+        done = Done()
+        for item in attempt.work:
+            if item in attempt.condemned:
+                continue
+            if attempt.careful:
+                yield At(item)
+            self._meet(item)
+            for part in (f"{item}.{name}" for name in PARTS):
+                if part in attempt.condemned:
+                    continue
+                if item in attempt.suspects:
+                    yield At(part)
+                self._meet(part)
+                done.parts[part] += 1
+            yield done
+        if attempt.careful:
+            yield At(None)
+        self._meet("end")
+        yield done
+
+    def _meet(self, what: str) -> None:
+        for fate in self._trouble.fates:
+            memory = self._trouble.folder / f"{fate.at} {fate.signal}"
+            if fate.at == what and not (fate.once and memory.exists()):
+                memory.touch()
+                if fate.signal is None:
+                    raise UnreachableError("no answer")
+                os.kill(os.getpid(), fate.signal)
+
+
+@dataclass
+class Told:
+    """What a pool said."""
+
+    done: Done
+    failed: list[Failed]
+    lost: list[Lost[tuple[str, ...]]]
+
+
+PIECES = (("a", "b", "c"), ("d", "e", "f"))
+ALL = {f"{item}.{part}" for piece in PIECES for item in piece for part in PARTS}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[int]:
+    with cluster(2, None) as workers:
+        yield workers
+
+
+def run(workers: int, folder: Path, *fates: Fate) -> Told:
+    tally, told = Tally(Done), Told(Done(), [], [])
+    pool = Pool(Trouble(fates, folder), workers, Frail)
+    for event in pool.run(iter(PIECES)):
+        tally.take(event)
+        if isinstance(event, Failed):
+            told.failed.append(event)
+        elif isinstance(event, Lost):
+            told.lost.append(event)
+    told.done = tally.total()
+    return told
+
+
+def test_items_and_parts_that_end_processes_are_found_and_left_out(workers: int, tmp_path: Path) -> None:
+    deadly = ("a", "c.right")
+    told = run(workers, tmp_path, *(Fate(at, signal.SIGSEGV) for at in deadly))
+    assert told.lost == []
+    assert told.done.parts == Counter(ALL - {"a.left", "a.right", *deadly})
+    # one plain attempt, then three for each; a part needs one more, which finds its item
+    assert [event.piece for event in told.failed] == [0] * (1 + 3 + 4)
+    assert all("process " in event.reason and "its worker process has died" in event.reason for event in told.failed)
+
+
+def test_deaths_here_and_there_are_no_item_s_fault(workers: int, tmp_path: Path) -> None:
+    told = run(workers, tmp_path, *(Fate(f"{item}.left", signal.SIGKILL, once=True) for item in PIECES[0]))
+    assert told.lost == []
+    assert told.done.parts == Counter(ALL)
+    assert len(told.failed) == len(PIECES[0])
+
+
+@pytest.mark.parametrize("fate", [Fate("b", None), Fate("end", signal.SIGKILL)])
+def test_what_no_item_is_to_blame_for_is_given_up(workers: int, tmp_path: Path, fate: Fate) -> None:
+    """An error that is raised (a full disk, say) would be raised at any other item as well."""
+    told = run(workers, tmp_path, fate)
+    given_up = PIECES if fate.at == "end" else PIECES[:1]
+    assert sorted(lost.work for lost in told.lost) == sorted(given_up)
+    assert len(told.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
+    assert told.done.parts == Counter(part for part in ALL if fate.at == "b" and part[0] in "def")
+    assert all(("no answer" in lost.reason) == (fate.signal is None) for lost in told.lost)
+
+
+def test_what_stands_still_is_done_by_another(workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "STRAGGLER_S", 0.5)
+    told = run(workers, tmp_path, Fate("e", signal.SIGSTOP, once=True))
+    assert (told.lost, told.failed) == ([], [])
+    assert told.done.parts == Counter(ALL)
+    # the one that stood still is killed too
+    others = [each for each in psutil.Process().children(recursive=True) if "ray::_Actor" in " ".join(each.cmdline())]
+    psutil.wait_procs(others, timeout=60)
+    assert not [each for each in others if each.is_running()]
+
+
+def test_a_piece_is_given_up_in_the_end() -> None:
+    """Even where every death has another item to blame: a machine is broken, not thirty items."""
+    piece = Piece(0, "work")
+    assert piece.attempt() == Attempt("work")
+    for death in range(29):
+        piece.failed(f"item {death // MAX_ATTEMPTS}")
+    assert not piece.given_up
+    assert piece.attempt().condemned == frozenset(f"item {index}" for index in range(9))
+    assert piece.attempt().suspects == frozenset(f"item {index}" for index in range(10))
+    piece.failed("another")
+    assert piece.given_up
+
+
+def test_a_tally_goes_down_with_an_attempt_and_is_exact_in_the_end() -> None:
+    tally = Tally(Done)
+    for event, total in (
+        (Progress(0, Done(Counter(a=1))), 1),
+        (Progress(1, Done(Counter(b=5))), 6),
+        (Progress(0, Done(Counter(a=3))), 8),
+        (Failed(0, 1, "it died"), 5),
+        (Progress(1, Done(Counter(b=6)), finished=True), 6),
+        (Progress(0, Done(Counter(a=2))), 8),
+        (Lost(0, "work", "it died"), 6),
+    ):
+        tally.take(event)
+        assert tally.total().parts.total() == total

@@ -1,0 +1,98 @@
+"""What a disk cannot take is no fault of a sample: the work is given up and named, and made when there is room."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import manifests
+from pipeline import recipes
+from pipeline.errors import UnreachableError
+from pipeline.pieces import Attempt
+from pipeline.plan import make_blocks, make_plan
+from pipeline.sources import SourceImage, open_source
+from pipeline.sources.imagefolder import ImageFolder
+from pipeline.worker import Job, Worker
+from tests.conftest import Run, write_small_source
+from tests.digests import data_digests
+
+SELECTION = ("--only", "gaussian_noise", "--severities", "1,5")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KB, whatever the machine has."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_no_failed_sample(tmp_path: Path, small_disk: Path, robustshards: Run) -> None:
+    source = write_small_source(tmp_path / "source", images=24)
+    command = ("build", "imagenet-c", "--source", source, *SELECTION, "--workers", 1, "--json")
+    done = robustshards(*command, "--out", small_disk / "data")
+    assert done.returncode == 3, done.stderr
+    assert "No space left on device" in done.stdout
+    for part in (small_disk / "data" / "manifest").glob("*.parquet"):
+        assert {row.status for row in manifests.read_rows(part)} == {manifests.OK}
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    done = robustshards(*command, "--out", small_disk / "data")
+    assert (done.returncode, json.loads(done.stdout)["failed"]) == (0, 0), done.stderr
+    assert robustshards(*command, "--out", tmp_path / "undisturbed").returncode == 0
+    assert data_digests(small_disk / "data") == data_digests(tmp_path / "undisturbed")
+
+
+LIMITED_WRITER = """
+import os, resource, sys
+from pipeline import recipes
+from pipeline.pieces import Attempt
+from pipeline.plan import make_blocks, make_plan
+from pipeline.sources import open_source
+from pipeline.worker import Job, Worker
+recipe = recipes.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
+source = open_source("imagefolder", sys.argv[1])
+worker = Worker(Job(recipe, sys.argv[1], sys.argv[2]))
+(block,) = make_blocks(make_plan(recipe, source), source)
+resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
+try:
+    list(worker.run(Attempt(block)))
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_a_tar_that_cannot_be_written_ends_its_block_and_leaves_nothing(small_source: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED_WRITER, str(small_source), str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == "File too large\n"
+    assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
+
+
+class Silent(ImageFolder):
+    """A source whose store has stopped to answer."""
+
+    def read(self, image: SourceImage) -> bytes:
+        raise UnreachableError(f"{image.origin}: no answer")
+
+
+def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tmp_path: Path) -> None:
+    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
+    source = open_source("imagefolder", str(small_source))
+    (block,) = make_blocks(make_plan(recipe, source), source)
+    worker = Worker(Job(recipe, str(small_source), str(tmp_path)))
+    worker._source = Silent(small_source)
+    with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
+        list(worker.run(Attempt(block)))
+    assert list(tmp_path.rglob("*.tar")) == []

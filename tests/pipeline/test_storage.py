@@ -1,0 +1,174 @@
+"""Stores when something goes wrong: networks that fail, uploads that arrive damaged, builds that meet or are killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from pipeline.errors import UnreachableError, UserError
+from pipeline.storage import UrlStore, lease
+from pipeline.storage.patience import ATTEMPTS, patiently
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    waited: list[float] = []
+    monkeypatch.setattr("pipeline.storage.patience.time.sleep", waited.append)
+    return waited
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> UrlStore:
+    return UrlStore(f"file://{tmp_path}/data")
+
+
+def failing(times: int, error: Exception) -> Callable[[], str]:
+    left = [error] * times
+
+    def call() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    return call
+
+
+def test_what_fails_is_tried_again_and_waits_grow(no_waiting: list[float]) -> None:
+    assert patiently("try", failing(ATTEMPTS - 1, OSError("cut off"))) == "done"
+    assert len(no_waiting) == ATTEMPTS - 1
+    assert 0.1 < no_waiting[0] <= 0.25
+    assert 4 <= no_waiting[-1] <= 8
+
+
+def test_after_all_attempts_the_store_counts_as_unreachable(no_waiting: list[float]) -> None:
+    with pytest.raises(UnreachableError, match=f"cannot read it, tried {ATTEMPTS} times: OSError: cut off"):
+        patiently("read it", failing(ATTEMPTS, OSError("cut off")))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(FileNotFoundError("x"), FileNotFoundError), (PermissionError("x"), UnreachableError)]
+)
+def test_answers_are_not_asked_for_again(no_waiting: list[float], error: Exception, raised: type[Exception]) -> None:
+    with pytest.raises(raised):
+        patiently("read it", failing(1, error))
+    assert no_waiting == []
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"X" + data[1:]], ids=["cut", "changed"])
+def test_an_upload_that_arrives_damaged_is_made_again(
+    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
+) -> None:
+    put, sent = LocalFileSystem.put_file, list[str]()
+
+    def unreliable(self: Any, local: str, remote: str, **options: Any) -> None:
+        put(self, local, remote, **options)
+        sent.append(remote)
+        if len(sent) <= 2:
+            Path(remote).write_bytes(damage(Path(remote).read_bytes()))
+
+    monkeypatch.setattr(LocalFileSystem, "put_file", unreliable)
+    store.publish_bytes(b"all of it", "a/x.txt")
+    assert len(sent) == 3
+    assert store.read("a/x.txt") == b"all of it"
+    assert store.listing("a", "") == {"a/x.txt": 9}
+
+
+def test_a_damaged_upload_never_gets_its_name(
+    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalFileSystem, "put_file", lambda self, local, remote: Path(remote).write_bytes(b"half"))
+    with pytest.raises(UnreachableError, match="4 of 9 bytes have arrived"):
+        store.publish_bytes(b"all of it", "a/x.txt")
+    assert store.size("a/x.txt") == -1
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same lease in a tenth of the time."""
+    monkeypatch.setattr(lease, "RENEW_S", 0.3)
+    monkeypatch.setattr(lease, "DEAD_AFTER_S", 3.0)
+
+
+def test_a_second_build_is_refused_and_the_next_one_let_in(store: UrlStore, hurried: None) -> None:
+    with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
+        pass
+    with store.exclusive():
+        assert len(store.listing(".lock", "")) == 2
+    assert store.listing(".lock", "") == {}
+
+
+def test_of_many_builds_at_one_moment_one_at_most_goes_on(store: UrlStore, hurried: None) -> None:
+    together, others_refused = Barrier(4), Event()
+    inside: list[int] = []
+    refused: list[int] = []
+
+    def build(number: int) -> None:
+        together.wait()
+        try:
+            with store.exclusive():
+                inside.append(number)
+                others_refused.wait(60)
+        except UserError:
+            refused.append(number)
+            if len(refused) == 3:
+                others_refused.set()
+
+    with ThreadPoolExecutor(4) as pool:
+        for tried in [pool.submit(build, number) for number in range(4)]:
+            tried.result(timeout=60)
+    assert sorted(inside + refused) == [0, 1, 2, 3]
+    assert len(inside) <= 1
+
+
+def test_builds_of_the_same_moment_try_once_more(
+    store: UrlStore, hurried: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock of whole seconds, as S3 has it, may not tell which ticket was first."""
+    monkeypatch.setattr(UrlStore, "modified", lambda self, name: datetime(2026, 1, 1, tzinfo=UTC))
+    waits: list[float] = []
+
+    def no_wait(low: float, high: float) -> float:
+        waits.append(high)
+        return low
+
+    monkeypatch.setattr("pipeline.storage.lease.random.uniform", no_wait)
+    store.publish_bytes(b"", ".lock/other.ticket")
+    store.publish_bytes(b"", ".lock/other.alive")
+    with store.exclusive():  # the other shows no sign of life
+        assert waits == [lease.TIE_WAIT_S]
+        assert ".lock/other.ticket" not in store.listing(".lock", "")
+
+
+HOLDER = """
+import sys, time
+from pipeline.storage import open_store
+store = open_store(sys.argv[1])
+with store.exclusive():
+    print(store.scratch().parent, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_build_that_was_killed_holds_nothing_and_leaves_nothing(store: UrlStore, hurried: None) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, store.root], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout
+    scratch = Path(holder.stdout.readline().strip())
+    assert (scratch / ".alive").exists()
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    with store.exclusive():
+        pass
+    program = "import sys; from pipeline.storage.own_folder import own_folder; print(own_folder())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not scratch.exists(), "what a killed process wrote aside was left behind"
+    assert not Path(done.stdout.strip()).exists(), "a process that ended left its folder behind"
