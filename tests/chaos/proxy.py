@@ -1,0 +1,223 @@
+"""A proxy on loopback between clients and the S3 server, which does to requests what networks and busy stores do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from aiohttp import ClientSession, DummyCookieJar, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from tests.chaos.log import Log
+
+_OF_THE_CONNECTION = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
+"""Headers that concern one connection, and are not passed on."""
+
+_LARGEST_BODY = 2**30
+_SLOW_S = (0.5, 3.0)
+_THROTTLED_PIECES, _THROTTLED_PAUSE_S = 8, 0.15
+_STARTING_S = 30
+
+Act = Callable[["FaultProxy", web.Request, Random], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What can happen to a request: in words, to which requests, and how."""
+
+    words: str
+    suits: Callable[[web.Request], bool]
+    act: Act
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Which disturbances there are, into which part of the requests they go, and when there have been enough."""
+
+    kinds: Sequence[str] = ()
+    rate: float = 0.0
+    seed: str = ""
+    enough: Callable[[], bool] = lambda: True
+
+
+class FaultProxy:
+    """Passes requests on to ``target``. Runs in a thread of its own until closed.
+
+    Whether and how a request is disturbed depends on the seed, the request and how often it has been made: not on the
+    order in which workers happen to make theirs.
+    """
+
+    def __init__(self, target: str, log: Log) -> None:
+        """Raises TimeoutError where the proxy does not start."""
+        self._target = target
+        self._log = log
+        self._weather = Weather()
+        self._away_until = 0.0
+        self._made: Counter[str] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.endpoint = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(_STARTING_S)
+
+    def disturb(self, weather: Weather) -> None:
+        """From now on, disturb requests as said; ``Weather()`` lets all of them pass."""
+        self._made.clear()
+        self._weather = weather
+
+    def away(self, seconds: float) -> None:
+        """For a while the store answers nothing but 503."""
+        self._away_until = time.monotonic() + seconds
+
+    def close(self) -> None:
+        """End the proxy and what is under way through it."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_STARTING_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STARTING_S)
+        self._loop.close()
+
+    async def forward(self, request: web.Request) -> tuple[int, CIMultiDict[str], bytes]:
+        """Pass a request on; status, headers and body of the answer."""
+        body = await request.read() if request.body_exists else None
+        async with self._session.request(
+            request.method,
+            URL(self._target + request.raw_path, encoded=True),
+            headers=_passed_on(request.headers),
+            data=body,
+            allow_redirects=False,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        ) as answer:
+            return answer.status, _passed_on(answer.headers), await answer.read()
+
+    async def _start(self) -> str:
+        self._session = ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar())
+        application = web.Application(client_max_size=_LARGEST_BODY)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if time.monotonic() < self._away_until:
+            return await _slow_down(self, request, Random())
+        name = f"{request.method} {request.raw_path}"
+        self._made[name] += 1
+        random = Random(f"{self._weather.seed} {name} {self._made[name]}")
+        kind = self._kind(request, random)
+        if kind is None:
+            return await _undisturbed(self, request, random)
+        self._log.add(kind, name)
+        return await DISTURBANCES[kind].act(self, request, random)
+
+    def _kind(self, request: web.Request, random: Random) -> str | None:
+        weather = self._weather
+        if random.random() >= weather.rate or weather.enough():
+            return None
+        suited = [kind for kind in weather.kinds if DISTURBANCES[kind].suits(request)]
+        return random.choice(suited) if suited else None
+
+
+def _passed_on(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _OF_THE_CONNECTION)
+
+
+async def _undisturbed(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    status, headers, body = await proxy.forward(request)
+    return web.Response(status=status, headers=headers, body=body)
+
+
+async def _refused(request: web.Request, status: int, code: str) -> web.StreamResponse:
+    await request.read()
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{code}</Message></Error>'
+    return web.Response(status=status, text=text, content_type="application/xml")
+
+
+async def _internal_error(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    return await _refused(request, 500, "InternalError")
+
+
+async def _slow_down(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    return await _refused(request, 503, "SlowDown")
+
+
+async def _slow(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    await asyncio.sleep(random.uniform(*_SLOW_S))
+    return await _undisturbed(proxy, request, random)
+
+
+async def _throttled(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    status, headers, body = await proxy.forward(request)
+    answer = web.StreamResponse(status=status, headers=headers)
+    await answer.prepare(request)
+    step = -(-len(body) // _THROTTLED_PIECES) or 1
+    for start in range(0, len(body), step):
+        await answer.write(body[start : start + step])
+        await asyncio.sleep(_THROTTLED_PAUSE_S)
+    return answer
+
+
+async def _cut_upload(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    await request.content.read(max(1, (request.content_length or 0) // 2))
+    return _cut(request)
+
+
+async def _lost_answer(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    await proxy.forward(request)
+    return _cut(request)
+
+
+async def _cut_download(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
+    status, headers, body = await proxy.forward(request)
+    answer = web.StreamResponse(status=status, headers=headers)
+    await answer.prepare(request)
+    await answer.write(body[: len(body) // 2])
+    return _cut(request)
+
+
+def _cut(request: web.Request) -> web.StreamResponse:
+    """Ends the connection as a broken line does; what is returned finds nobody to go to."""
+    if request.transport:
+        request.transport.abort()
+    return web.Response()
+
+
+def _any(request: web.Request) -> bool:
+    return True
+
+
+def _uploads(request: web.Request) -> bool:
+    return request.method == "PUT" and request.body_exists
+
+
+def _writes(request: web.Request) -> bool:
+    return request.method in {"PUT", "POST", "DELETE"}
+
+
+def _reads(request: web.Request) -> bool:
+    return request.method == "GET"
+
+
+DISTURBANCES: Mapping[str, Disturbance] = {
+    "s3-500": Disturbance("S3 answers 500 InternalError", _any, _internal_error),
+    "s3-503": Disturbance("S3 answers 503 SlowDown", _any, _slow_down),
+    "s3-slow": Disturbance("S3 takes half a second to three seconds longer to answer", _any, _slow),
+    "s3-throttled": Disturbance("an answer trickles in, in eight pieces over a second", _reads, _throttled),
+    "s3-cut-upload": Disturbance("the connection is cut in the middle of an upload", _uploads, _cut_upload),
+    "s3-cut-download": Disturbance("the connection is cut in the middle of a download", _reads, _cut_download),
+    "s3-lost-answer": Disturbance(
+        "S3 stores or removes, but the connection is cut before it says so", _writes, _lost_answer
+    ),
+}
+"""Kind -> what it does to a request."""

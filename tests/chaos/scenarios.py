@@ -1,0 +1,102 @@
+"""The scenarios as a table: what is built, from where to where, and what befalls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.chaos.injectors import POISON, SECOND_BUILD
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is built: arguments of the command, and the same in short for the short version of the trials."""
+
+    arguments: Sequence[str]
+    short: Sequence[str]
+
+
+CORRUPTIONS = Selection(
+    ("imagenet-c", "--only", "noise,contrast,pixelate", "--shard-size", "3"),
+    ("imagenet-c", "--only", "noise,contrast", "--severities", "1,3", "--shard-size", "2"),
+)
+SEQUENCES = Selection(
+    ("tiny-imagenet-p", "--only", "gaussian_noise,rotate,tilt,brightness", "--shard-size", "1"),
+    ("tiny-imagenet-p", "--only", "gaussian_noise,rotate", "--shard-size", "2", "--limit", "4"),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What befalls a build.
+
+    share: its part of all faults, in proportion. source, output: "folder", "s3" or (output only) "disk", a small one.
+    injectors: one of these, chosen at random, each time that another part of all shards has been made: ``pace``,
+    from and to; at most ``each`` of them in a build. weather: disturbances of the proxy, into ``rate`` of the requests.
+    mends: samples fail on the way, and are made by ``--retry-failed`` once the cause is gone.
+    """
+
+    name: str
+    share: int
+    selection: Selection = CORRUPTIONS
+    source: str = "folder"
+    output: str = "folder"
+    injectors: Sequence[str] = ()
+    pace: tuple[float, float] = (0.02, 0.1)
+    each: int = 1000
+    weather: Sequence[str] = ()
+    rate: float = 0.06
+    poisoned: bool = False
+    builds: int = 1
+    mends: bool = False
+
+    def kinds(self) -> list[str]:
+        """All kinds of faults that occur in it."""
+        beforehand = [POISON] * self.poisoned + [SECOND_BUILD] * (self.builds > 1)
+        return [*self.injectors, *self.weather, *beforehand]
+
+
+_TORN = ("torn-shard", "torn-part", "lost-shard", "lost-part")
+
+SCENARIOS: Sequence[Scenario] = (
+    Scenario("workers killed", 24, injectors=("worker",), pace=(0.02, 0.06)),
+    Scenario("sequences, workers killed", 6, SEQUENCES, injectors=("worker",), pace=(0.02, 0.2)),
+    Scenario("machines lost", 8, injectors=("machine",), pace=(0.08, 0.2)),
+    Scenario("machines that hang and come back", 3, injectors=("hang",), pace=(0.08, 0.2)),
+    Scenario("driver killed, files torn", 24, injectors=("driver", "preemption", *_TORN), pace=(0.08, 0.25)),
+    Scenario("workers that pause", 6, injectors=("pause",), pace=(0.08, 0.2)),
+    Scenario("a straggler for ever", 3, injectors=("straggler",), pace=(0.08, 0.2)),
+    Scenario("disk full", 4, output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
+    Scenario("source files gone", 8, injectors=("source-gone",), pace=(0, 0), each=4, mends=True),
+    Scenario("source changed while listed", 2, injectors=("source-changed",), pace=(0, 0), each=1, mends=True),
+    Scenario("poisoned images", 6, poisoned=True, mends=True),
+    Scenario("two builds at once", 3, builds=2),
+    Scenario("S3 answers errors", 36, source="s3", output="s3", weather=("s3-500", "s3-503")),
+    Scenario("S3 is slow", 16, source="s3", output="s3", weather=("s3-slow", "s3-throttled")),
+    Scenario(
+        "S3 cuts connections",
+        36,
+        source="s3",
+        output="s3",
+        weather=("s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
+    ),
+    Scenario("S3 is away", 3, source="s3", output="s3", injectors=("s3-away",), pace=(0.05, 0.15)),
+    Scenario("S3, driver killed", 4, source="s3", output="s3", injectors=("driver", "preemption"), pace=(0.12, 0.3)),
+    Scenario("S3, two builds at once", 2, source="s3", output="s3", builds=2),
+    Scenario(
+        "all at once",
+        20,
+        source="s3",
+        output="s3",
+        injectors=("worker", "machine", "driver", "pause"),
+        pace=(0.06, 0.15),
+        weather=("s3-500", "s3-503", "s3-slow", "s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
+        rate=0.02,
+    ),
+)
+
+
+def shares(faults: int) -> dict[str, int]:
+    """Scenario -> how many of ``faults`` it gets: in proportion, at least one each."""
+    total = sum(scenario.share for scenario in SCENARIOS)
+    return {scenario.name: max(1, -(-scenario.share * faults // total)) for scenario in SCENARIOS}

@@ -1,0 +1,95 @@
+"""What all trials share: machines, S3 server and proxy, source images, undisturbed builds to compare with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.chaos.log import Log
+from tests.chaos.machines import Machines
+from tests.chaos.proxy import FaultProxy
+from tests.chaos.scenarios import Selection
+from tests.conftest import ROOT, write_small_source
+from tests.object_store import ObjectStore, object_store, upload
+
+MACHINES = 3
+MARKER = b"robustshards poison "
+"""Stands behind the pixels of poisoned images, where no decoder looks; the image's id follows."""
+
+POISONED = ("class0/image2", "class1/image5")
+_IMAGES, _SHORT_IMAGES, _CLASSES = 24, 10, 2
+_UNDISTURBED_S = 300
+
+
+class Stage:
+    """Everything that is there before a trial begins."""
+
+    def __init__(self, work: Path, short: bool, log: Log, store: ObjectStore, proxy: FaultProxy) -> None:
+        self.work = work
+        self.log = log
+        self.store = store
+        self.proxy = proxy
+        self.poison = work / "poison"
+        self.source = work / "source"
+        self._short = short
+        self._references: dict[Selection, Path] = {}
+        write_small_source(self.source, _SHORT_IMAGES if short else _IMAGES, _CLASSES)
+        for name in POISONED:
+            with open(self.source / f"{name}.png", "ab") as file:
+                file.write(MARKER + name.encode())
+        self.source_url = upload(store, self.source, "source")
+        paths = os.pathsep.join(map(str, (Path(__file__).parent / "poison", ROOT)))
+        # Workers have the environment of their machine, and the commands the same.
+        self._environment = {
+            **store.environment(proxy.endpoint),
+            "PYTHONPATH": paths,
+            "CHAOS_POISON": str(self.poison),
+        }
+        self.machines = Machines(MACHINES, self._environment)
+
+    def arguments(self, selection: Selection) -> Sequence[str]:
+        """Of the command, for this length of the trials."""
+        return selection.short if self._short else selection.arguments
+
+    def start(self, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        """The command as users run it, in a process of its own; what it says goes to ``log``."""
+        command = [str(Path(sys.executable).parent / "robustshards"), *arguments]
+        with open(log, "wb") as file:
+            return subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **self._environment})
+
+    def build(self, log: Path, selection: Selection, source: str, output: str, *more: str) -> subprocess.Popen[bytes]:
+        """Start a build on the machines."""
+        recipe, *rest = self.arguments(selection)
+        places = ("--source", source, "--out", output, "--address", self.machines.address)
+        return self.start(log, "build", recipe, *places, *rest, "--workers", str(MACHINES), *more)
+
+    def reference(self, selection: Selection) -> Path:
+        """The folder of an undisturbed build. Raises RuntimeError where that does not succeed."""
+        if selection not in self._references:
+            self.machines.restore()
+            name = f"undisturbed-{len(self._references)}"
+            folder, log = self.work / name, self.work / f"{name}.log"
+            if self.build(log, selection, str(self.source), str(folder)).wait(_UNDISTURBED_S):
+                raise RuntimeError(f"a build without faults does not succeed: {log.read_text()}")
+            self._references[selection] = folder
+        return self._references[selection]
+
+
+@contextmanager
+def stage(work: Path, short: bool, log: Log) -> Iterator[Stage]:
+    """All that trials need, for their time."""
+    work.mkdir(parents=True)
+    with object_store() as store:
+        proxy = FaultProxy(store.endpoint, log)
+        try:
+            made = Stage(work, short, log, store, proxy)
+            try:
+                yield made
+            finally:
+                made.machines.close()
+        finally:
+            proxy.close()

@@ -1,0 +1,254 @@
+"""One scenario carried out: builds under faults until there have been enough, each judged at its end."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.chaos import judge
+from tests.chaos.injectors import INJECTORS, POISON, SECOND_BUILD, Scene
+from tests.chaos.outputs import OUTPUTS, UnavailableError
+from tests.chaos.proxy import Weather
+from tests.chaos.scenarios import Scenario
+from tests.chaos.stage import MACHINES, MARKER, POISONED, Stage
+
+OK, FAILED, REFUSED, UNFINISHED = 0, 1, 2, 3
+"""Exit codes of the command."""
+
+AGAIN = frozenset({UNFINISHED, -9})
+"""Unfinished, or killed: whoever runs the command runs it again."""
+
+MAX_ROUNDS, MAX_ATTEMPTS, MAX_REFUSALS = 20, 25, 120
+ATTEMPT_S, VERIFY_S = 150, 120
+MAX_DEATHS = 3 * MACHINES
+"""Of one poisoned image: three attempts in each of the pieces into which its block is dealt."""
+
+
+@dataclass
+class Result:
+    """What came of a scenario. ``failed``: samples recorded as failed on the way, made later."""
+
+    name: str
+    faults: dict[str, int] = field(default_factory=dict)
+    builds: int = 0
+    attempts: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    skipped: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        """In a few words."""
+        if self.skipped:
+            return f"skipped: {self.skipped}"
+        return f"WRONG: {'; '.join(self.problems)}" if self.problems else "whole, sha256 equal"
+
+
+def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Result:
+    """Build under faults, again and again into new outputs, until there have been as many as asked for."""
+    begun, result, random = time.monotonic(), Result(scenario.name), Random(f"{seed} {scenario.name}")
+    stage.log.scenario = scenario.name
+    stage.reference(scenario.selection)
+    try:
+        while stage.log.count() < faults and result.builds < MAX_ROUNDS and not result.problems:
+            result.builds += 1
+            with _scene(stage, scenario, random, result.builds) as scene:
+                _Trial(stage, scenario, scene, faults, result).run()
+    except UnavailableError as error:
+        result.skipped = str(error)
+    result.faults = dict(sorted(stage.log.kinds(scenario.name).items()))
+    if not result.skipped and not result.problems and stage.log.count() < faults:
+        result.problems.append(f"only {stage.log.count()} of {faults} faults could be injected")
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+@contextmanager
+def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Iterator[Scene]:
+    """All machines there, a source of its own, an empty output."""
+    stage.machines.restore()
+    name = f"{scenario.name.replace(' ', '-').replace(',', '')}-{number}"
+    source = shutil.copytree(stage.source, stage.work / f"{name}-source")
+    size = sum(file.stat().st_size for file in stage.reference(scenario.selection).rglob("*"))
+    with OUTPUTS[scenario.output](stage.work, name, stage.store, 2 * size + 2**22) as output:
+        try:
+            yield Scene(random, stage.machines, stage.proxy, source, output)
+        finally:
+            stage.proxy.disturb(Weather())
+            stage.poison.unlink(missing_ok=True)
+            stage.machines.restore()
+    shutil.rmtree(source)
+
+
+class _Trial:
+    """One build under faults, from an empty output to the last comparison."""
+
+    def __init__(self, stage: Stage, scenario: Scenario, scene: Scene, faults: int, result: Result) -> None:
+        self._stage = stage
+        self._scenario = scenario
+        self._scene = scene
+        self._faults = faults
+        self._result = result
+        self._injected = 0
+        self._shards = len(list(stage.reference(scenario.selection).glob("manifest/*")))
+        self._log = stage.work / f"{scene.source.name}.log"
+
+    def run(self) -> None:
+        """Build, mend what is to be mended, compare."""
+        self._set_out()
+        code = self._build()
+        self._stage.proxy.disturb(Weather())
+        if self._scenario.mends and code in {OK, FAILED}:
+            self._look_at_failures()
+            self._mend()
+            self._injected = self._scenario.each  # no more of them
+            code = self._build("--retry-failed")
+        if code == OK:
+            self._compare()
+        elif not self._result.problems:
+            self._problem(f"the build ended with exit code {code}: {self._said()}")
+
+    def _set_out(self) -> None:
+        scenario = self._scenario
+        seed = f"{self._scene.random.getrandbits(64)}"
+        self._stage.proxy.disturb(Weather(scenario.weather, scenario.rate, seed, self._enough))
+        if scenario.poisoned:
+            self._scene.touched.update(POISONED)
+            self._stage.poison.with_suffix(".deaths").unlink(missing_ok=True)
+            self._stage.poison.write_bytes(MARKER)
+
+    def _build(self, *more: str) -> int:
+        """Run the command until it has nothing to be run again for; its last exit code."""
+        refusals = attempts = 0
+        while True:
+            codes = self._attempt(*more)
+            self._result.attempts += len(codes)
+            if OK in codes or self._result.problems:
+                return OK if OK in codes else codes[0]
+            refused = codes.count(REFUSED) if "another build" in self._said() else 0
+            attempts += 1
+            refusals += refused
+            if refused == len(codes) > 1:
+                self._problem(f"all of the builds refused: {self._said()}")
+            elif refused != len(codes) and not AGAIN & set(codes):
+                return next(code for code in codes if code != REFUSED or not refused)
+            if attempts - refusals > MAX_ATTEMPTS or refusals > MAX_REFUSALS:
+                self._problem(f"not done after {attempts} attempts: {self._said()}")
+            if self._result.problems:
+                return codes[0]
+            self._between()
+            time.sleep(1.0 if refused else 0.0)
+
+    def _attempt(self, *more: str) -> list[int]:
+        """Run the command once, or as often at once as the scenario has it, with faults meanwhile; the exit codes."""
+        scene = self._scene
+        source = self._stage.source_url if self._scenario.source == "s3" else str(scene.source)
+        scene.drivers = [
+            self._stage.build(
+                self._log.with_suffix(f".{n}.log"), self._scenario.selection, source, scene.output.location, *more
+            )
+            for n in range(self._scenario.builds)
+        ]
+        if self._scenario.builds > 1:
+            self._stage.log.add(SECOND_BUILD, f"driver {scene.drivers[-1].pid}")
+        try:
+            self._disturb(time.monotonic() + ATTEMPT_S)
+        finally:
+            scene.machines.thaw()
+            for driver in scene.running():
+                driver.kill()
+        return [driver.wait() for driver in scene.drivers]
+
+    def _disturb(self, limit: float) -> None:
+        """Inject faults at the scenario's pace until the builds have ended."""
+        scene, kinds = self._scene, [kind for kind in self._scenario.injectors if INJECTORS[kind].running]
+        due = self._due()
+        while scene.running():
+            if time.monotonic() > limit:
+                self._problem(f"did not end within {ATTEMPT_S} s: {self._said()}")
+                return
+            if (
+                kinds
+                and not self._enough()
+                and scene.output.committed() >= due
+                and self._inject(scene.random.choice(kinds))
+            ):
+                due = self._due()
+            time.sleep(0.05)
+
+    def _due(self) -> float:
+        """With how many shards the next fault comes."""
+        return self._scene.output.committed() + self._scene.random.uniform(*self._scenario.pace) * self._shards
+
+    def _between(self) -> None:
+        """What happens to files while no build runs: up to three of them."""
+        kinds = [kind for kind in self._scenario.injectors if not INJECTORS[kind].running]
+        for _ in range(self._scene.random.randint(1, 3) if kinds else 0):
+            self._inject(self._scene.random.choice(kinds))
+
+    def _inject(self, kind: str) -> bool:
+        target = None if self._enough() else INJECTORS[kind].inject(self._scene)
+        if target is not None:
+            self._stage.log.add(kind, target)
+            self._injected += 1
+        return target is not None
+
+    def _enough(self) -> bool:
+        return self._injected >= self._scenario.each or self._stage.log.count() >= self._faults
+
+    def _look_at_failures(self) -> None:
+        """Only what was touched may have failed; of poisoned images everything has, after few deaths."""
+        scene, reference = self._scene, self._stage.reference(self._scenario.selection)
+        copy = self._stage.work / f"{scene.source.name}-copy"
+        made = scene.output.fetched(copy)
+        for problem in judge.unlike(made, reference, scene.touched, self._scenario.poisoned):
+            self._problem(problem)
+        self._result.failed += judge.failed_samples(made)
+        shutil.rmtree(copy, ignore_errors=True)
+        if self._scenario.poisoned:
+            deaths = Counter(self._stage.poison.with_suffix(".deaths").read_text().splitlines())
+            for name in deaths.elements():
+                self._stage.log.add(POISON, name)
+            for name in POISONED:
+                if not 0 < deaths[name] <= MAX_DEATHS:
+                    self._problem(f"{deaths[name]} workers died of {name}, 1 to {MAX_DEATHS} are allowed")
+
+    def _mend(self) -> None:
+        """The cause of the failures goes away."""
+        self._stage.poison.unlink(missing_ok=True)
+        for aside, place in self._scene.moved.items():
+            aside.rename(place)
+
+    def _compare(self) -> None:
+        """The finished data set verifies, and is byte for byte that of the undisturbed build."""
+        scene = self._scene
+        log = self._log.with_suffix(".verify.log")
+        try:
+            if self._stage.start(log, "verify", scene.output.location).wait(VERIFY_S):
+                self._problem(f"verify finds faults: {_end_of(log)}")
+        except subprocess.TimeoutExpired:
+            self._problem(f"verify did not end within {VERIFY_S} s")
+        copy = self._stage.work / f"{scene.source.name}-copy"
+        reference = self._stage.reference(self._scenario.selection)
+        for problem in judge.differences(scene.output.fetched(copy), reference):
+            self._problem(problem)
+        shutil.rmtree(copy, ignore_errors=True)
+
+    def _problem(self, text: str) -> None:
+        self._result.problems.append(f"build {self._result.builds}: {text}")
+
+    def _said(self) -> str:
+        """The last that the commands said."""
+        return " | ".join(_end_of(self._log.with_suffix(f".{n}.log")) for n in range(self._scenario.builds))
+
+
+def _end_of(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " / ".join(lines[-3:])[-600:]
