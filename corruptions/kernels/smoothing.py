@@ -155,10 +155,12 @@ def smooth(source, near, across, far, channels, out):
             smooth_down(source, ready * stride, near, line[margin : margin + width])
             smooth_across(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
-        mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+        if stride > 1:
+            mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+        mixed = row if stride > 1 else rows[y % (2 * reach)]
         target = out[y]
         for i in range(width):
-            target[i] = row[i]
+            target[i] = mixed[i]
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
