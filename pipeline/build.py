@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
 from pipeline.errors import UserError
-from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
+from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.recipes import Recipe, parse
@@ -109,8 +109,8 @@ class Watcher(Protocol):
         """Told what a worker has done since its last report."""
 
 
-def run_build(request: Request, watcher: Watcher) -> Outcome:
-    """Build what is missing of a data set, then its manifest; returns what was done.
+def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
+    """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
@@ -124,10 +124,17 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
     store = LocalStore(request.output)
     with store.exclusive():
         _claim(store, recipe)
-        return _build(request, plan, source, store, watcher)
+        return _build(request, plan, source, store, watcher, worker)
 
 
-def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watcher: Watcher) -> Outcome:
+def _build(
+    request: Request,
+    plan: Plan,
+    source: Source,
+    store: LocalStore,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
     todo: Counter[str] = Counter()
@@ -147,7 +154,7 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
             outcome.workers = workers
             pieces = pieces_of_a_block(blocks, workers)
             work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
-            for event in Pool(job, workers, Worker).run(work):
+            for event in Pool(job, workers, worker).run(work):
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
                 else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -155,15 +155,10 @@ class _OpenShard:
         self._rows.append(columns)
 
     def publish(self, store: LocalStore) -> None:
-        """Give tar and part their names, the part last: a shard exists once its part does."""
+        """End the tar, and commit it with its rows."""
         sha256, size = self._tar.finish()
-        store.publish(self._scratch, self._task.shard)
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
-        failed = sum(row.status == manifests.FAILED for row in rows)
-        facts = {FACT_TASK: self._task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
-        part = store.scratch()
-        manifests.write_part(rows, facts, part)
-        store.publish(part, self._task.part)
+        commit(store, self._task, self._scratch, size, rows)
 
     def _append(self, columns: dict[str, Any], clean: _Clean, renderer: Renderer, report: Report) -> None:
         """Make one sample, append it to the tar, and fill in what its row says of it."""
@@ -218,6 +213,16 @@ class _OpenShard:
             "encoder": str(recipe.encoder),
             "status": manifests.FAILED,
         }
+
+
+def commit(store: LocalStore, task: Task, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
+    """Give a finished tar and its part their names, the part last: a shard exists once its part does."""
+    store.publish(tar, task.shard)
+    failed = sum(row.status == manifests.FAILED for row in rows)
+    facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
+    part = store.scratch()
+    manifests.write_part(rows, facts, part)
+    store.publish(part, task.part)
 
 
 def _reason(error: BaseException) -> str:
