@@ -2,6 +2,7 @@
 # make demo    ImageNet-C, -P and -S from the photographs that scikit-image bundles; a small classifier, evaluated on them
 # make test    all tests
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
+# make scale   10 million samples without pixels through a whole build: time and memory, in docs/scale.md
 # make lint    formatter, linter, types, import contracts
 # make differences  how far decoders and resize operators are from the default: docs/decoders.md
 # make sheets  contact sheets for docs/
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test bench differences sheets lint format clean
+.PHONY: setup demo test bench scale differences sheets lint format clean
 
 setup: .venv/.installed
 
@@ -46,6 +47,9 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+scale: setup
+	$(BIN)/python -m bench.scale
 
 differences: setup
 	$(BIN)/python -m bench.differences

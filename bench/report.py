@@ -132,7 +132,7 @@ def sequence_table(rows: Sequence[SequenceRow], presets: Sequence[PresetRow]) ->
 
 def page(sections: Sequence[str]) -> str:
     """The whole page."""
-    about = f"Python {platform.python_version()}, {platform.machine()}, {_processor()}, one thread."
+    about = f"Python {platform.python_version()}, {platform.machine()}, {processor()}, one thread."
     head = "# Benchmark\n\nWritten by `make bench`; medians, milliseconds unless said otherwise. " + about
     return "\n\n".join([head, *sections]) + "\n"
 
@@ -176,7 +176,8 @@ def markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The CPU's name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

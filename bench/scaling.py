@@ -6,17 +6,18 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import manifests
 from bench.images import repeated
+from bench.simulated import made_rows
 from pipeline import recipes
 from pipeline.build import Request, run_build
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import Attempt, Failed, Tally
-from pipeline.plan import Block, Plan, make_blocks, make_plan
+from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
@@ -101,37 +102,17 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
         list(pool.run(iter(blocks)))
         scheduling = perf_counter() - start
     steps = range(len(recipe.steps()))
-    parts = [[_made_part(scratch / "parts", block, step) for block in blocks] for step in steps]
+    parts = [[_made_part(scratch / "parts", recipe, block, block.tasks[step]) for block in blocks] for step in steps]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
     return Overhead(planning, scheduling, perf_counter() - start)
 
 
-def _made_part(folder: Path, block: Block, index: int) -> Path:
+def _made_part(folder: Path, recipe: recipes.Recipe, block: Block, task: Task) -> Path:
     """A manifest part such as a worker writes, about pictures that nobody made."""
     folder.mkdir(parents=True, exist_ok=True)
-    task = block.tasks[index]
-    blank = manifests.Row(
-        *("", task.shard, "0" * 64, 512, 20_000, "", "1" * 64, "", 0, "all", task.step.transform, 1, task.step.level),
-        *(
-            "imagenet",
-            "pillow",
-            "pillow-bilinear",
-            1,
-            224,
-            224,
-            "jpeg quality=85 optimize=true",
-            "2" * 64,
-            "3" * 64,
-            manifests.OK,
-            None,
-        ),
-    )
-    rows = [
-        replace(blank, key=f"{image.id}-{task.step}", source_id=image.id, origin=image.origin) for image in block.images
-    ]
     path = folder / f"{task.name}.parquet"
-    manifests.write_part(rows, {}, path)
+    manifests.write_part(made_rows(recipe, block, task), {}, path)
     return path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -17,7 +17,7 @@ import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
 from pipeline.errors import UserError
-from pipeline.executor import Pool, cluster
+from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.pieces import Failed, Lost, Tally
 from pipeline.plan import PARTS, SHARDS, Block, Plan, make_blocks, make_plan, shard_of_part
@@ -114,8 +114,8 @@ class Watcher(Protocol):
         """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
-def run_build(request: Request, watcher: Watcher) -> Outcome:
-    """Build what is missing of a data set, then its manifest; returns what was done.
+def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
+    """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
@@ -129,10 +129,17 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
     store = open_store(request.output)
     with store.exclusive():
         _claim(store, recipe)
-        return _build(request, plan, source, store, watcher)
+        return _build(request, plan, source, store, watcher, worker)
 
 
-def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: Watcher) -> Outcome:
+def _build(
+    request: Request,
+    plan: Plan,
+    source: Source,
+    store: Store,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
     todo: Counter[str] = Counter()
@@ -155,7 +162,7 @@ def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: 
             pieces = pieces_of_a_block(blocks, workers, -(-shards // blocks), shared)
             work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
             tally = Tally(Report)
-            for event in Pool(job, workers, Worker).run(work):
+            for event in Pool(job, workers, worker).run(work):
                 tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost.append(event)

@@ -193,15 +193,10 @@ class _OpenShard:
         self._rows.append(columns)
 
     def publish(self, store: Store) -> None:
-        """Give tar and part their names, the part last: a shard exists once its part does."""
+        """End the tar, and commit it with its rows."""
         sha256, size = self._tar.finish()
-        store.publish(self._scratch, self._task.shard)
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
-        failed = sum(row.status == manifests.FAILED for row in rows)
-        facts = {FACT_TASK: self._task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
-        part = store.scratch()
-        manifests.write_part(rows, facts, part)
-        store.publish(part, self._task.part)
+        commit(store, self._task, self._scratch, size, rows)
 
     def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The payload members of one sample, and what its row says of them."""
@@ -262,6 +257,16 @@ class _OpenShard:
             "encoder": str(recipe.encoder),
             "status": manifests.FAILED,
         }
+
+
+def commit(store: Store, task: Task, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
+    """Give a finished tar and its part their names, the part last: a shard exists once its part does."""
+    store.publish(tar, task.shard)
+    failed = sum(row.status == manifests.FAILED for row in rows)
+    facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
+    part = store.scratch()
+    manifests.write_part(rows, facts, part)
+    store.publish(part, task.part)
 
 
 def _reason(error: BaseException) -> str:
