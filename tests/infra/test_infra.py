@@ -128,7 +128,7 @@ def test_as_many_workers_are_asked_for_as_there_are_cores() -> None:
     in_a_pod = int(spot["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
     assert worker["resources"]["CPU"] * worker["max_workers"] == in_a_pod * spot["maxReplicas"] == 256
     asked = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
-    assert asked == [256] * 3
+    assert asked == [256] * 4
 
 
 def test_the_reserved_entrypoint_fits_the_worker_with_the_gpu() -> None:
