@@ -138,13 +138,14 @@ def page(runs: Mapping[str, Drive], planned: Mapping[str, tuple[Drive, Drive]]) 
         plans="\n".join(plans),
         machine=processor(),
         cpus=os.cpu_count(),
+        load=os.getloadavg()[2],
     )
 
 
 PAGE_TEXT = """# Scale
 
-Written by `make scale`, on {machine}, {cpus} cores, shared with other work. The command fails where the driver of a
-build takes more than {limit:,} MB, or where resuming makes anything but what is missing.
+Written by `make scale`, on {machine}, {cpus} cores, with {load:.0f} processes waiting for them on average. The command
+fails where the driver of a build takes more than {limit:,} MB, or where resuming makes anything but what is missing.
 
 ## {samples:,} samples
 
