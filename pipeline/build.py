@@ -153,7 +153,7 @@ def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watc
             pieces = pieces_of_a_block(blocks, workers, -(-shards // blocks), shared)
             work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
             tally = Tally(Report)
-            for event in Pool(job, workers, Worker).run(work):
+            for event in Pool(job, workers, Worker, {"recipe": plan.recipe.name}).run(work):
                 tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
