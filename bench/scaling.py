@@ -96,7 +96,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     blocks = list(make_blocks(plan, source))
     planning = perf_counter() - start
     with cluster(2, None) as workers:
-        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork)
+        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork, {})
         list(pool.run(iter(blocks)))  # starts the workers
         start = perf_counter()
         list(pool.run(iter(blocks)))

@@ -162,7 +162,7 @@ def _build(
             pieces = pieces_of_a_block(blocks, workers, -(-shards // blocks), shared)
             work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
             tally = Tally(Report)
-            for event in Pool(job, workers, worker).run(work):
+            for event in Pool(job, workers, worker, {"recipe": plan.recipe.name}).run(work):
                 tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost.append(event)

@@ -15,7 +15,7 @@ from typing import Any
 import manifests
 from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
-from pipeline.pieces import At, Attempt
+from pipeline.pieces import At, Attempt, Measure
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer, ready_renderer, source_digest
@@ -48,13 +48,17 @@ class Job:
 
 @dataclass
 class Report:
-    """What a worker has done of its piece so far. ``seconds`` is by stage: read, decode, prepare, ..."""
+    """What a worker has done of its piece so far.
+
+    ``seconds`` is by stage (read, decode, prepare, ...), ``rendering`` that of the transforms alone, by transform.
+    """
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     shards: int = 0
     payload_bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def lap(self, stage: str, start: float) -> float:
         """Add the time since ``start`` to a stage; the time now, from which the next one starts."""
@@ -70,6 +74,17 @@ class Report:
         self.payload_bytes += other.payload_bytes
         for stage, spent in other.seconds.items():
             self.seconds[stage] += spent
+        for transform, spent in other.rendering.items():
+            self.rendering[transform] += spent
+
+    def measures(self) -> Iterator[Measure]:
+        """What monitoring is told."""
+        yield Measure("failed_samples", "Samples that could not be made", self.failed)
+        yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
+        for transform, count in self.samples.items():
+            yield Measure("samples", "Samples made, failed ones included", count, {"transform": transform})
+        for transform, spent in self.rendering.items():
+            yield Measure("rendering_seconds", "Time in the transform alone", spent, {"transform": transform})
 
 
 @dataclass(frozen=True)
@@ -204,9 +219,10 @@ class _OpenShard:
             raise SampleError(clean.error)
         start, step = time.perf_counter(), self._task.step
         output = renderer.transform(clean.prepared, clean.source.id, step)
-        start = report.lap("transform", start)
+        rendered = report.lap("transform", start)
+        report.rendering[step.transform] += rendered - start
         members = renderer.encode(output, step)
-        start = report.lap("encode", start)
+        start = report.lap("encode", rendered)
         pixels = decode_members(self._recipe.encoder, members)
         facts = {
             "payload_sha256": payload_digest(members.values()),

@@ -15,7 +15,7 @@ import pytest
 from pipeline import executor
 from pipeline.errors import UnreachableError
 from pipeline.executor import Pool, cluster
-from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Piece, Progress, Tally
+from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
 
 PARTS = ("left", "right")
 
@@ -28,6 +28,9 @@ class Done:
 
     def add(self, other: Done) -> None:
         self.parts.update(other.parts)
+
+    def measures(self) -> Iterator[Measure]:
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def workers() -> Iterator[int]:
 
 def run(workers: int, folder: Path, *fates: Fate) -> Told:
     tally, told = Tally(Done), Told(Done(), [], [])
-    pool = Pool(Trouble(fates, folder), workers, Frail)
+    pool = Pool(Trouble(fates, folder), workers, Frail, {})
     for event in pool.run(iter(PIECES)):
         tally.take(event)
         if isinstance(event, Failed):

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -116,8 +117,10 @@ def test_a_machine_that_is_lost_and_not_replaced(
 ) -> None:
     """What it was at is done by the workers that are left, of whom there are fewer than were asked for."""
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-    place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
-    machines = Cluster(initialize_head=True, head_node_args={**place, "_system_config": quick})
+    place: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+    machines = Cluster(
+        initialize_head=True, head_node_args={**place, "include_dashboard": False, "_system_config": quick}
+    )
     try:
         second = machines.add_node(**place)
         driver = start(photographs, tmp_path, "--address", machines.address)
