@@ -28,10 +28,7 @@ def main() -> int:
         for scenario in chosen:
             result = carry_out(prepared, scenario, parts[scenario.name], arguments.seed)
             results.append(result)
-            print(
-                f"{scenario.name}: {result.verdict()}, after {sum(result.faults.values())} faults, {result.seconds:.0f} s",
-                flush=True,
-            )
+            print(result.line(), flush=True)
     run = Run(arguments.seed, arguments.faults, time.monotonic() - begun, results, log.faults)
     write_facts(run, FACTS)
     if arguments.report:
