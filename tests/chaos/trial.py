@@ -26,7 +26,7 @@ AGAIN = frozenset({UNFINISHED, -9})
 """Unfinished, or killed: whoever runs the command runs it again."""
 
 MAX_ROUNDS, MAX_ATTEMPTS, MAX_REFUSALS = 20, 25, 120
-ATTEMPT_S, VERIFY_S = 150, 120
+ATTEMPT_S, VERIFY_S = 300, 200
 MAX_DEATHS = 4 * MACHINES
 """Of one poisoned image: once unnoticed and three times watched, in each piece into which its block may be dealt."""
 
