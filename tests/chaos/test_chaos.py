@@ -51,14 +51,14 @@ def test_every_kind_of_fault_occurs_in_a_scenario_and_is_described() -> None:
 
 def test_the_page_keeps_what_is_written_by_hand_and_tells_what_went_wrong(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    page.write_text(f"before\n{BEGIN}\nfigures of yesterday\n{END}\nafter\n")
     wrong = Result("workers killed", {"worker": 3}, builds=1, attempts=2, problems=["build 1: 4 lost: a, b"])
     run = Run(7, 3, 60.0, [wrong], [])
     write_page(run, page)
     text = page.read_text()
     assert text.startswith(f"before\n{BEGIN}\n")
     assert text.endswith(f"{END}\nafter\n")
-    assert "old" not in text
+    assert "yesterday" not in text
     assert "WRONG: build 1: 4 lost: a, b" in text
     assert not run.sound()
 
