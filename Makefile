@@ -1,6 +1,7 @@
 # make setup   a virtual environment in .venv with everything that the project needs
 # make demo    ImageNet-C, -P and -S from the photographs that scikit-image bundles; a small classifier, evaluated on them
 # make test    all tests
+# make chaos   builds under 200 injected faults, compared with undisturbed ones: docs/reliability.md
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
 # make scale   10 million samples without pixels through a whole build: time and memory, in docs/scale.md
 # make lint    formatter, linter, types, import contracts
@@ -12,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test bench scale differences sheets lint format clean
+.PHONY: setup demo test chaos bench scale differences sheets lint format clean
 
 setup: .venv/.installed
 
@@ -44,6 +45,9 @@ demo: setup
 	@echo "  the manifest    $(DEMO)/imagenet-c/manifest.parquet"
 	@echo "  the sequences   $(DEMO)/imagenet-p/shards/<perturbation>/1/*.tar"
 	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar chelsea/chelsea-snow-3.jpg"
+
+chaos: setup
+	$(BIN)/python -m tests.chaos --seed 1 --faults 200 --report docs/reliability.md
 
 bench: setup
 	$(BIN)/python -m bench

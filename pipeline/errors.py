@@ -24,7 +24,7 @@ class UserError(Exception):
 
 
 class UnfinishedError(UserError):
-    """What is asked of is not finished yet: the message says what is missing."""
+    """What is asked for or read is not finished: the message says what is missing, or to run the command again."""
 
 
 class SampleError(Exception):

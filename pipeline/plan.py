@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from pipeline.errors import UserError
+from pipeline.errors import UnfinishedError, UserError
 from pipeline.families import Step
 from pipeline.recipes import Recipe
 from pipeline.sources import Source, SourceImage
@@ -106,7 +106,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
 def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
     """The blocks of the plan, with all their tasks, one at a time. Walks the source again.
 
-    Raises UserError if the listing has changed since the plan was made.
+    Raises UnfinishedError if the listing has changed since the plan was made.
     """
     recipe = plan.recipe
     identity, steps, versions = _identity(recipe), recipe.steps(), _versions(recipe)
@@ -122,7 +122,7 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
         tasks = (Task(s, index, _digest(identity, s.transform, s.level, versions[s.transform], block)) for s in steps)
         yield Block(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
-        raise UserError(f"{source.location} has changed while it was being read; run the same command again")
+        raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
 
 
 def shard_name(step: Step, block: int) -> str:

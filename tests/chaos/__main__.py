@@ -28,8 +28,7 @@ def main() -> int:
         for scenario in chosen:
             result = carry_out(prepared, scenario, parts[scenario.name], arguments.seed)
             results.append(result)
-            faults = sum(result.faults.values())
-            print(f"{scenario.name}: {result.verdict()}, after {faults} faults, {result.seconds:.0f} s", flush=True)
+            print(result.line(), flush=True)
     run = Run(arguments.seed, arguments.faults, time.monotonic() - begun, results, log.faults)
     write_facts(run, FACTS)
     if arguments.report:

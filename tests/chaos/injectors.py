@@ -12,14 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import psutil
-
-from tests.chaos.machines import Machines
+from tests.chaos.machines import Machines, send
 from tests.chaos.outputs import FolderOutput, Output
 from tests.chaos.proxy import FaultProxy
 
 _PAUSE_S = (1.0, 4.0)
-_HANG_S = 5.0
+_HANG_S, _BACK_S = 6.0, 2.0
 _AWAY_S = (2.0, 5.0)
 _FULL_S = 10.0
 _SHARDS, _PARTS = "shards/*/*/*.tar", "manifest/*.parquet"
@@ -59,18 +57,17 @@ class Injector:
     running: bool = True
 
 
-def _busy(scene: Scene) -> list[tuple[Any, list[psutil.Process]]]:
-    """Machines with workers, and the workers."""
-    workers = [(machine, scene.machines.workers(machine)) for machine in scene.machines.here]
-    return [(machine, processes) for machine, processes in workers if processes]
+def _busy(scene: Scene) -> list[Any]:
+    """The machines on which there are workers."""
+    return [machine for machine in scene.machines.here if scene.machines.workers(machine)]
 
 
 def _kill_worker(scene: Scene) -> str | None:
-    workers = [process for _, processes in _busy(scene) for process in processes]
+    workers = [process for machine in scene.machines.here for process in scene.machines.workers(machine)]
     if not workers:
         return None
     victim = scene.random.choice(workers)
-    victim.kill()
+    send([victim], signal.SIGKILL)
     return f"worker {victim.pid}"
 
 
@@ -78,9 +75,7 @@ def _lose_machine(scene: Scene) -> str | None:
     busy = _busy(scene)
     if not busy:
         return None
-    machine, _ = scene.random.choice(busy)
-    pid = scene.machines.raylet(machine).pid
-    scene.machines.lose(machine)
+    pid = scene.machines.lose(scene.random.choice(busy))
     # Sometimes another machine comes at once; else those that are left finish, as long as there is one.
     if len(scene.machines.here) < 2 or scene.random.random() < 0.5:
         scene.machines.restore()
@@ -104,34 +99,31 @@ def _pause(scene: Scene) -> str | None:
     busy = _busy(scene)
     if not busy:
         return None
-    _, processes = scene.random.choice(busy)
-    scene.machines.freeze(processes)
+    pids = scene.machines.freeze(scene.random.choice(busy))
     time.sleep(scene.random.uniform(*_PAUSE_S))
     scene.machines.thaw()
-    return f"workers {[process.pid for process in processes]}"
+    return f"workers {pids}"
 
 
 def _straggle(scene: Scene) -> str | None:
     busy = _busy(scene)
     if len(busy) < 2 or scene.machines.any_frozen():
         return None
-    _, processes = scene.random.choice(busy)
-    scene.machines.freeze(processes)
-    return f"workers {[process.pid for process in processes]}"
+    return f"workers {scene.machines.freeze(scene.random.choice(busy))}"
 
 
 def _hang(scene: Scene) -> str | None:
     busy = _busy(scene)
     if len(busy) < 2:
         return None
-    machine, processes = scene.random.choice(busy)
-    raylet = scene.machines.raylet(machine)
-    scene.machines.freeze([raylet, *processes])
+    machine = scene.random.choice(busy)
+    pids = scene.machines.freeze(machine, with_raylet=True)
     time.sleep(_HANG_S)
     scene.machines.thaw()
+    time.sleep(_BACK_S)
     scene.machines.lose(machine)
     scene.machines.restore()
-    return f"raylet {raylet.pid}"
+    return f"raylet and workers {pids}"
 
 
 def _store_away(scene: Scene) -> str | None:
@@ -217,7 +209,7 @@ INJECTORS: Mapping[str, Injector] = {
     "driver": Injector("`kill -9` of the command itself", _to_driver(signal.SIGKILL)),
     "preemption": Injector("SIGTERM to the command, as schedulers send it", _to_driver(signal.SIGTERM)),
     "pause": Injector("SIGSTOP of a machine's workers for one to four seconds", _pause),
-    "hang": Injector("SIGSTOP of a raylet and its workers until the cluster holds them for dead, then SIGCONT", _hang),
+    "hang": Injector("SIGSTOP of a raylet and its workers until the cluster has given them up, then SIGCONT", _hang),
     "straggler": Injector("SIGSTOP of a machine's workers until the build has ended", _straggle),
     "s3-away": Injector("S3 answers every request with 503 for two to five seconds", _store_away),
     "disk-full": Injector("a file takes all room that the disk has left", _fill_disk),

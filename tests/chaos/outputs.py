@@ -107,6 +107,7 @@ def _small_disk(work: Path, name: str, store: ObjectStore, room: int) -> Iterato
         yield FolderOutput(disk / "data")
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], timeout=30, check=True)
+        disk.rmdir()
 
 
 OUTPUTS: Mapping[str, Callable[[Path, str, ObjectStore, int], AbstractContextManager[Output]]] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline import recipes
 from pipeline.build import SHARED, pieces_of_a_block, split
-from pipeline.errors import UserError
+from pipeline.errors import UnfinishedError, UserError
 from pipeline.plan import Block, make_blocks, make_plan
 from pipeline.sources import SourceImage, open_source
 from tests.conftest import ROOT
@@ -155,5 +155,5 @@ def test_a_listing_that_changes_underway_is_noticed() -> None:
     plan = make_plan(IMAGENET_C, source)
     for images in (29, 31):
         source.images = images
-        with pytest.raises(UserError, match="has changed"):
+        with pytest.raises(UnfinishedError, match="has changed"):
             list(make_blocks(plan, source))
