@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -16,9 +17,11 @@ import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
 from pipeline.errors import UserError
+from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import MAX_ATTEMPTS, Lost, Pool, cluster
 from pipeline.fingerprints import fingerprints
-from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
+from pipeline.plan import Block, Missing, Plan, Task, make_blocks, make_plan, survey
+from pipeline.quota import Quota, Withheld, reckoned
 from pipeline.recipes import Recipe, parse
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
@@ -45,6 +48,7 @@ class Request:
     frost_folder: str | None = None
     ids: str | None = None
     retry_failed: bool = False
+    max_bytes: float = math.inf
 
 
 @dataclass
@@ -56,8 +60,14 @@ class Outcome:
     failed: int = 0
     done: Report = field(default_factory=Report)
     lost: list[Lost[Block]] = field(default_factory=list)
+    withheld: Withheld | None = None
     workers: int = 0
     seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard is there."""
+        return not self.lost and not self.withheld
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
@@ -70,7 +80,8 @@ class Outcome:
             "shards_made": self.done.shards,
             "samples_made": self.done.samples.total(),
             "failed": self.failed,
-            "complete": not self.lost,
+            "complete": self.complete,
+            "withheld": asdict(self.withheld) if self.withheld else None,
             "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
             "seconds": round(self.seconds, 3),
         }
@@ -80,7 +91,7 @@ class Outcome:
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
             yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
-        else:
+        elif self.complete:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
@@ -90,7 +101,9 @@ class Outcome:
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
                 "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
             )
-        if self.lost:
+        if self.withheld:
+            yield str(self.withheld)
+        elif self.lost:
             yield "unfinished: run the same command again"
         else:
             yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
@@ -114,6 +127,16 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
+    plan, source = prepare(request, watcher)
+    store = LocalStore(request.output)
+    with store.exclusive():
+        check_claim(store, plan.recipe)
+        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
+        return _build(request, plan, source, store, watcher)
+
+
+def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
+    """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
     recipe = with_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
@@ -121,42 +144,37 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
     plan = make_plan(recipe, source)
     watcher.preparing("trying every transform once")
     try_transforms(recipe, request.frost_folder)
-    store = LocalStore(request.output)
-    with store.exclusive():
-        _claim(store, recipe)
-        return _build(request, plan, source, store, watcher)
+    return plan, source
 
 
 def _build(request: Request, plan: Plan, source: Source, store: LocalStore, watcher: Watcher) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
-    todo: Counter[str] = Counter()
-    shards = blocks = 0
-    for block in _missing(request, plan, source, store):
-        todo.update({task.step.transform: 0 for task in block.tasks})
-        for task in block.tasks:
-            todo[task.step.transform] += len(block.images)
-        shards += len(block.tasks)
-        blocks += 1
-    outcome.shards_before = plan.shards - shards
-    watcher.started(plan, todo, shards)
-    if shards:
+    missing = survey(missing_blocks(request, plan, source, store))
+    outcome.shards_before = plan.shards - missing.shards
+    watcher.started(plan, missing.by_transform(), missing.shards)
+    if missing.shards:
+        quota = _quota(request, plan, source, store, missing)
         store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
         job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
         with cluster(request.workers, request.address) as workers:
             outcome.workers = workers
-            pieces = pieces_of_a_block(blocks, workers)
-            work = (piece for block in _missing(request, plan, source, store) for piece in split(block, pieces))
-            for event in Pool(job, workers, Worker).run(work):
+            pieces = pieces_of_a_block(missing.blocks, workers)
+            pool = Pool(job, workers, Worker)
+            work = (piece for block in missing_blocks(request, plan, source, store) for piece in split(block, pieces))
+            for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
                 if isinstance(event, Lost):
                     outcome.lost.append(event)
                 else:
                     outcome.done.add(event)
+                    quota.made(event.shard_samples, event.shard_bytes)
                     watcher.reported(event)
-    if not outcome.lost:
+            if quota.withheld:
+                outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
+    if outcome.complete:
         outcome.failed = _merge(plan, store)
     outcome.seconds = perf_counter() - start
-    if shards:
+    if missing.shards:
         _record_run(request, outcome, begun, store)
     return outcome
 
@@ -190,7 +208,7 @@ def is_committed(store: LocalStore, task: Task, retry_failed: bool) -> bool:
     )
 
 
-def _missing(request: Request, plan: Plan, source: Source, store: LocalStore) -> Iterator[Block]:
+def missing_blocks(request: Request, plan: Plan, source: Source, store: LocalStore) -> Iterator[Block]:
     """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
     for block in make_blocks(plan, source):
         tasks = tuple(task for task in block.tasks if not is_committed(store, task, request.retry_failed))
@@ -198,8 +216,24 @@ def _missing(request: Request, plan: Plan, source: Source, store: LocalStore) ->
             yield replace(block, tasks=tasks)
 
 
-def _claim(store: LocalStore, recipe: Recipe) -> None:
-    """Write recipe.toml, or check that what is there is the same data set or a part of it."""
+def _quota(request: Request, plan: Plan, source: Source, store: LocalStore, missing: Missing) -> Quota:
+    """What keeps the shards within --max-bytes; without it, nothing is looked at."""
+    if math.isinf(request.max_bytes):
+        return Quota()
+    known = shard_sizes(plan, store)
+    steps = map(str, missing.samples)
+    return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
+
+
+def _withheld(plan: Plan, store: LocalStore, missing: Missing, done: Report, quota: Quota) -> Withheld:
+    """What there is, and what is missing, of a build that has stopped at its limit."""
+    left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
+    size = reckoned(left, quota.known, quota.measured)
+    return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
+
+
+def check_claim(store: LocalStore, recipe: Recipe) -> None:
+    """Check that what is there, if anything, is the same data set or a part of it. Raises UserError."""
     if store.size(RECIPE_FILE) < 0:
         if any(store.names("shards", ".tar")):
             raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
@@ -211,7 +245,6 @@ def _claim(store: LocalStore, recipe: Recipe) -> None:
                 f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
                 "or build with the same settings and libraries"
             )
-    store.publish_bytes(recipe.to_toml().encode(), RECIPE_FILE)
 
 
 def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -9,7 +10,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fsspec
@@ -92,14 +93,39 @@ class LocalStore:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
-                    f"another build is writing to {self.root}; wait for it or choose another folder"
-                ) from None
+                raise self._held() from None
             shutil.rmtree(self.root / _SCRATCH, ignore_errors=True)
             try:
                 yield
             finally:
                 shutil.rmtree(self.root / _SCRATCH, ignore_errors=True)
+
+    def check_exclusive(self) -> None:
+        """Raises UserError where :meth:`exclusive` would; creates and changes nothing."""
+        place, fault = self._existing(), 0
+        if not place.is_dir():
+            fault = errno.EEXIST if place == self.root.absolute() else errno.ENOTDIR
+        elif not os.access(place, os.W_OK | os.X_OK):
+            fault = errno.EACCES
+        if fault:
+            raise UserError(f"cannot write to {self.root}: {os.strerror(fault)}")
+        with suppress(FileNotFoundError), open(self.root / _LOCK) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._held() from None
+
+    def free(self) -> int:
+        """Bytes that the disk has left."""
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        """The folder, or the nearest above it that exists."""
+        root = self.root.absolute()
+        return next(path for path in (root, *root.parents) if path.exists())
+
+    def _held(self) -> UserError:
+        return UserError(f"another build is writing to {self.root}; wait for it or choose another folder")
 
 
 class UrlStore:

@@ -44,11 +44,17 @@ class Job:
 
 @dataclass
 class Report:
-    """What a worker has done since its last report. ``seconds`` is by stage: read, decode, prepare, ..."""
+    """What a worker has done since its last report.
+
+    ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
+    decode, prepare, ...
+    """
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     shards: int = 0
+    shard_samples: Counter[str] = field(default_factory=Counter)
+    shard_bytes: Counter[str] = field(default_factory=Counter)
     payload_bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -63,6 +69,8 @@ class Report:
         self.samples.update(other.samples)
         self.failed += other.failed
         self.shards += other.shards
+        self.shard_samples.update(other.shard_samples)
+        self.shard_bytes.update(other.shard_bytes)
         self.payload_bytes += other.payload_bytes
         for stage, spent in other.seconds.items():
             self.seconds[stage] += spent
@@ -107,7 +115,11 @@ class Worker:
             # Side by side, since each waits for the disk.
             start = time.perf_counter()
             with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
-                report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
+                sizes = list(pool.map(lambda shard: shard.publish(self._store), shards))
+            for task, size in zip(block.tasks, sizes, strict=True):
+                report.shards += 1
+                report.shard_samples[str(task.step)] += len(block.images)
+                report.shard_bytes[str(task.step)] += size
             report.lap("publish", start)
         yield report
 
@@ -154,8 +166,8 @@ class _OpenShard:
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
-    def publish(self, store: LocalStore) -> None:
-        """Give tar and part their names, the part last: a shard exists once its part does."""
+    def publish(self, store: LocalStore) -> int:
+        """Give tar and part their names, the part last: a shard exists once its part does. Its bytes."""
         sha256, size = self._tar.finish()
         store.publish(self._scratch, self._task.shard)
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
@@ -164,6 +176,7 @@ class _OpenShard:
         part = store.scratch()
         manifests.write_part(rows, facts, part)
         store.publish(part, self._task.part)
+        return size
 
     def _append(self, columns: dict[str, Any], clean: _Clean, renderer: Renderer, report: Report) -> None:
         """Make one sample, append it to the tar, and fill in what its row says of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 import typer
 
+from pipeline import recipes
 from pipeline.cli import app
 from pipeline.decoders import DECODERS
+from pipeline.dry_run import DryRun
 from pipeline.encoders import ENCODERS
 from pipeline.exports import LAYOUTS
+from pipeline.families import Step
+from pipeline.plan import Missing, Plan
 from pipeline.resizers import OPERATORS
 from pipeline.sources import KINDS
+from pipeline.storage import LocalStore
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -106,6 +112,50 @@ def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_sourc
     assert done.returncode == 2
     assert f"cannot write to {tmp_path / 'file'}" in done.stderr
     assert "is a URL" in robustshards(*command, "--out", "s3://bucket/data").stderr
+
+
+def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
+    robustshards: Run, small_source: Path, built: Path, tmp_path: Path
+) -> None:
+    selection = ("--source", small_source, "--severities", "1,3", "--shard-size", 4, "--dry-run", "--json")
+    command = ("build", "imagenet-c", *selection, "--only", "contrast,gaussian_noise,fog")
+    before = {path: path.stat() for path in built.rglob("*")}
+    done = robustshards(*command, "--out", built)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["images"], facts["shards"], facts["shards_before"], facts["shards_to_make"]) == (6, 12, 8, 4)
+    assert facts["samples_to_make"] == {"fog": 12}
+    assert facts["bytes_before"] == sum(path.stat().st_size for path in built.rglob("*.tar"))
+    assert facts["bytes_before"] / 4 < facts["bytes_to_make"] < facts["bytes_before"]
+    assert facts["warnings"] == []
+    assert {path: path.stat() for path in built.rglob("*")} == before
+    done = robustshards(*command, "--out", tmp_path / "new" / "data", "--max-bytes", "10kB")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["shards_before"], facts["shards_to_make"]) == (0, 0, 12)
+    assert "more than the 10.0 kB of --max-bytes" in facts["warnings"][0]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
+    plan = Plan(recipes.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
+    missing = Missing(Counter({Step("fog", 1): 1}), shards=1, blocks=1)
+    assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
+    (warning,) = DryRun(plan, missing, there=5, to_make=101, free=100, limit=106).warnings()
+    assert "about 101 bytes are to be made, and the disk has 100 bytes left" in warning
+
+
+def test_a_dry_run_refuses_what_a_build_refuses(robustshards: Run, small_source: Path, built: Path) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast,gaussian_noise", "--out")
+    (built / "file").write_text("in the way")
+    with LocalStore(str(built)).exclusive():
+        held = [robustshards(*command, built, *dry) for dry in ((), ("--dry-run",))]
+    refused = [
+        [robustshards(*command, out, "--seed", 1, *dry) for dry in ((), ("--dry-run",))]
+        for out in (built, built / "file", built / "file" / "below", "s3://bucket/data")
+    ]
+    for build, rehearsal in [held, *refused]:
+        assert build.returncode == rehearsal.returncode == 2
+        assert build.stderr.splitlines()[-1] == rehearsal.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("module", "absent"), [("corruptions", "ray"), ("corruptions", "torch"), ("manifests", "cv2")])
