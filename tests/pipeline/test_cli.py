@@ -14,13 +14,17 @@ import pytest
 import typer
 
 from pipeline import recipes
+from pipeline.build import Request, run_build
 from pipeline.cli import app
 from pipeline.decoders import DECODERS
-from pipeline.dry_run import DryRun
+from pipeline.display import Display
+from pipeline.dry_run import DryRun, dry_run
 from pipeline.encoders import ENCODERS
+from pipeline.errors import UserError
 from pipeline.exports import LAYOUTS
 from pipeline.families import Step
 from pipeline.plan import Missing, Plan
+from pipeline.recipes import Recipe
 from pipeline.resizers import OPERATORS
 from pipeline.sources import KINDS
 from pipeline.storage import LocalStore
@@ -126,7 +130,7 @@ def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
     assert (facts["images"], facts["shards"], facts["shards_before"], facts["shards_to_make"]) == (6, 12, 8, 4)
     assert facts["samples_to_make"] == {"fog": 12}
     assert facts["bytes_before"] == sum(path.stat().st_size for path in built.rglob("*.tar"))
-    assert facts["bytes_before"] / 4 < facts["bytes_to_make"] < facts["bytes_before"]
+    assert facts["bytes_before"] / 10 < facts["bytes_to_make"] < facts["bytes_before"]
     assert facts["warnings"] == []
     assert {path: path.stat() for path in built.rglob("*")} == before
     done = robustshards(*command, "--out", tmp_path / "new" / "data", "--max-bytes", "10kB")
@@ -144,18 +148,36 @@ def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
     assert "about 101 bytes are to be made, and the disk has 100 bytes left" in warning
 
 
-def test_a_dry_run_refuses_what_a_build_refuses(robustshards: Run, small_source: Path, built: Path) -> None:
-    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast,gaussian_noise", "--out")
+def test_a_dry_run_refuses_what_a_build_refuses(small_source: Path, built: Path) -> None:
     (built / "file").write_text("in the way")
+    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
+    seeded = recipe.changed(seed=1)
+
+    def refusals(recipe: Recipe, source: object, output: object) -> list[str]:
+        told = []
+        for run in (run_build, dry_run):
+            with pytest.raises(UserError) as refused:
+                run(Request(recipe, str(source), str(output)), Display())
+            told.append(str(refused.value))
+        return told
+
     with LocalStore(str(built)).exclusive():
-        held = [robustshards(*command, built, *dry) for dry in ((), ("--dry-run",))]
-    refused = [
-        [robustshards(*command, out, "--seed", 1, *dry) for dry in ((), ("--dry-run",))]
-        for out in (built, built / "file", built / "file" / "below", "s3://bucket/data")
-    ]
+        held = refusals(recipe, small_source, built)
+    refused = [refusals(seeded, small_source, built / place) for place in ("", "file", "file/below")]
+    refused += [refusals(recipe, small_source, "gopher://there"), refusals(recipe, built / "nowhere", built)]
     for build, rehearsal in [held, *refused]:
-        assert build.returncode == rehearsal.returncode == 2
-        assert build.stderr.splitlines()[-1] == rehearsal.stderr.splitlines()[-1]
+        assert build == rehearsal
+
+
+def test_preemption_ends_with_the_code_that_was_asked_for(photographs: Path, tmp_path: Path) -> None:
+    command = [Path(sys.executable).parent / "robustshards", "build", "imagenet-c", "--source", photographs]
+    command += ["--out", tmp_path / "data", "--preempted-exit", "75", "--json"]
+    build = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert build.stderr is not None
+    assert "listing" in build.stderr.readline()
+    build.terminate()
+    told, _ = build.communicate(timeout=60)
+    assert build.returncode == json.loads(told)["exit_code"] == 75
 
 
 @pytest.mark.parametrize(("module", "absent"), [("corruptions", "ray"), ("corruptions", "torch"), ("manifests", "cv2")])
