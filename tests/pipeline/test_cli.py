@@ -118,12 +118,17 @@ def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_sourc
     assert "is a URL" in robustshards(*command, "--out", "s3://bucket/data").stderr
 
 
+def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Everything in a folder, the folder too, with the times of its last changes."""
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in [folder, *folder.rglob("*")]}
+
+
 def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
     robustshards: Run, small_source: Path, built: Path, tmp_path: Path
 ) -> None:
     selection = ("--source", small_source, "--severities", "1,3", "--shard-size", 4, "--dry-run", "--json")
     command = ("build", "imagenet-c", *selection, "--only", "contrast,gaussian_noise,fog")
-    before = {path: path.stat() for path in built.rglob("*")}
+    before = snapshot(built)
     done = robustshards(*command, "--out", built)
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
@@ -132,7 +137,7 @@ def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
     assert facts["bytes_before"] == sum(path.stat().st_size for path in built.rglob("*.tar"))
     assert facts["bytes_before"] / 10 < facts["bytes_to_make"] < facts["bytes_before"]
     assert facts["warnings"] == []
-    assert {path: path.stat() for path in built.rglob("*")} == before
+    assert snapshot(built) == before
     done = robustshards(*command, "--out", tmp_path / "new" / "data", "--max-bytes", "10kB")
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["shards_before"], facts["shards_to_make"]) == (0, 0, 12)
