@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -17,10 +18,12 @@ import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
 from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
 from pipeline.errors import UserError
+from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.pieces import Failed, Lost, Tally
-from pipeline.plan import PARTS, SHARDS, Block, Plan, make_blocks, make_plan, shard_of_part
+from pipeline.plan import PARTS, SHARDS, Block, Missing, Plan, make_blocks, make_plan, shard_of_part, survey
+from pipeline.quota import Quota, Withheld, reckoned
 from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
@@ -47,6 +50,7 @@ class Request:
     frost_folder: str | None = None
     ids: str | None = None
     retry_failed: bool = False
+    max_bytes: float = math.inf
 
 
 @dataclass
@@ -58,8 +62,14 @@ class Outcome:
     failed: int = 0
     done: Report = field(default_factory=Report)
     lost: list[Lost[Block]] = field(default_factory=list)
+    withheld: Withheld | None = None
     workers: int = 0
     seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every shard is there."""
+        return not self.lost and not self.withheld
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
@@ -72,7 +82,8 @@ class Outcome:
             "shards_made": self.done.shards,
             "samples_made": self.done.samples.total(),
             "failed": self.failed,
-            "complete": not self.lost,
+            "complete": self.complete,
+            "withheld": asdict(self.withheld) if self.withheld else None,
             "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
             "seconds": round(self.seconds, 3),
         }
@@ -82,7 +93,7 @@ class Outcome:
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
             yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
-        else:
+        elif self.complete:
             yield f"nothing to do: all {self.plan.shards:,} shards are there"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
@@ -92,7 +103,9 @@ class Outcome:
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
                 "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
             )
-        if self.lost:
+        if self.withheld:
+            yield str(self.withheld)
+        elif self.lost:
             yield "unfinished: run the same command again"
         else:
             yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
@@ -119,6 +132,16 @@ def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
+    plan, source = prepare(request, watcher)
+    store = open_store(request.output)
+    with store.exclusive():
+        check_claim(store, plan.recipe)
+        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
+        return _build(request, plan, source, store, watcher, worker)
+
+
+def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
+    """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
     recipe = with_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
@@ -126,10 +149,7 @@ def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner
     plan = make_plan(recipe, source)
     watcher.preparing("trying every transform once")
     try_transforms(recipe, request.frost_folder)
-    store = open_store(request.output)
-    with store.exclusive():
-        _claim(store, recipe)
-        return _build(request, plan, source, store, watcher, worker)
+    return plan, source
 
 
 def _build(
@@ -142,40 +162,53 @@ def _build(
 ) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
-    todo: Counter[str] = Counter()
-    shards = blocks = 0
     done = committed(store, request.retry_failed)
-    for block in _missing(plan, source, done):
-        todo.update({task.step.transform: 0 for task in block.tasks})
-        for task in block.tasks:
-            todo[task.step.transform] += len(block.images)
-        shards += len(block.tasks)
-        blocks += 1
-    outcome.shards_before = plan.shards - shards
-    watcher.started(plan, todo, shards)
-    if shards:
+    missing = survey(missing_blocks(plan, source, done))
+    outcome.shards_before = plan.shards - missing.shards
+    watcher.started(plan, missing.by_transform(), missing.shards)
+    if missing.shards:
+        quota = _quota(request, plan, source, store, missing)
         store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
-        job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
-        with cluster(request.workers, request.address) as workers:
-            outcome.workers = workers
-            shared = SHARED_OF_SEQUENCES if plan.recipe.family.sequences else SHARED
-            pieces = pieces_of_a_block(blocks, workers, -(-shards // blocks), shared)
-            work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
-            tally = Tally(Report)
-            for event in Pool(job, workers, worker, {"recipe": plan.recipe.name}).run(work):
-                tally.take(event)
-                if isinstance(event, Lost):
-                    outcome.lost.append(event)
-                elif isinstance(event, Failed):
-                    watcher.failed(event)
-                watcher.reported(tally)
-            outcome.done = tally.total()
-    if not outcome.lost:
+        _make(request, outcome, missing, missing_blocks(plan, source, done), quota, watcher, worker)
+        if quota.withheld:
+            outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
+    if outcome.complete:
         outcome.failed = _merge(plan, store)
     outcome.seconds = perf_counter() - start
-    if shards:
+    if missing.shards:
         _record_run(request, outcome, begun, store)
     return outcome
+
+
+def _make(
+    request: Request,
+    outcome: Outcome,
+    missing: Missing,
+    blocks: Iterator[Block],
+    quota: Quota,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> None:
+    """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
+    recipe = outcome.plan.recipe
+    job = Job(recipe, str(request.source), str(request.output), request.frost_folder)
+    with cluster(request.workers, request.address) as workers:
+        outcome.workers = workers
+        shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
+        pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
+        pool = Pool(job, workers, worker, {"recipe": recipe.name})
+        work = (piece for block in blocks for piece in split(block, pieces))
+        tally = Tally(Report)
+        for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
+            tally.take(event)
+            if isinstance(event, Lost):
+                outcome.lost.append(event)
+            elif isinstance(event, Failed):
+                watcher.failed(event)
+            elif event.finished:
+                quota.made(event.report.shard_samples, event.report.shard_bytes)
+            watcher.reported(tally)
+        outcome.done = tally.total()
 
 
 def with_kind(recipe: Recipe, source: str) -> Recipe:
@@ -216,7 +249,7 @@ def committed(store: Store, retry_failed: bool = False) -> frozenset[str]:
     )
 
 
-def _missing(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
+def missing_blocks(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
     """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
     for block in make_blocks(plan, source):
         tasks = tuple(task for task in block.tasks if task.digest not in done)
@@ -224,8 +257,24 @@ def _missing(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
             yield replace(block, tasks=tasks)
 
 
-def _claim(store: Store, recipe: Recipe) -> None:
-    """Write recipe.toml, or check that what is there is the same data set or a part of it."""
+def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
+    """What keeps the shards within --max-bytes; without it, nothing is looked at."""
+    if math.isinf(request.max_bytes):
+        return Quota()
+    known = shard_sizes(plan, store)
+    steps = map(str, missing.samples)
+    return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
+
+
+def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Quota) -> Withheld:
+    """What there is, and what is missing, of a build that has stopped at its limit."""
+    left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
+    size = reckoned(left, quota.known, quota.measured)
+    return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
+
+
+def check_claim(store: Store, recipe: Recipe) -> None:
+    """Check that what is there, if anything, is the same data set or a part of it. Raises UserError."""
     if store.size(RECIPE_FILE) < 0:
         if store.listing(SHARDS, ".tar"):
             raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
@@ -236,7 +285,6 @@ def _claim(store: Store, recipe: Recipe) -> None:
                 f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
                 "or build with the same settings and libraries"
             )
-    store.publish_bytes(recipe.to_toml().encode(), RECIPE_FILE)
 
 
 def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:

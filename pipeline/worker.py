@@ -50,12 +50,15 @@ class Job:
 class Report:
     """What a worker has done of its piece so far.
 
-    ``seconds`` is by stage (read, decode, prepare, ...), ``rendering`` that of the transforms alone, by transform.
+    ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
+    decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
     """
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     shards: int = 0
+    shard_samples: Counter[str] = field(default_factory=Counter)
+    shard_bytes: Counter[str] = field(default_factory=Counter)
     payload_bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -71,6 +74,8 @@ class Report:
         self.samples.update(other.samples)
         self.failed += other.failed
         self.shards += other.shards
+        self.shard_samples.update(other.shard_samples)
+        self.shard_bytes.update(other.shard_bytes)
         self.payload_bytes += other.payload_bytes
         for stage, spent in other.seconds.items():
             self.seconds[stage] += spent
@@ -127,7 +132,11 @@ class Worker:
             # Side by side, since each waits for the disk.
             start = time.perf_counter()
             with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
-                report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
+                sizes = list(pool.map(lambda shard: shard.publish(self._store), shards))
+            for task, size in zip(block.tasks, sizes, strict=True):
+                report.shards += 1
+                report.shard_samples[str(task.step)] += len(block.images)
+                report.shard_bytes[str(task.step)] += size
             report.lap("publish", start)
         yield report
 
@@ -207,11 +216,12 @@ class _OpenShard:
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
-    def publish(self, store: Store) -> None:
-        """End the tar, and commit it with its rows."""
+    def publish(self, store: Store) -> int:
+        """End the tar, and commit it with its rows. Its bytes."""
         sha256, size = self._tar.finish()
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
         commit(store, self._task, self._scratch, size, rows)
+        return size
 
     def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The payload members of one sample, and what its row says of them."""

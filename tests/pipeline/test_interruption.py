@@ -152,6 +152,24 @@ def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
     assert data_digests(tmp_path) == undisturbed
 
 
+def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
+    driver = start(photographs, tmp_path)
+    wait_for(lambda: committed(tmp_path) > 5)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    driver.send_signal(signal.SIGINT)
+    assert driver.stderr is not None
+    while "Ctrl-C again ends at once" not in (line := driver.stderr.readline()):
+        assert line, "it did not say that it has heard"
+    driver.send_signal(signal.SIGINT)
+    _, errors = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "ended at once" in errors
+    assert "Traceback" not in errors
+    psutil.wait_procs(family, timeout=60)
+    assert not [process for process in family if process.is_running()]
+    assert not (tmp_path / "manifest.parquet").exists()
+
+
 def test_a_second_build_into_the_same_folder_is_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
     driver = start(photographs, tmp_path)
     wait_for(lambda: committed(tmp_path) > 5)
