@@ -7,20 +7,22 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
-from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
+from pipeline.claim import check_claim
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts
 from pipeline.errors import UserError
 from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
+from pipeline.outcome import Outcome
 from pipeline.pieces import Failed, Lost, Tally
 from pipeline.plan import PARTS, SHARDS, Block, Missing, Plan, make_blocks, make_plan, shard_of_part, survey
 from pipeline.quota import Quota, Withheld, reckoned
@@ -51,64 +53,6 @@ class Request:
     ids: str | None = None
     retry_failed: bool = False
     max_bytes: float = math.inf
-
-
-@dataclass
-class Outcome:
-    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up."""
-
-    plan: Plan
-    shards_before: int = 0
-    failed: int = 0
-    done: Report = field(default_factory=Report)
-    lost: list[Lost[Block]] = field(default_factory=list)
-    withheld: Withheld | None = None
-    workers: int = 0
-    seconds: float = 0.0
-
-    @property
-    def complete(self) -> bool:
-        """Whether every shard is there."""
-        return not self.lost and not self.withheld
-
-    def facts(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "recipe": self.plan.recipe.name,
-            "images": self.plan.images,
-            "samples": self.plan.samples,
-            "shards": self.plan.shards,
-            "shards_before": self.shards_before,
-            "shards_made": self.done.shards,
-            "samples_made": self.done.samples.total(),
-            "failed": self.failed,
-            "complete": self.complete,
-            "withheld": asdict(self.withheld) if self.withheld else None,
-            "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
-            "seconds": round(self.seconds, 3),
-        }
-
-    def summary(self, output: str) -> Iterator[str]:
-        """For people: a few lines."""
-        made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
-        if self.done.shards:
-            yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
-        elif self.complete:
-            yield f"nothing to do: all {self.plan.shards:,} shards are there"
-        for each in self.lost:
-            names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
-            yield f"given up after several attempts: {names}: {each.reason}"
-        if self.failed:
-            yield (
-                f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
-                "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
-            )
-        if self.withheld:
-            yield str(self.withheld)
-        elif self.lost:
-            yield "unfinished: run the same command again"
-        else:
-            yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
 
 
 class Watcher(Protocol):
@@ -271,45 +215,6 @@ def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Q
     left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
     size = reckoned(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
-
-
-def check_claim(store: Store, recipe: Recipe) -> None:
-    """Check that what is there, if anything, is the same data set or a part of it. Raises UserError."""
-    if store.size(RECIPE_FILE) < 0:
-        if store.listing(SHARDS, ".tar"):
-            raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
-    else:
-        faults = _conflicts(read_recipe(store), recipe)
-        if faults:
-            raise UserError(
-                f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
-                "or build with the same settings and libraries"
-            )
-
-
-def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
-    """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
-    old, new = _flat(there), _flat(wanted)
-    new_decoders = {f"decoders.{name}" for name in wanted.decoders.keys() - there.decoders.keys()}
-    grown = {
-        "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
-        "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
-        "source.limit": not wanted.source.limit or 0 < there.source.limit <= wanted.source.limit,
-    }
-    return [
-        f"{name}: {old.get(name)} there, {new.get(name)} asked for"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not grown.get(name, name in new_decoders)
-    ]
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title"})
-    return {
-        f"{table}.{key}" if isinstance(fields, dict) else table: value
-        for table, fields in content.items()
-        for key, value in (fields if isinstance(fields, dict) else {"": fields}).items()
-    }
 
 
 def _merge(plan: Plan, store: Store) -> int:

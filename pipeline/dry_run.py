@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.build import Request, Watcher, check_claim, committed, missing_blocks, prepare
+from pipeline.build import Request, Watcher, committed, missing_blocks, prepare
+from pipeline.claim import check_claim
 from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.plan import Missing, Plan, survey
 from pipeline.quota import reckoned
@@ -17,7 +18,7 @@ from pipeline.storage import open_store
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a build would make. Bytes are those of shards; ``to_make`` is reckoned, ``free`` the disk's, if it is one."""
+    """What a build would make. Bytes are those of shards; ``to_make`` is reckoned, ``free`` None if unknown."""
 
     plan: Plan
     missing: Missing
