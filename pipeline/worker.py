@@ -144,17 +144,18 @@ class Worker:
         self, image: SourceImage, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
     ) -> Iterator[At]:
         """Add the samples of one image to the shards; those that are condemned fail untried."""
-        condemned = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
+        left_out = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
         if image.id in attempt.condemned:
-            clean = condemned
-        else:
-            if attempt.careful:
-                yield At(image.id)
-            clean = self._clean(image, report)
+            for shard in shards:
+                shard.add(left_out, self._renderer, report)
+            return
+        if attempt.careful:
+            yield At(image.id)
+        clean = self._clean(image, report)
         for shard in shards:
             sample = shard.item(image)
             if sample in attempt.condemned:
-                shard.add(replace(condemned, sha256=clean.sha256), self._renderer, report)
+                shard.add(replace(left_out, sha256=clean.sha256), self._renderer, report)
                 continue
             if image.id in attempt.suspects:
                 yield At(sample)
