@@ -20,7 +20,7 @@ MACHINES = 3
 MARKER = b"robustshards poison "
 """Stands behind the pixels of poisoned images, where no decoder looks; the image's id follows."""
 
-POISONED = ("class0/image2", "class1/image5")
+_POISONED = ("class0/image2", "class1/image5")
 _IMAGES, _SHORT_IMAGES, _CLASSES = 24, 10, 2
 _UNDISTURBED_S = 300
 
@@ -38,7 +38,8 @@ class Stage:
         self._short = short
         self._references: dict[Selection, Path] = {}
         write_small_source(self.source, _SHORT_IMAGES if short else _IMAGES, _CLASSES)
-        for name in POISONED:
+        self.poisoned = _POISONED[:1] if short else _POISONED
+        for name in self.poisoned:
             with open(self.source / f"{name}.png", "ab") as file:
                 file.write(MARKER + name.encode())
         self.source_url = upload(store, self.source, "source")

@@ -17,7 +17,7 @@ from tests.chaos.injectors import INJECTORS, POISON, SECOND_BUILD, Scene
 from tests.chaos.outputs import OUTPUTS, UnavailableError
 from tests.chaos.proxy import Weather
 from tests.chaos.scenarios import Scenario
-from tests.chaos.stage import MACHINES, MARKER, POISONED, Stage
+from tests.chaos.stage import MACHINES, MARKER, Stage
 
 OK, FAILED, REFUSED, UNFINISHED = 0, 1, 2, 3
 """Exit codes of the command."""
@@ -125,7 +125,7 @@ class _Trial:
         seed = f"{self._scene.random.getrandbits(64)}"
         self._stage.proxy.disturb(Weather(scenario.weather, scenario.rate, seed, self._enough))
         if scenario.poisoned:
-            self._scene.touched.update(POISONED)
+            self._scene.touched.update(self._stage.poisoned)
             self._stage.poison.with_suffix(".deaths").unlink(missing_ok=True)
             self._stage.poison.write_bytes(MARKER)
 
@@ -216,7 +216,7 @@ class _Trial:
             deaths = Counter(self._stage.poison.with_suffix(".deaths").read_text().splitlines())
             for name in deaths.elements():
                 self._stage.log.add(POISON, name)
-            for name in POISONED:
+            for name in self._stage.poisoned:
                 if not 0 < deaths[name] <= MAX_DEATHS:
                     self._problem(f"{deaths[name]} workers died of {name}, 1 to {MAX_DEATHS} are allowed")
 
