@@ -105,7 +105,9 @@ def affine_inverse(height: int, width: int, jitter: NDArray[np.floating]) -> NDA
     a, b = height // 2, width // 2
     s = min(height, width) // 3
     places = np.array([(a + s, b + s), (a + s, b - s), (a - s, b - s)], np.float32)
-    first, middle, last = (places + jitter.astype(np.float32)).tolist()  # Python's numbers: NumPy's take three times as long
+    first, middle, last = (
+        places + jitter.astype(np.float32)
+    ).tolist()  # Python's numbers: NumPy's take three times as long
     ux, uy, vx, vy = first[0] - middle[0], first[1] - middle[1], middle[0] - last[0], middle[1] - last[1]
     scale = 2 * s / (ux * vy - uy * vx)
     linear = ((-uy * scale, ux * scale), (vy * scale, -vx * scale))
