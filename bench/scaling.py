@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +24,7 @@ from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
 IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
+ROUNDS = 3
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 
@@ -55,12 +58,30 @@ class Stopwatch:
         raise RuntimeError(attempt.reason)
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """Outputs per second of one and of two workers, and how many times faster two are; medians of the rounds."""
+
+    one: float
+    two: float
+    ratio: float
+
+
+def scaling(photographs: Path, scratch: Path) -> Scaling:
+    """Builds with one and with two workers in turns, so that a noisy minute of the machine hits both."""
+    rounds = [[throughput(photographs, scratch, workers) for workers in (1, 2)] for _ in range(ROUNDS)]
+    ones, twos = zip(*rounds, strict=True)
+    middle = statistics.median
+    return Scaling(middle(ones), middle(twos), middle(two / one for one, two in rounds))
+
+
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     """Outputs per second of a real build with so many workers, once they run."""
-    source = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING)
+    source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
+    shutil.rmtree(output, ignore_errors=True)
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch()
-    run_build(Request(recipe, str(source), str(scratch / f"scaling-{workers}"), workers=workers), watch)
+    run_build(Request(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
 
 

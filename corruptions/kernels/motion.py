@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 QUANTUM = 257
 """A level in ImageMagick's 16-bit quanta."""
@@ -105,7 +105,7 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
     left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
     below = offsets[:, 1].max()
     rows = np.empty((below - offsets[:, 1].min() + 1, width + (left + right) * channels), np.float32)
-    out, total = np.empty((height, width), np.uint8), np.empty(width, np.float32)
+    out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
     last, start, ready = height - 1, left * channels, 0
     for y in range(height):
         while ready <= min(y + below, last):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 TERMS = 6
 """The constant and five cosines: with ``SPARE`` the filter is off by 5e-5 of its largest weight at most."""
@@ -91,8 +91,8 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
     height, width = field.shape
     window = rows.size - height - 1  # from the first sample of a window to the one after its last
     out = np.empty((width, height), np.float32)
-    lines = np.empty((height, COLUMNS), np.float32)
-    bank = np.empty(SIZE, np.float32)
+    lines = scratch(height * COLUMNS, np.float32).reshape(height, COLUMNS)
+    bank = scratch(SIZE, np.float32)
     for start in range(0, width, COLUMNS):
         left = min(start, width - COLUMNS)
         for y in range(height):
