@@ -15,8 +15,8 @@ from typing import Any
 from bench.simulated import Simulated
 from pipeline import recipes
 from pipeline.build import Request, run_build
-from pipeline.pieces import Failed, Tally
-from pipeline.plan import Plan, make_blocks, make_plan
+from pipeline.pieces import Event, Progress, Tally
+from pipeline.plan import Block, Plan, make_blocks, make_plan
 from pipeline.render import try_transforms
 from pipeline.sources import open_source
 from pipeline.worker import Report
@@ -61,9 +61,10 @@ class Stages:
         """The last report is followed by the merge."""
         self._reported = perf_counter()
 
-    def failed(self, attempt: Failed) -> None:
-        """Raises RuntimeError: what is measured is undisturbed."""
-        raise RuntimeError(attempt.reason)
+    def heard(self, event: Event[Report, Block]) -> None:
+        """Raises RuntimeError where anything fails: what is measured is undisturbed."""
+        if not isinstance(event, Progress):
+            raise RuntimeError(event.reason)
 
     def seconds(self) -> dict[str, float]:
         """Of each stage of a build that has just ended."""

@@ -18,7 +18,7 @@ from bench.simulated import made_rows
 from pipeline import recipes
 from pipeline.build import Request, run_build
 from pipeline.executor import Pool, cluster
-from pipeline.pieces import Attempt, Failed, Tally
+from pipeline.pieces import Attempt, Event, Progress, Tally
 from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
@@ -53,9 +53,10 @@ class Stopwatch:
         if not self.first:
             self.first, self.at_first = self.last, self.at_last
 
-    def failed(self, attempt: Failed) -> None:
-        """Raises RuntimeError: what is measured is undisturbed."""
-        raise RuntimeError(attempt.reason)
+    def heard(self, event: Event[Report, Block]) -> None:
+        """Raises RuntimeError where anything fails: what is measured is undisturbed."""
+        if not isinstance(event, Progress):
+            raise RuntimeError(event.reason)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.outcome import Outcome
-from pipeline.pieces import Failed, Lost, Tally
+from pipeline.pieces import Event, Lost, Progress, Tally
 from pipeline.plan import PARTS, SHARDS, Block, Missing, Plan, make_blocks, make_plan, shard_of_part, survey
 from pipeline.quota import Quota, Withheld, reckoned
 from pipeline.recipes import Recipe
@@ -67,8 +67,8 @@ class Watcher(Protocol):
     def reported(self, tally: Tally[Report]) -> None:
         """Told whenever a worker has reported, several hundred times a second where there are many."""
 
-    def failed(self, attempt: Failed) -> None:
-        """Told that an attempt at a piece of work has failed, which is tried again."""
+    def heard(self, event: Event[Report, Block]) -> None:
+        """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
 def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
@@ -147,10 +147,10 @@ def _make(
             tally.take(event)
             if isinstance(event, Lost):
                 outcome.lost.append(event)
-            elif isinstance(event, Failed):
-                watcher.failed(event)
-            elif event.finished:
+            elif isinstance(event, Progress) and event.finished:
                 quota.made(event.report.shard_samples, event.report.shard_bytes)
+            if not isinstance(event, Progress) or event.finished:
+                watcher.heard(event)
             watcher.reported(tally)
         outcome.done = tally.total()
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from pipeline.pieces import Failed, Tally
+from pipeline.pieces import Event, Failed, Tally
 from pipeline.plan import Plan
 from pipeline.verify import Findings
 from pipeline.worker import Report
@@ -92,9 +93,9 @@ class Display:
         if monotonic() - self._said > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):
             self._show()
 
-    def failed(self, attempt: Failed) -> None:
+    def heard(self, event: Event[Any, Any]) -> None:
         """Say that work is lost and done again."""
-        _say_failed(self._console, attempt)
+        _say_failed(self._console, event)
 
     def _show(self) -> None:
         self._said = monotonic()
@@ -187,11 +188,13 @@ class FrameCount:
             text = f"{frames:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
             self._console.print(text, highlight=False)
 
-    def failed(self, attempt: Failed) -> None:
+    def heard(self, event: Event[Any, Any]) -> None:
         """Say that work is lost and done again."""
-        _say_failed(self._console, attempt)
+        _say_failed(self._console, event)
 
 
-def _say_failed(console: Console, attempt: Failed) -> None:
-    text = f"attempt {attempt.attempt} at a part of the work has failed; it is tried again: {attempt.reason}"
-    console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+def _say_failed(console: Console, event: Event[Any, Any]) -> None:
+    if isinstance(event, Failed):
+        where = f"{event.place}: " if event.place else ""
+        text = f"attempt {event.attempt} at a part of the work has failed; it is tried again: {where}{event.reason}"
+        console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pipeline.errors import UserError
-from pipeline.pieces import At, Attempt, Failed, Lost, Measure, Piece, Progress, Report, Work
+from pipeline.pieces import At, Attempt, Event, Failed, Lost, Measure, Piece, Progress, Report, Work
 from pipeline.software import cpu_count
 
 _CONNECT_S = 10.0
@@ -51,10 +51,6 @@ class Runner(Protocol[Work, Report_co]):
 
     def run(self, attempt: Attempt[Work], /) -> Iterator[Report_co | At]:
         """Do one piece; yields what has been done of it so far now and then, and when all is done."""
-
-
-Event = Progress[Report] | Failed | Lost[Work]
-"""What the owner of the work is told."""
 
 
 class Pool(Generic[Job, Work, Report]):
@@ -167,7 +163,7 @@ class _Crew(Generic[Work, Report]):
         except self._ray.exceptions.RayError as error:
             self._ray.kill(actor)
             if self._waiting:
-                yield self._failed(self._waiting.popleft(), None, f"a worker cannot start: {_reason(error)}")
+                yield self._failed(self._waiting.popleft(), None, f"a worker cannot start: {_reason(error)}", "")
 
     def _heard(self, event: Any) -> Iterator[Event[Report, Work]]:
         """What a worker says, or that it is done, or that it has failed."""
@@ -178,28 +174,29 @@ class _Crew(Generic[Work, Report]):
                 run.item = said.item
             else:
                 run.report = said
-                yield Progress(run.piece.index, said)
+                yield Progress(run.piece.index, run.piece.work, said)
         except StopIteration:
             del self._running[event]
             self._idle.append((run.actor, run.place))
             self._seconds.append(monotonic() - run.since)
             for other in self._others(run.piece):
                 self._ray.kill(self._running.pop(other).actor)
-            yield Progress(run.piece.index, cast(Report, run.report), finished=True)
+            report = cast(Report, run.report)
+            yield Progress(run.piece.index, run.piece.work, report, finished=True, place=run.place)
         except self._ray.exceptions.RayError as error:
             # A dead actor is not used again; one whose work raised may be, but a fresh one is as cheap.
             self._ray.kill(self._running.pop(event).actor)
             died = isinstance(error, self._ray.exceptions.ActorDiedError)
-            yield self._failed(run.piece, run.item if died else None, f"{run.place}: {_reason(error)}")
+            yield self._failed(run.piece, run.item if died else None, _reason(error), run.place)
 
-    def _failed(self, piece: Piece[Work], item: str | None, reason: str) -> Failed | Lost[Work]:
+    def _failed(self, piece: Piece[Work], item: str | None, reason: str, place: str) -> Failed[Work] | Lost[Work]:
         """The piece waits again, unless another worker is at it or it has failed too often."""
         piece.failed(item)
         if not self._others(piece):
             if piece.given_up:
-                return Lost(piece.index, piece.work, reason)
+                return Lost(piece.index, piece.work, reason, place)
             self._waiting.appendleft(piece)
-        return Failed(piece.index, piece.failures, reason)
+        return Failed(piece.index, piece.work, piece.failures, reason, place)
 
     def _others(self, piece: Piece[Work]) -> list[Any]:
         """The attempts under way at a piece."""

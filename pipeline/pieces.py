@@ -60,21 +60,25 @@ class At:
 
 
 @dataclass(frozen=True)
-class Progress(Generic[Report]):
-    """What an attempt at a piece has done so far; once it is ``finished``, what was done in all."""
+class Progress(Generic[Report, Work]):
+    """What an attempt at a piece has done so far; once it is ``finished``, what was done in all. ``place``: where."""
 
     piece: int
+    work: Work
     report: Report
     finished: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failed(Generic[Work]):
     """An attempt at a piece has failed, and what it had done is of no use; the piece is tried again."""
 
     piece: int
+    work: Work
     attempt: int
     reason: str
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,11 @@ class Lost(Generic[Work]):
     piece: int
     work: Work
     reason: str
+    place: str = ""
+
+
+Event = Progress[Report, Work] | Failed[Work] | Lost[Work]
+"""What the owner of the work is told."""
 
 
 @dataclass
@@ -120,7 +129,7 @@ class Tally(Generic[Report]):
         self._finished = blank()
         self._under_way: dict[int, Report] = {}
 
-    def take(self, event: Progress[Report] | Failed | Lost[Any]) -> None:
+    def take(self, event: Event[Report, Any]) -> None:
         """Take in what has happened to a piece; costs next to nothing."""
         self._under_way.pop(event.piece, None)
         if isinstance(event, Progress):

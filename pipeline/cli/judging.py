@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.cli.console import errors_told, print_json, say, say_all, show, warn
-from pipeline.cli.options import DataSetArgument, JsonOption, PreemptedOption, triple
+from pipeline.cli.options import DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
 from pipeline.errors import Exit, UserError
 
 
@@ -37,20 +37,23 @@ def evaluate(
         int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
     ] = 0,
     address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
     """Stream a data set through a classifier and write its predictions. Run again after any interruption."""
     with errors_told(as_json, preempted_exit):
         from pipeline.display import FrameCount
+        from pipeline.log import EvaluationLog
 
         evaluation, settings = _evaluator()
         request = settings.Request(
             data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
             batch_size, input_size, triple(mean), triple(std), loaders, workers, address,
         )  # fmt: skip
-        with FrameCount() as count:
-            outcome = evaluation.evaluate(request, count)
+        watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
+        with watcher:
+            outcome = evaluation.evaluate(request, watcher)
         if as_json:
             print_json(**outcome.facts(), output=out)
         else:

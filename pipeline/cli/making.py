@@ -18,6 +18,8 @@ from pipeline.cli.options import (
     KindOption,
     LevelsOption,
     LimitOption,
+    LogFormat,
+    LogOption,
     OnlyOption,
     PreemptedOption,
     QualityOption,
@@ -190,6 +192,7 @@ def build(
     rehearse: Annotated[
         bool, typer.Option("--dry-run", help="Only check everything and say what would be made; write nothing.")
     ] = False,
+    log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
@@ -198,6 +201,7 @@ def build(
         from pipeline.build import Request, run_build
         from pipeline.display import Display
         from pipeline.dry_run import dry_run
+        from pipeline.log import BuildLog
         from pipeline.quota import parse_size
 
         chosen = _recipe(
@@ -206,9 +210,10 @@ def build(
         )  # fmt: skip
         limit_ = parse_size(max_bytes) if max_bytes else math.inf
         request = Request(chosen, source, out, workers, address, frost_folder, ids, retry_failed, limit_)
+        watcher = BuildLog() if log == LogFormat.JSON else Display()
         if rehearse:
-            with Display() as display:
-                rehearsal = dry_run(request, display)
+            with watcher:
+                rehearsal = dry_run(request, watcher)
             if as_json:
                 print_json(**rehearsal.facts())
             else:
@@ -216,8 +221,8 @@ def build(
                 for warning in rehearsal.warnings():
                     warn(warning)
             return
-        with Display() as display:
-            outcome = run_build(request, display)
+        with watcher:
+            outcome = run_build(request, watcher)
         if as_json:
             print_json(**outcome.facts(), output=out)
         else:

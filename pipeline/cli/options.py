@@ -5,6 +5,7 @@ Names that a text lists are those of a table elsewhere (a test compares them): l
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -61,6 +62,16 @@ FrostOption = Annotated[
     str | None, typer.Option(help="Folder of the six frost textures; default: from imagecorruptions.")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; default: one per CPU.")]
+
+
+class LogFormat(StrEnum):
+    """How the work is told of on standard error."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogOption = Annotated[LogFormat, typer.Option("--log", help="On standard error: text, or a JSON line for each event.")]
 PreemptedOption = Annotated[
     int, typer.Option(min=0, max=255, metavar="CODE", help="Exit code when told to end by SIGTERM.")
 ]

@@ -29,8 +29,8 @@ from pipeline.evaluate.models import load_model
 from pipeline.evaluate.predict import Job, Predictor, Report, unit_digest
 from pipeline.evaluate.records import SCHEMA
 from pipeline.evaluate.settings import Request, settings
-from pipeline.executor import Event, Pool, cluster
-from pipeline.pieces import Attempt, Failed, Lost, Progress, Tally
+from pipeline.executor import Pool, cluster
+from pipeline.pieces import Attempt, Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
 from pipeline.storage import Store, open_store, read_ahead
 
@@ -105,8 +105,8 @@ class Watcher(Protocol):
     def advanced(self, frames: int) -> None:
         """Frames done so far."""
 
-    def failed(self, attempt: Failed) -> None:
-        """Told that an attempt at a piece of work has failed, which is tried again."""
+    def heard(self, event: Event[Report, Sequence[Unit]]) -> None:
+        """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
 def evaluate(request: Request, watcher: Watcher) -> Outcome:
@@ -138,8 +138,8 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
                 tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost += [(unit.name, event.reason) for unit in event.work]
-                elif isinstance(event, Failed):
-                    watcher.failed(event)
+                if not isinstance(event, Progress) or event.finished:
+                    watcher.heard(event)
                 watcher.advanced(tally.total().frames)
             outcome.done = tally.total()
         outcome.lost += outcome.done.broken
@@ -165,7 +165,7 @@ def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> It
     loaders = _loaders(request, table, asked)
     job = Job(table, str(request.data_set), str(request.output), loaders)
     if asked == 1 and request.address is None:
-        yield from (Progress(0, report) for report in Predictor(job).run(Attempt(units)))
+        yield from (Progress(0, units, report) for report in Predictor(job).run(Attempt(units)))
         return
     listed = iter(units)
     at_once = UNITS_AT_ONCE * max(loaders, 1)

@@ -25,7 +25,7 @@ from manifests import Row
 from pipeline.errors import UserError
 from pipeline.evaluate.evaluation import evaluate
 from pipeline.evaluate.settings import Request
-from pipeline.pieces import Failed
+from pipeline.pieces import Event
 from tests import small_models
 from tests.conftest import ROOT, Run
 
@@ -41,7 +41,7 @@ class Silent:
 
     def advanced(self, frames: int) -> None: ...
 
-    def failed(self, attempt: Failed) -> None: ...
+    def heard(self, event: Event[Any, Any]) -> None: ...
 
 
 def evaluated(data: Path, out: Path, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,21 @@ def test_help_names_what_is_allowed(command: str, parameter: str, table: Iterabl
     (option,) = (each for each in commands.commands[command].params if each.name == parameter)
     named = option.help.partition(": ")[2].partition(" (")[0].removesuffix(".")
     assert named.split(", ") == list(table)
+
+
+def test_log_as_json_lines_tells_what_became_of_each_block(
+    small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "contrast,fog")
+    done = robustshards(*command, "--severities", "1", "--shard-size", 4, "--workers", 1, "--log", "json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all(datetime.fromisoformat(line["time"]).tzinfo for line in lines)
+    (started,) = (line for line in lines if line["event"] == "started")
+    assert (started["shards"], started["samples"]) == (4, {"fog": 6, "contrast": 6})
+    finished = [line for line in lines if line["event"] == "finished"]
+    assert sorted((line["block"], line["samples"]) for line in finished) == [(0, 8), (1, 4)]
+    assert {name for line in finished for name in line["shards"]} == {
+        f"{transform}-1-00000{block}" for transform in ("contrast", "fog") for block in (0, 1)
+    }
+    assert all(line["place"].startswith("process ") and line["failed_samples"] == 0 for line in finished)

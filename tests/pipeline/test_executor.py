@@ -95,7 +95,7 @@ class Told:
     """What a pool said."""
 
     done: Done
-    failed: list[Failed]
+    failed: list[Failed[tuple[str, ...]]]
     lost: list[Lost[tuple[str, ...]]]
 
 
@@ -140,7 +140,7 @@ def test_items_and_parts_that_end_processes_are_found_and_left_out(driver: Proce
     assert told.done.parts == Counter(ALL - {"a.left", "a.right", *deadly})
     # one plain attempt, then three for each; a part needs one more, which finds its item
     assert [event.piece for event in told.failed] == [0] * (1 + 3 + 4)
-    assert all("process " in event.reason and "its worker process has died" in event.reason for event in told.failed)
+    assert all("process " in event.place and "its worker process has died" in event.reason for event in told.failed)
 
 
 def test_deaths_here_and_there_are_no_item_s_fault(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
@@ -188,12 +188,12 @@ def test_a_piece_is_given_up_in_the_end() -> None:
 def test_a_tally_goes_down_with_an_attempt_and_is_exact_in_the_end() -> None:
     tally = Tally(Done)
     for event, total in (
-        (Progress(0, Done(Counter(a=1))), 1),
-        (Progress(1, Done(Counter(b=5))), 6),
-        (Progress(0, Done(Counter(a=3))), 8),
-        (Failed(0, 1, "it died"), 5),
-        (Progress(1, Done(Counter(b=6)), finished=True), 6),
-        (Progress(0, Done(Counter(a=2))), 8),
+        (Progress(0, "a", Done(Counter(a=1))), 1),
+        (Progress(1, "b", Done(Counter(b=5))), 6),
+        (Progress(0, "a", Done(Counter(a=3))), 8),
+        (Failed(0, "a", 1, "it died"), 5),
+        (Progress(1, "b", Done(Counter(b=6)), finished=True), 6),
+        (Progress(0, "a", Done(Counter(a=2))), 8),
         (Lost(0, "work", "it died"), 6),
     ):
         tally.take(event)
