@@ -3,6 +3,7 @@
 # make test    all tests
 # make chaos   builds under 200 injected faults, compared with undisturbed ones: docs/reliability.md
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
+# make scale   10 million samples without pixels through a whole build: time and memory, in docs/scale.md
 # make lint    formatter, linter, types, import contracts
 # make differences  how far decoders and resize operators are from the default: docs/decoders.md
 # make sheets  contact sheets for docs/
@@ -12,7 +13,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos bench differences sheets lint format clean
+.PHONY: setup demo test chaos bench scale differences sheets lint format clean
 
 setup: .venv/.installed
 
@@ -50,6 +51,9 @@ chaos: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+scale: setup
+	$(BIN)/python -m bench.scale
 
 differences: setup
 	$(BIN)/python -m bench.differences

@@ -47,17 +47,18 @@ def main() -> None:
     if given.only_corruptions:
         return
     fastest = {row.name: row.peer for row in rows}
-    build = build_speed.measure(photographs, scratch, packages, fastest)
-    sections.append("### The build\n\n" + _said(report.build_table(build)))
+    builds = build_speed.measure(photographs, scratch)
+    plain = build_speed.measure_plain(photographs, scratch, packages, fastest)
+    sections.append("### The build\n\n" + _said(report.build_table(builds, plain)))
     cifar = cifar_speed.measure(photographs, scratch, packages, {row.name: row.peer for row in small})
     sections.append("### CIFAR-10-C\n\n" + _said(report.cifar_table(cifar)))
     sequences = sequence_speed.measure(photographs, scratch)
     table = report.sequence_table(sequences, list(sequence_speed.presets(photographs)))
     sections.append("### Perturbation sequences, 224 x 224, from photograph to shard\n\n" + _said(table))
-    rates = {workers: scaling.throughput(photographs, scratch, workers) for workers in (1, 2)}
+    rates = scaling.scaling(photographs, scratch)
     driver = scaling.overhead(photographs, scratch)
     memory = scaling.worker_megabytes(photographs, scratch)
-    costs = report.scaling_table(rates, driver, build.build, memory, scaling.start_seconds())
+    costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds())
     sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
     sections.append("### The evaluator's loader\n\n" + _said(loader))

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image as PillowImage
 
 import manifests
+from bench.images import repeated
 from bench.peers import Corrupt
 from pipeline import recipes
 from pipeline.dataset import MANIFEST_FILE
@@ -27,32 +28,52 @@ from pipeline.worker import Job, Report, Worker
 
 ROUNDS = 3
 
+SHARD = 1000
+"""Images of a shard as the recipes have it: what a shard costs by itself is spread over as many."""
+
 
 @dataclass(frozen=True)
 class BuildSpeed:
-    """Milliseconds per output: of the build, of its stages, of JPEG encoding alone, of the plain procedure."""
+    """Milliseconds per output: of the build, of its stages, and of JPEG encoding alone.
 
+    ``images``: how many were built, all in one shard of each transform and level. ``ratio``: of the build to the
+    encoding that was measured before and after it; the median of the rounds.
+    """
+
+    images: int
     outputs: int
     build: float
     stages: Mapping[str, float]
     encoding: float
-    plain: float
+    ratio: float
 
 
-def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> BuildSpeed:
-    """Medians of three rounds; ``fastest`` names the peer that the plain procedure uses for each corruption."""
+def measure(photographs: Path, scratch: Path) -> list[BuildSpeed]:
+    """The photographs as they are in three rounds, and once a whole shard of 1,000 images, which repeat them."""
+    whole = repeated(photographs, scratch / "whole-shard", SHARD)
+    return [_measured(photographs, photographs, scratch, ROUNDS), _measured(whole, photographs, scratch, 1)]
+
+
+def _measured(source: Path, photographs: Path, scratch: Path, rounds: int) -> BuildSpeed:
+    """A build of ``source`` between two measurements of encoding; medians of the rounds."""
     recipe = recipes.load("imagenet-c")
-    outputs = make_plan(recipe, open_source("imagefolder", str(photographs))).samples
-    builds, encodings, plains, stages = [], [], [], Report()
-    for _ in range(ROUNDS):
-        seconds, report = build_here(recipe, photographs, scratch / "build")
-        builds.append(seconds / outputs * 1e3)
+    plan = make_plan(recipe, open_source("imagefolder", str(source)))
+    builds, encodings, stages = [], [encode_here(recipe, photographs)], Report()
+    for _ in range(rounds):
+        seconds, report = build_here(recipe, source, scratch / "build")
+        builds.append(seconds / plan.samples * 1e3)
         stages.add(report)
-        encodings.append(_encode(recipe, photographs) / outputs * 1e3)
-        plains.append(_plain(recipe, photographs, scratch / "plain", peers, fastest))
-    per_output = {stage: spent / ROUNDS / outputs * 1e3 for stage, spent in stages.seconds.items()}
+        encodings.append(encode_here(recipe, photographs))
     middle = statistics.median
-    return BuildSpeed(outputs, middle(builds), per_output, middle(encodings), middle(plains))
+    per_output = {stage: spent / rounds / plan.samples * 1e3 for stage, spent in stages.seconds.items()}
+    ratios = [2 * build / sum(encodings[place : place + 2]) for place, build in enumerate(builds)]
+    return BuildSpeed(plan.images, plan.samples, middle(builds), per_output, middle(encodings), middle(ratios))
+
+
+def measure_plain(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> float:
+    """Milliseconds per output of the plain procedure; ``fastest`` names the peer that it uses for each corruption."""
+    recipe = recipes.load("imagenet-c")
+    return statistics.median(_plain(recipe, photographs, scratch / "plain", peers, fastest) for _ in range(ROUNDS))
 
 
 def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, Report]:
@@ -74,9 +95,9 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
     return perf_counter() - start, total
 
 
-def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
-    """Seconds for encoding all outputs, which are made beforehand."""
-    renderer, source, seconds = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0
+def encode_here(recipe: recipes.Recipe, photographs: Path) -> float:
+    """Milliseconds per output for encoding all outputs, which are made beforehand."""
+    renderer, source, seconds, count = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0, 0
     for image in source:
         clean = renderer.prepare(renderer.decode(source.read(image)))
         outputs = [renderer.transform(clean, image.id, step) for step in recipe.steps()]
@@ -84,7 +105,8 @@ def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
         for output in outputs:
             recipe.encoder.encode(output)
         seconds += perf_counter() - start
-    return seconds
+        count += len(outputs)
+    return seconds / count * 1e3
 
 
 def _plain(

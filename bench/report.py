@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,7 +12,7 @@ from bench.build_speed import BuildSpeed
 from bench.cifar_speed import PART, WORKERS, CifarSpeed
 from bench.corruption_speed import ENCODING, OURS, Row, mean_ratio
 from bench.loader_speed import LoaderSpeed
-from bench.scaling import Overhead
+from bench.scaling import Overhead, Scaling
 from bench.sequence_speed import PresetRow, SequenceRow
 
 mpl.use("Agg")
@@ -35,31 +35,33 @@ def corruption_table(title: str, rows: Sequence[Row], peers: Sequence[str]) -> s
     return "\n".join(lines)
 
 
-def build_table(speed: BuildSpeed) -> str:
-    """The build, its stages, and what it is compared with."""
+def build_table(builds: Sequence[BuildSpeed], plain: float) -> str:
+    """The builds of different sizes, their stages, and what they are compared with."""
+    sizes = [f"{build.images:,} images, shards of {build.images:,}" for build in builds]
+    lines = [markdown_line(("one process, one thread: ms per output", *sizes)), "|---" + "|---:" * len(builds) + "|"]
     rows = [
-        ("the whole build", speed.build, 1.0),
-        *((f"&nbsp; {stage}", spent, spent / speed.build) for stage, spent in speed.stages.items()),
-        ("JPEG encoding of the same outputs alone", speed.encoding, speed.encoding / speed.build),
-        ("the plain procedure, with the faster peer of each row", speed.plain, speed.plain / speed.build),
+        ("the whole build", [build.build for build in builds]),
+        *((f"&nbsp; {stage}", [build.stages[stage] for build in builds]) for stage in builds[0].stages),
+        ("JPEG encoding of the same outputs alone", [build.encoding for build in builds]),
+        ("the plain procedure, with the faster peer of each row", [plain for _ in builds]),
     ]
-    lines = [markdown_line(("one process, one thread", "ms per output", "relative")), "|---|---:|---:|"]
-    lines += [markdown_line((name, f"{spent:.3f}", f"{share:.2f}")) for name, spent, share in rows]
-    ratios = f"Build / JPEG encoding alone: **{speed.build / speed.encoding:.2f}**. "
-    ratios += f"Plain procedure / build: **{speed.plain / speed.build:.1f}**."
-    return "\n".join([*lines, "", f"{speed.outputs:,} outputs. {ratios}"])
+    lines += [markdown_line((name, *(f"{spent:.3f}" for spent in times))) for name, times in rows]
+    ratios = [f"**{build.ratio:.2f}**" for build in builds]
+    lines.append(markdown_line(("build / JPEG encoding alone", *ratios)))
+    ratios = [f"**{plain / build.build:.1f}**" for build in builds]
+    lines.append(markdown_line(("plain procedure / build", *ratios)))
+    return "\n".join(lines)
 
 
-def scaling_table(rates: Mapping[int, float], driver: Overhead, build_ms: float, megabytes: float, start: float) -> str:
+def scaling_table(scaling: Scaling, driver: Overhead, build_ms: float, megabytes: float, start: float) -> str:
     """Workers, driver, memory, start."""
     spent = driver.planning + driver.scheduling + driver.merging
     share = spent / (150_000 * build_ms / 1e3)
-    one, two = rates[1], rates[2]
     lines = [
         markdown_line(("measured", "figure")),
         "|---|---:|",
-        markdown_line(("outputs per second, 1 worker", f"{one:,.0f}")),
-        markdown_line(("outputs per second, 2 workers", f"{two:,.0f} ({two / one:.2f} x)")),
+        markdown_line(("outputs per second, 1 worker", f"{scaling.one:,.0f}")),
+        markdown_line(("outputs per second, 2 workers", f"{scaling.two:,.0f} ({scaling.ratio:.2f} x)")),
         markdown_line(("planning 2,000 images x 75 outputs", f"{driver.planning:.2f} s")),
         markdown_line(("scheduling them", f"{driver.scheduling:.2f} s")),
         markdown_line(("merging their manifest", f"{driver.merging:.2f} s")),
@@ -132,7 +134,7 @@ def sequence_table(rows: Sequence[SequenceRow], presets: Sequence[PresetRow]) ->
 
 def page(sections: Sequence[str]) -> str:
     """The whole page."""
-    about = f"Python {platform.python_version()}, {platform.machine()}, {_processor()}, one thread."
+    about = f"Python {platform.python_version()}, {platform.machine()}, {processor()}, one thread."
     head = "# Benchmark\n\nWritten by `make bench`; medians, milliseconds unless said otherwise. " + about
     return "\n\n".join([head, *sections]) + "\n"
 
@@ -176,7 +178,8 @@ def markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The CPU's name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

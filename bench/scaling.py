@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
+import statistics
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import manifests
 from bench.images import repeated
+from bench.simulated import made_rows
 from pipeline import recipes
 from pipeline.build import Request, run_build
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import Attempt, Failed, Tally
-from pipeline.plan import Block, Plan, make_blocks, make_plan
+from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
 IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
+ROUNDS = 3
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 
@@ -54,12 +58,30 @@ class Stopwatch:
         raise RuntimeError(attempt.reason)
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """Outputs per second of one and of two workers, and how many times faster two are; medians of the rounds."""
+
+    one: float
+    two: float
+    ratio: float
+
+
+def scaling(photographs: Path, scratch: Path) -> Scaling:
+    """Builds with one and with two workers in turns, so that a noisy minute of the machine hits both."""
+    rounds = [[throughput(photographs, scratch, workers) for workers in (1, 2)] for _ in range(ROUNDS)]
+    ones, twos = zip(*rounds, strict=True)
+    middle = statistics.median
+    return Scaling(middle(ones), middle(twos), middle(two / one for one, two in rounds))
+
+
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     """Outputs per second of a real build with so many workers, once they run."""
-    source = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING)
+    source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
+    shutil.rmtree(output, ignore_errors=True)
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch()
-    run_build(Request(recipe, str(source), str(scratch / f"scaling-{workers}"), workers=workers), watch)
+    run_build(Request(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
 
 
@@ -95,43 +117,23 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     blocks = list(make_blocks(plan, source))
     planning = perf_counter() - start
     with cluster(2, None) as workers:
-        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork)
+        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork, {})
         list(pool.run(iter(blocks)))  # starts the workers
         start = perf_counter()
         list(pool.run(iter(blocks)))
         scheduling = perf_counter() - start
     steps = range(len(recipe.steps()))
-    parts = [[_made_part(scratch / "parts", block, step) for block in blocks] for step in steps]
+    parts = [[_made_part(scratch / "parts", recipe, block, block.tasks[step]) for block in blocks] for step in steps]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
     return Overhead(planning, scheduling, perf_counter() - start)
 
 
-def _made_part(folder: Path, block: Block, index: int) -> Path:
+def _made_part(folder: Path, recipe: recipes.Recipe, block: Block, task: Task) -> Path:
     """A manifest part such as a worker writes, about pictures that nobody made."""
     folder.mkdir(parents=True, exist_ok=True)
-    task = block.tasks[index]
-    blank = manifests.Row(
-        *("", task.shard, "0" * 64, 512, 20_000, "", "1" * 64, "", 0, "all", task.step.transform, 1, task.step.level),
-        *(
-            "imagenet",
-            "pillow",
-            "pillow-bilinear",
-            1,
-            224,
-            224,
-            "jpeg quality=85 optimize=true",
-            "2" * 64,
-            "3" * 64,
-            manifests.OK,
-            None,
-        ),
-    )
-    rows = [
-        replace(blank, key=f"{image.id}-{task.step}", source_id=image.id, origin=image.origin) for image in block.images
-    ]
     path = folder / f"{task.name}.parquet"
-    manifests.write_part(rows, {}, path)
+    manifests.write_part(made_rows(recipe, block, task), {}, path)
     return path
 
 

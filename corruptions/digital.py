@@ -105,12 +105,14 @@ def affine_inverse(height: int, width: int, jitter: NDArray[np.floating]) -> NDA
     a, b = height // 2, width // 2
     s = min(height, width) // 3
     places = np.array([(a + s, b + s), (a + s, b - s), (a - s, b - s)], np.float32)
-    moved = (places + jitter.astype(np.float32)).astype(np.float64)
-    (ux, uy), (vx, vy) = moved[0] - moved[1], moved[1] - moved[2]
+    first, middle, last = (
+        places + jitter.astype(np.float32)
+    ).tolist()  # Python's numbers: NumPy's take three times as long
+    ux, uy, vx, vy = first[0] - middle[0], first[1] - middle[1], middle[0] - last[0], middle[1] - last[1]
     scale = 2 * s / (ux * vy - uy * vx)
-    linear = np.array([(-uy * scale, ux * scale), (vy * scale, -vx * scale)])
-    offset = places[1] - (linear * moved[1]).sum(axis=1)
-    return np.column_stack([linear, offset])
+    linear = ((-uy * scale, ux * scale), (vy * scale, -vx * scale))
+    rows = zip((a + s, b - s), linear, strict=True)
+    return np.array([(*row, place - (row[0] * middle[0] + row[1] * middle[1])) for place, row in rows])
 
 
 def pixelate(image: Image, parameters: Share, draws: None) -> Image:

@@ -177,6 +177,8 @@ class Views:
 
 def make_views(photograph: Image, steps: Steps, operator: Operator = PILLOW_BILINEAR) -> Views:
     """The views of a decoded photograph, RGB (H, W, 3) of any size, for a preparation."""
+    # Compiled kernels are kept per type, and read-only arrays are a type of their own.
+    photograph = np.require(photograph, requirements=("C", "W"))
     before = steps[: _first_crop(steps)]
     pixels, (height, width) = photograph, photograph.shape[:2]
     for name, value in before:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
-from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts, read_recipe
+from pipeline.claim import check_claim
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts
 from pipeline.errors import UserError
-from pipeline.executor import Pool, cluster
+from pipeline.estimate import measured_sizes, shard_sizes
+from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
+from pipeline.outcome import Outcome
 from pipeline.pieces import Failed, Lost, Tally
-from pipeline.plan import PARTS, SHARDS, Block, Plan, make_blocks, make_plan, shard_of_part
+from pipeline.plan import PARTS, SHARDS, Block, Missing, Plan, make_blocks, make_plan, shard_of_part, survey
+from pipeline.quota import Quota, Withheld, reckoned
 from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
@@ -31,8 +36,8 @@ from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
 
-ENOUGH_PER_WORKER = 4
-"""With this many pieces of work for each worker, all end at about one time, even or not."""
+SHARED, SHARED_OF_SEQUENCES = 4, 0
+"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
 
 @dataclass(frozen=True)
@@ -47,55 +52,7 @@ class Request:
     frost_folder: str | None = None
     ids: str | None = None
     retry_failed: bool = False
-
-
-@dataclass
-class Outcome:
-    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up."""
-
-    plan: Plan
-    shards_before: int = 0
-    failed: int = 0
-    done: Report = field(default_factory=Report)
-    lost: list[Lost[Block]] = field(default_factory=list)
-    workers: int = 0
-    seconds: float = 0.0
-
-    def facts(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "recipe": self.plan.recipe.name,
-            "images": self.plan.images,
-            "samples": self.plan.samples,
-            "shards": self.plan.shards,
-            "shards_before": self.shards_before,
-            "shards_made": self.done.shards,
-            "samples_made": self.done.samples.total(),
-            "failed": self.failed,
-            "complete": not self.lost,
-            "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
-            "seconds": round(self.seconds, 3),
-        }
-
-    def summary(self, output: str) -> Iterator[str]:
-        """For people: a few lines."""
-        made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
-        if self.done.shards:
-            yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
-        else:
-            yield f"nothing to do: all {self.plan.shards:,} shards are there"
-        for each in self.lost:
-            names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
-            yield f"given up after several attempts: {names}: {each.reason}"
-        if self.failed:
-            yield (
-                f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
-                "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
-            )
-        if self.lost:
-            yield "unfinished: run the same command again"
-        else:
-            yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
+    max_bytes: float = math.inf
 
 
 class Watcher(Protocol):
@@ -114,11 +71,21 @@ class Watcher(Protocol):
         """Told that an attempt at a piece of work has failed, which is tried again."""
 
 
-def run_build(request: Request, watcher: Watcher) -> Outcome:
-    """Build what is missing of a data set, then its manifest; returns what was done.
+def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
+    """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
 
     Raises UserError before any work for bad input, and if the output holds another data set.
     """
+    plan, source = prepare(request, watcher)
+    store = open_store(request.output)
+    with store.exclusive():
+        check_claim(store, plan.recipe)
+        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
+        return _build(request, plan, source, store, watcher, worker)
+
+
+def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
+    """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
     recipe = with_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
@@ -126,48 +93,66 @@ def run_build(request: Request, watcher: Watcher) -> Outcome:
     plan = make_plan(recipe, source)
     watcher.preparing("trying every transform once")
     try_transforms(recipe, request.frost_folder)
-    store = open_store(request.output)
-    with store.exclusive():
-        _claim(store, recipe)
-        return _build(request, plan, source, store, watcher)
+    return plan, source
 
 
-def _build(request: Request, plan: Plan, source: Source, store: Store, watcher: Watcher) -> Outcome:
+def _build(
+    request: Request,
+    plan: Plan,
+    source: Source,
+    store: Store,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
-    todo: Counter[str] = Counter()
-    shards = blocks = 0
     done = committed(store, request.retry_failed)
-    for block in _missing(plan, source, done):
-        todo.update({task.step.transform: 0 for task in block.tasks})
-        for task in block.tasks:
-            todo[task.step.transform] += len(block.images)
-        shards += len(block.tasks)
-        blocks += 1
-    outcome.shards_before = plan.shards - shards
-    watcher.started(plan, todo, shards)
-    if shards:
+    missing = survey(missing_blocks(plan, source, done))
+    outcome.shards_before = plan.shards - missing.shards
+    watcher.started(plan, missing.by_transform(), missing.shards)
+    if missing.shards:
+        quota = _quota(request, plan, source, store, missing)
         store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
-        job = Job(plan.recipe, str(request.source), str(request.output), request.frost_folder)
-        with cluster(request.workers, request.address) as workers:
-            outcome.workers = workers
-            pieces = pieces_of_a_block(blocks, workers)
-            work = (piece for block in _missing(plan, source, done) for piece in split(block, pieces))
-            tally = Tally(Report)
-            for event in Pool(job, workers, Worker).run(work):
-                tally.take(event)
-                if isinstance(event, Lost):
-                    outcome.lost.append(event)
-                elif isinstance(event, Failed):
-                    watcher.failed(event)
-                watcher.reported(tally)
-            outcome.done = tally.total()
-    if not outcome.lost:
+        _make(request, outcome, missing, missing_blocks(plan, source, done), quota, watcher, worker)
+        if quota.withheld:
+            outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
+    if outcome.complete:
         outcome.failed = _merge(plan, store)
     outcome.seconds = perf_counter() - start
-    if shards:
+    if missing.shards:
         _record_run(request, outcome, begun, store)
     return outcome
+
+
+def _make(
+    request: Request,
+    outcome: Outcome,
+    missing: Missing,
+    blocks: Iterator[Block],
+    quota: Quota,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> None:
+    """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
+    recipe = outcome.plan.recipe
+    job = Job(recipe, str(request.source), str(request.output), request.frost_folder)
+    with cluster(request.workers, request.address) as workers:
+        outcome.workers = workers
+        shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
+        pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
+        pool = Pool(job, workers, worker, {"recipe": recipe.name})
+        work = (piece for block in blocks for piece in split(block, pieces))
+        tally = Tally(Report)
+        for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
+            tally.take(event)
+            if isinstance(event, Lost):
+                outcome.lost.append(event)
+            elif isinstance(event, Failed):
+                watcher.failed(event)
+            elif event.finished:
+                quota.made(event.report.shard_samples, event.report.shard_bytes)
+            watcher.reported(tally)
+        outcome.done = tally.total()
 
 
 def with_kind(recipe: Recipe, source: str) -> Recipe:
@@ -175,12 +160,16 @@ def with_kind(recipe: Recipe, source: str) -> Recipe:
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
-def pieces_of_a_block(blocks: int, workers: int) -> int:
-    """Into how few pieces to split each block, so that the workers share the work evenly or have many pieces each."""
-    pieces = 1
-    while blocks * pieces % workers and blocks * pieces < ENOUGH_PER_WORKER * workers:
-        pieces += 1
-    return pieces
+def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
+    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
+
+    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
+    """
+
+    def reckoned(pieces: int) -> int:
+        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
+
+    return min(range(1, tasks + 1), key=reckoned)
 
 
 def split(block: Block, pieces: int) -> Iterator[Block]:
@@ -204,7 +193,7 @@ def committed(store: Store, retry_failed: bool = False) -> frozenset[str]:
     )
 
 
-def _missing(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
+def missing_blocks(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
     """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
     for block in make_blocks(plan, source):
         tasks = tuple(task for task in block.tasks if task.digest not in done)
@@ -212,44 +201,20 @@ def _missing(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
             yield replace(block, tasks=tasks)
 
 
-def _claim(store: Store, recipe: Recipe) -> None:
-    """Write recipe.toml, or check that what is there is the same data set or a part of it."""
-    if store.size(RECIPE_FILE) < 0:
-        if store.listing(SHARDS, ".tar"):
-            raise UserError(f"{store.root} holds shards but no {RECIPE_FILE}; choose an empty folder")
-    else:
-        faults = _conflicts(read_recipe(store), recipe)
-        if faults:
-            raise UserError(
-                f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
-                "or build with the same settings and libraries"
-            )
-    store.publish_bytes(recipe.to_toml().encode(), RECIPE_FILE)
+def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
+    """What keeps the shards within --max-bytes; without it, nothing is looked at."""
+    if math.isinf(request.max_bytes):
+        return Quota()
+    known = shard_sizes(plan, store)
+    steps = map(str, missing.samples)
+    return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
 
 
-def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
-    """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
-    old, new = _flat(there), _flat(wanted)
-    new_decoders = {f"decoders.{name}" for name in wanted.decoders.keys() - there.decoders.keys()}
-    grown = {
-        "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
-        "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
-        "source.limit": not wanted.source.limit or 0 < there.source.limit <= wanted.source.limit,
-    }
-    return [
-        f"{name}: {old.get(name)} there, {new.get(name)} asked for"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not grown.get(name, name in new_decoders)
-    ]
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title"})
-    return {
-        f"{table}.{key}" if isinstance(fields, dict) else table: value
-        for table, fields in content.items()
-        for key, value in (fields if isinstance(fields, dict) else {"": fields}).items()
-    }
+def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Quota) -> Withheld:
+    """What there is, and what is missing, of a build that has stopped at its limit."""
+    left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
+    size = reckoned(left, quota.known, quota.measured)
+    return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 
 
 def _merge(plan: Plan, store: Store) -> int:

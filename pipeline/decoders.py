@@ -64,7 +64,7 @@ class Decoder:
 
 
 def decode(data: bytes, decoder: str = "pillow") -> Image:
-    """The first frame of an encoded image as uint8 RGB (H, W, 3).
+    """The first frame of an encoded image as uint8 RGB (H, W, 3), which may be read-only.
 
     Decoders differ in what they make of a JPEG's numbers; so a grey or YCbCr JPEG goes to the named one, and all else
     (CMYK JPEGs and the lossless formats) to Pillow, whichever is named. Grey, palette, CMYK and alpha become RGB as
@@ -123,7 +123,8 @@ def _rgb(image: PillowImage.Image) -> Image:
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode not in EIGHT_BIT_MODES:
         raise SampleError(f"pixel mode {image.mode} has no published conversion to 8-bit RGB")
-    return np.array(image.convert("RGB"))
+    # Copies of a photograph take a third of its decoding: convert makes one even of RGB, np.array another.
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def _pillow(data: bytes) -> Image:

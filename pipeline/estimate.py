@@ -1,17 +1,22 @@
-"""What a build will cost, measured on a few images."""
+"""What a build will cost, by a few images, or by the shards that are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 
 from pipeline.encoders import decode_members
 from pipeline.errors import SampleError, UserError
-from pipeline.plan import Plan
+from pipeline.plan import SHARDS, Plan, shard_file
+from pipeline.quota import Sizes
 from pipeline.render import Renderer
 from pipeline.sources import Source, SourceImage
+from pipeline.storage import Store
+
+MEASURED = 5
+"""Images to measure on, where nobody says how many."""
 
 TAR_BYTES_PER_SAMPLE = 5 * 512
 """Label and description padded to blocks, and their headers."""
@@ -22,9 +27,10 @@ TAR_BYTES_PER_MEMBER = 512 + 256
 
 @dataclass(frozen=True)
 class Estimate:
-    """``output_bytes`` and ``core_seconds`` of the whole build, from ``measured`` images."""
+    """``output_bytes`` and ``core_seconds`` of the whole build, from ``measured`` images and their ``sizes``."""
 
     measured: int
+    sizes: Sizes
     output_bytes: int
     core_seconds: float
 
@@ -36,7 +42,7 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     """
     renderer = Renderer(plan.recipe, frost_folder)
     steps = plan.recipe.steps()
-    total = measured = 0
+    sizes, measured = Sizes(), 0
     start = perf_counter()
     for image in _spread(plan, source, samples):
         try:
@@ -46,12 +52,33 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
         for step in steps:
             members = renderer.encode(renderer.transform(clean, image.id, step), step)
             decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
-            total += sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values()) + TAR_BYTES_PER_SAMPLE
+            payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
+            sizes.add(str(step), 1, payload + TAR_BYTES_PER_SAMPLE)
         measured += 1
     if not measured:
         raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
     scale = plan.images / measured
-    return Estimate(measured, int(total * scale), (perf_counter() - start) * scale)
+    return Estimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
+
+
+def shard_sizes(plan: Plan, store: Store) -> Sizes:
+    """What the samples of the plan take in those of its shards that are there."""
+    sizes, full, there = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
+    for step in plan.recipe.steps():
+        for block in range(plan.blocks):
+            if size := there.get(shard_file(step, block)):
+                sizes.add(str(step), min(full, plan.images - block * full), size)
+    return sizes
+
+
+def measured_sizes(plan: Plan, source: Source, steps: Iterable[str], known: Sizes, frost_folder: str | None) -> Sizes:
+    """What samples take on a few images, if not all of these steps are known; nothing where none can be read."""
+    if all(known.samples[step] for step in steps):
+        return Sizes()
+    try:
+        return estimate(plan, source, MEASURED, frost_folder).sizes
+    except UserError:
+        return Sizes()
 
 
 def _spread(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:

@@ -6,10 +6,11 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import count, islice
 from statistics import median
@@ -18,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pipeline.errors import UserError
-from pipeline.pieces import At, Attempt, Failed, Lost, Piece, Progress, Report, Work
+from pipeline.pieces import At, Attempt, Failed, Lost, Measure, Piece, Progress, Report, Work
 from pipeline.software import cpu_count
 
 _CONNECT_S = 10.0
@@ -57,19 +58,24 @@ Event = Progress[Report] | Failed | Lost[Work]
 
 
 class Pool(Generic[Job, Work, Report]):
-    """Workers on a Ray cluster. ``worker`` makes one of the job in each actor; ``needs``: what Ray reserves for it."""
+    """Workers on a Ray cluster. ``worker`` makes one of the job in each actor.
+
+    ``labels`` go with every count that monitoring is told; ``needs``: what Ray reserves for a worker.
+    """
 
     def __init__(
         self,
         job: Job,
         workers: int,
         worker: Callable[[Job], Runner[Work, Report]],
+        labels: Mapping[str, str],
         needs: Mapping[str, float] = MappingProxyType({"num_cpus": 1}),
     ) -> None:
         self._ray = _import_ray()
         self._job = self._ray.put(job)
         self._worker = worker
         self._actor_class = self._ray.remote(**needs, max_restarts=0)(_Actor)
+        self._meters = _Meters(labels)
         self.workers = workers
 
     def run(self, pieces: Iterator[Work]) -> Iterator[Event[Report, Work]]:
@@ -81,7 +87,10 @@ class Pool(Generic[Job, Work, Report]):
         """
         crew: _Crew[Work, Report] = _Crew(self._ray, self._start, self.workers)
         while crew.assign(pieces):
-            yield from crew.events()
+            for event in crew.events():
+                if isinstance(event, Progress) and event.finished:
+                    self._meters.count(event.report.measures())
+                yield event
         crew.dismiss()
 
     def _start(self) -> Any:
@@ -219,6 +228,29 @@ class _Actor:
         yield from self._worker.run(attempt)
 
 
+class _Meters:
+    """Counters that the exporter of Ray (``ray[default]``) shows to Prometheus, as ``ray_robustshards_<name>_total``.
+
+    They count pieces that are finished, so that no failed attempt counts. Without the exporter nobody looks at them.
+    """
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+        self._counters: dict[str, Any] = {}
+
+    def count(self, measures: Iterable[Measure]) -> None:
+        """Add what a piece has come to."""
+        from ray.util.metrics import Counter
+
+        for measure in measures:
+            labels = {**self._labels, **measure.labels}
+            if measure.name not in self._counters:
+                name, keys = f"robustshards_{measure.name}", tuple(labels)
+                self._counters[measure.name] = Counter(name, measure.words, keys)
+            if measure.value > 0:  # Ray refuses to add nothing
+                self._counters[measure.name].inc(measure.value, labels)
+
+
 def _reason(error: BaseException) -> str:
     """The last line of what Ray says, which tells the most."""
     return str(error).strip().splitlines()[-1].partition(_PLATITUDES)[0]
@@ -272,7 +304,9 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, ending)  # Ray has put one of its own in its place
-    try:
-        yield cpus
-    finally:
-        ray.shutdown()
+    # Ray tells of workers that died on standard output, which is ours: it may be JSON.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield cpus
+        finally:
+            ray.shutdown()

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 MAX_ATTEMPTS = 3
 """So many failures with no item to blame, and a piece is given up; so many deaths at one item, and that is left out."""
 
-MAX_FAILURES = 30
+MAX_FAILURES = 100
 """Of a piece, whatever is to blame: that so many items end a process is not likely, that a machine is broken is."""
 
 
-class Addable(Protocol):
-    """A report, which sums up."""
+@dataclass(frozen=True)
+class Measure:
+    """A count for monitoring: its name with the unit at the end, in words, how much, and of what."""
+
+    name: str
+    words: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Summable(Protocol):
+    """A report of what has been done."""
 
     def add(self, other: Self, /) -> None:
         """Add another one to this."""
 
+    def measures(self) -> Iterator[Measure]:
+        """What monitoring is told of it; those of one name have the same labels."""
+
 
 Work = TypeVar("Work")
-Report = TypeVar("Report", bound=Addable)
+Report = TypeVar("Report", bound=Summable)
 
 
 @dataclass(frozen=True)

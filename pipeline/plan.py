@@ -52,6 +52,22 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """What is still to make: samples by step, shards, and the blocks that they are in."""
+
+    samples: Counter[Step]
+    shards: int
+    blocks: int
+
+    def by_transform(self) -> Counter[str]:
+        """Samples still to make of each transform."""
+        todo: Counter[str] = Counter()
+        for step, count in self.samples.items():
+            todo[step.transform] += count
+        return todo
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a build comes to. Its size in memory does not depend on the number of images.
 
@@ -123,6 +139,18 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
         yield Block(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
         raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
+
+
+def survey(blocks: Iterator[Block]) -> Missing:
+    """What the tasks of the blocks come to."""
+    samples: Counter[Step] = Counter()
+    shards = number = 0
+    for block in blocks:
+        for task in block.tasks:
+            samples[task.step] += len(block.images)
+        shards += len(block.tasks)
+        number += 1
+    return Missing(samples, shards, number)
 
 
 def shard_name(step: Step, block: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import manifests
 from pipeline.encoders import decode_members
 from pipeline.errors import SampleError
-from pipeline.pieces import At, Attempt
+from pipeline.pieces import At, Attempt, Measure
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
 from pipeline.render import Renderer, ready_renderer, source_digest
@@ -48,13 +48,20 @@ class Job:
 
 @dataclass
 class Report:
-    """What a worker has done of its piece so far. ``seconds`` is by stage: read, decode, prepare, ..."""
+    """What a worker has done of its piece so far.
+
+    ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
+    decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
+    """
 
     samples: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     shards: int = 0
+    shard_samples: Counter[str] = field(default_factory=Counter)
+    shard_bytes: Counter[str] = field(default_factory=Counter)
     payload_bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def lap(self, stage: str, start: float) -> float:
         """Add the time since ``start`` to a stage; the time now, from which the next one starts."""
@@ -67,9 +74,22 @@ class Report:
         self.samples.update(other.samples)
         self.failed += other.failed
         self.shards += other.shards
+        self.shard_samples.update(other.shard_samples)
+        self.shard_bytes.update(other.shard_bytes)
         self.payload_bytes += other.payload_bytes
         for stage, spent in other.seconds.items():
             self.seconds[stage] += spent
+        for transform, spent in other.rendering.items():
+            self.rendering[transform] += spent
+
+    def measures(self) -> Iterator[Measure]:
+        """What monitoring is told."""
+        yield Measure("failed_samples", "Samples that could not be made", self.failed)
+        yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
+        for transform, count in self.samples.items():
+            yield Measure("samples", "Samples made, failed ones included", count, {"transform": transform})
+        for transform, spent in self.rendering.items():
+            yield Measure("rendering_seconds", "Time in the transform alone", spent, {"transform": transform})
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,11 @@ class Worker:
             # Side by side, since each waits for the disk.
             start = time.perf_counter()
             with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
-                report.shards += len(list(pool.map(lambda shard: shard.publish(self._store), shards)))
+                sizes = list(pool.map(lambda shard: shard.publish(self._store), shards))
+            for task, size in zip(block.tasks, sizes, strict=True):
+                report.shards += 1
+                report.shard_samples[str(task.step)] += len(block.images)
+                report.shard_bytes[str(task.step)] += size
             report.lap("publish", start)
         yield report
 
@@ -120,17 +144,18 @@ class Worker:
         self, image: SourceImage, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
     ) -> Iterator[At]:
         """Add the samples of one image to the shards; those that are condemned fail untried."""
-        condemned = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
+        left_out = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
         if image.id in attempt.condemned:
-            clean = condemned
-        else:
-            if attempt.careful:
-                yield At(image.id)
-            clean = self._clean(image, report)
+            for shard in shards:
+                shard.add(left_out, self._renderer, report)
+            return
+        if attempt.careful:
+            yield At(image.id)
+        clean = self._clean(image, report)
         for shard in shards:
             sample = shard.item(image)
             if sample in attempt.condemned:
-                shard.add(replace(condemned, sha256=clean.sha256), self._renderer, report)
+                shard.add(replace(left_out, sha256=clean.sha256), self._renderer, report)
                 continue
             if image.id in attempt.suspects:
                 yield At(sample)
@@ -192,16 +217,12 @@ class _OpenShard:
         report.samples[self._task.step.transform] += 1
         self._rows.append(columns)
 
-    def publish(self, store: Store) -> None:
-        """Give tar and part their names, the part last: a shard exists once its part does."""
+    def publish(self, store: Store) -> int:
+        """End the tar, and commit it with its rows. Its bytes."""
         sha256, size = self._tar.finish()
-        store.publish(self._scratch, self._task.shard)
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
-        failed = sum(row.status == manifests.FAILED for row in rows)
-        facts = {FACT_TASK: self._task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
-        part = store.scratch()
-        manifests.write_part(rows, facts, part)
-        store.publish(part, self._task.part)
+        commit(store, self._task, self._scratch, size, rows)
+        return size
 
     def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The payload members of one sample, and what its row says of them."""
@@ -209,9 +230,10 @@ class _OpenShard:
             raise SampleError(clean.error)
         start, step = time.perf_counter(), self._task.step
         output = renderer.transform(clean.prepared, clean.source.id, step)
-        start = report.lap("transform", start)
+        rendered = report.lap("transform", start)
+        report.rendering[step.transform] += rendered - start
         members = renderer.encode(output, step)
-        start = report.lap("encode", start)
+        start = report.lap("encode", rendered)
         pixels = decode_members(self._recipe.encoder, members)
         facts = {
             "payload_sha256": payload_digest(members.values()),
@@ -262,6 +284,16 @@ class _OpenShard:
             "encoder": str(recipe.encoder),
             "status": manifests.FAILED,
         }
+
+
+def commit(store: Store, task: Task, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
+    """Give a finished tar and its part their names, the part last: a shard exists once its part does."""
+    store.publish(tar, task.shard)
+    failed = sum(row.status == manifests.FAILED for row in rows)
+    facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
+    part = store.scratch()
+    manifests.write_part(rows, facts, part)
+    store.publish(part, task.part)
 
 
 def _reason(error: BaseException) -> str:

@@ -80,7 +80,12 @@ def ray_address() -> Iterator[str]:
     """A Ray cluster on loopback that the builds of all tests join: starting one takes longer than a small build."""
     shared_cluster = Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20},
+        head_node_args={
+            "num_cpus": 2,
+            "node_ip_address": "127.0.0.1",
+            "object_store_memory": 100 * 2**20,
+            "include_dashboard": False,
+        },
     )
     yield shared_cluster.address
     shared_cluster.shutdown()

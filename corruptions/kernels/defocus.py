@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.smoothing import add_pairs
 
 SMALL_GRID = 8
@@ -230,7 +230,7 @@ def blur_disk(padded, margin, channels, main, half, heights, runs, taps, weights
     sums = np.zeros((heights.size + 1, padded.shape[1]), np.uint16)
     pairs = np.zeros((margin + 2, padded.shape[1]), np.uint16)
     disks = np.empty((2 * spread + 1, width + 2 * spread * channels), np.float32)
-    line, row = np.empty(disks.shape[1], np.float32), np.empty(width, np.float32)
+    line, row = scratch(disks.shape[1], np.float32), scratch(width, np.float32)
     start_runs(padded, margin - spread, heights, sums)
     for ready in range(-spread, height + spread):
         if ready > -spread:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.planes import join, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.waves import beside, smooth_long
@@ -65,7 +65,7 @@ def smooth_mirrored(field, half):
     pitch = wide.shape[1]
     flat = wide.reshape(-1)
     out = np.empty_like(field)
-    columns, rows = np.empty(BAND * pitch, field.dtype), np.empty(BAND * pitch, field.dtype)
+    columns, rows = scratch(BAND * pitch, field.dtype), scratch(BAND * pitch, field.dtype)
     for start in range(0, height, BAND):
         count = min(BAND, height - start)
         size = count * pitch
@@ -170,9 +170,9 @@ def warp(image, inverse):
     width = shape[1]
     source = pack(image.reshape(-1))
     out = np.empty(source.size, np.uint64)
-    places = np.empty(width, np.int32)
-    xs, ys = np.empty(width, np.float32), np.empty(width, np.float32)
-    corners = np.empty((4, width), np.uint32)
+    places = scratch(width, np.int32)
+    xs, ys = scratch(width, np.float32), scratch(width, np.float32)
+    corners = scratch(4 * width, np.uint32).reshape(4, width)
     slope_x, slope_y = np.float32(inverse[0, 0]), np.float32(inverse[1, 0])
     for y in range(shape[0]):
         start_x = np.float32(inverse[0, 1] * y + inverse[0, 2])
@@ -192,9 +192,9 @@ def displace(source, right, down, gain):
     shape = right.shape
     width = shape[1]
     out = np.empty(3 * source.size, np.uint8)
-    places = np.empty(width, np.int32)
-    xs, ys = np.empty(width, np.float32), np.empty(width, np.float32)
-    corners = np.empty((4, width), np.uint64)
+    places = scratch(width, np.int32)
+    xs, ys = scratch(width, np.float32), scratch(width, np.float32)
+    corners = scratch(4 * width, np.uint64).reshape(4, width)
     planes = np.empty((3, width), np.uint8)
     for y in range(shape[0]):
         start_y = np.float32(y)

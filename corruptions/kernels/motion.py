@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 QUANTUM = 257
 """A level in ImageMagick's 16-bit quanta."""
@@ -17,7 +17,7 @@ ROUNDING = 0.5 / QUANTUM
 """Q16 without HDRI rounds in 16 bits, then cuts to 8: floor(floor(257 s + 0.5) / 257) = floor(s + 0.5 / 257)."""
 
 
-NEGLIGIBLE = 2e-6
+NEGLIGIBLE = np.float32(2e-6)
 """Taps of less weight are left out: together under 0.01 levels."""
 
 BLOCK = 4
@@ -25,11 +25,11 @@ BLOCK = 4
 
 
 @lru_cache(maxsize=256)
-def one_sided_weights(radius: int, sigma: float) -> tuple[float, ...]:
+def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
     """Weights of the 2 * radius + 1 taps, from the pixel itself on; they sum to 1."""
     weights = [math.exp(-(i * i) / (2.0 * sigma * sigma)) for i in range(2 * radius + 1)]
     total = math.fsum(weights)
-    return tuple(weight / total for weight in weights)
+    return np.array([weight / total for weight in weights])
 
 
 def step(width: int, angle: float) -> tuple[float, float, float]:
@@ -39,19 +39,32 @@ def step(width: int, angle: float) -> tuple[float, float, float]:
     return px, py, math.hypot(px, py)
 
 
-def tap_offset(i: int, px: float, py: float, length: float) -> tuple[int, int]:
+@inlined
+def tap_offset(i, px, py, length):
     """(dx, dy) of tap ``i`` along a :func:`step`, in ImageMagick's order of operations, which decides the ties."""
     return math.ceil(i * py / length - 0.5), math.ceil(i * px / length - 0.5)
 
 
+@kernel
+def merged_taps(weights, px, py, length):
+    """Offsets (T, 2) as (dx, dy) and weights (T,) float32 along a :func:`step`; taps on one pixel follow each other."""
+    offsets, sums = np.empty((weights.size, 2), np.int64), np.zeros(weights.size)
+    count = 0
+    for i in range(weights.size):
+        dx, dy = tap_offset(i, px, py, length)
+        if count == 0 or offsets[count - 1, 0] != dx or offsets[count - 1, 1] != dy:
+            offsets[count, 0], offsets[count, 1] = dx, dy
+            count += 1
+        sums[count - 1] += weights[i]
+    return offsets[:count], sums[:count].astype(np.float32)
+
+
 def taps(radius: int, sigma: float, angle: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Offsets (T, 2) as (dx, dy) and weights (T,) of a blur; taps that fall on one pixel are merged."""
-    merged: dict[tuple[int, int], float] = {}
-    along = step(2 * radius + 1, angle)
-    for i, weight in enumerate(one_sided_weights(radius, sigma)):
-        offset = tap_offset(i, *along)
-        merged[offset] = merged.get(offset, 0.0) + weight
-    return np.array(list(merged), np.int64), np.array(list(merged.values()), np.float32)
+    merged: tuple[NDArray[np.int64], NDArray[np.float32]] = merged_taps(
+        one_sided_weights(radius, sigma), *step(2 * radius + 1, angle)
+    )
+    return merged
 
 
 @inlined
@@ -92,7 +105,7 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
     left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
     below = offsets[:, 1].max()
     rows = np.empty((below - offsets[:, 1].min() + 1, width + (left + right) * channels), np.float32)
-    out, total = np.empty((height, width), np.uint8), np.empty(width, np.float32)
+    out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
     last, start, ready = height - 1, left * channels, 0
     for y in range(height):
         while ready <= min(y + below, last):
@@ -111,9 +124,10 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
     return out
 
 
-def filled(offsets: NDArray[np.int64], weights: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+@kernel
+def filled(offsets, weights):
     """The taps that count, and taps of weight 0 up to a multiple of BLOCK."""
-    count = int(np.count_nonzero(weights > NEGLIGIBLE))
+    count = (weights > NEGLIGIBLE).sum()
     size = -(-count // BLOCK) * BLOCK
     places, shares = np.zeros((size, 2), np.int64), np.zeros(size, np.float32)
     places[:count], shares[:count] = offsets[:count], weights[:count]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 TRUNCATE = 4.0
 """Reach of the filter in sigmas: scikit-image's default."""
@@ -146,8 +146,8 @@ def smooth(source, near, across, far, channels, out):
     height, width = source.shape
     stride, reach = far.shape[0], far.shape[1] // 2
     margin = (across.size - 1) * channels
-    rows = np.empty((2 * reach, width), far.dtype)
-    line, row = np.empty(width + 2 * margin, far.dtype), np.empty(width, far.dtype)
+    rows = scratch(2 * reach * width, far.dtype).reshape(2 * reach, width)
+    line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
     ready = 1 - reach
     for y in range(height):
         kept = y // stride
@@ -155,10 +155,12 @@ def smooth(source, near, across, far, channels, out):
             smooth_down(source, ready * stride, near, line[margin : margin + width])
             smooth_across(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
-        mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+        if stride > 1:
+            mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+        mixed = row if stride > 1 else rows[y % (2 * reach)]
         target = out[y]
         for i in range(width):
-            target[i] = row[i]
+            target[i] = mixed[i]
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 TERMS = 6
 """The constant and five cosines: with ``SPARE`` the filter is off by 5e-5 of its largest weight at most."""
@@ -21,9 +21,10 @@ TERMS = 6
 SPARE = 4.5
 """The cosines repeat the Gaussian; its next image begins this many sigmas beyond the reach."""
 
-COLUMNS = 16
-"""Columns smoothed together, at most as many as an image has. Their sums lie in one array at fixed distances, so that
-all terms become one vector loop; where the columns do not divide the width, the last ones are smoothed twice."""
+COLUMNS = 32
+"""Columns smoothed together: two of the widest vectors, so that one is at work while the other waits. Their sums lie in
+one array at fixed distances, so that all terms become one vector loop; where the columns do not divide the width, the
+last ones are smoothed twice."""
 
 TOTAL, NOW = 0, COLUMNS
 BEFORE = NOW + TERMS * COLUMNS
@@ -90,8 +91,8 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
     height, width = field.shape
     window = rows.size - height - 1  # from the first sample of a window to the one after its last
     out = np.empty((width, height), np.float32)
-    lines = np.empty((height, COLUMNS), np.float32)
-    bank = np.empty(SIZE, np.float32)
+    lines = scratch(height * COLUMNS, np.float32).reshape(height, COLUMNS)
+    bank = scratch(SIZE, np.float32)
     for start in range(0, width, COLUMNS):
         left = min(start, width - COLUMNS)
         for y in range(height):
@@ -122,6 +123,12 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
 def smooth_long(field: NDArray[np.float32], sigma: float, truncate: float) -> NDArray[np.float32]:
     """(H, W) float32 smoothed along both axes: twice along the columns, transposed each time."""
     height, width = field.shape
-    turned = smooth_columns(field, *waves(sigma, truncate, height))
-    smooth: NDArray[np.float32] = smooth_columns(turned, *waves(sigma, truncate, width))
+    turned = smooth_columns(filled_up(field), *waves(sigma, truncate, height))[:width]
+    smooth: NDArray[np.float32] = smooth_columns(filled_up(turned), *waves(sigma, truncate, width))[:height]
     return smooth
+
+
+def filled_up(field: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The field, with columns of zeros at its end where it has fewer than ``COLUMNS``."""
+    missing = COLUMNS - field.shape[1]
+    return np.pad(field, ((0, 0), (0, missing))) if missing > 0 else field

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
 
 LANES = 4
 """16-bit numbers in a 64-bit word: the three channels of a pixel, and one unused."""
@@ -191,15 +191,15 @@ def average_zooms(image, rows, shares, columns, weights, own):
     """
     height, factors, width = image.shape[0], rows.shape[0], columns.shape[1]
     out = np.empty_like(image)
-    pixels = np.empty((height, width), np.uint64)
+    pixels = scratch(height * width, np.uint64).reshape(height, width)
     source = pixels.view(np.uint16)
     for y in range(height):
         pack(image[y], source[y])
-    stretched = np.empty((factors, 2, width), np.uint64)
+    stretched = scratch(factors * 2 * width, np.uint64).reshape(factors, 2, width)
     lanes = stretched.view(np.uint16)
-    upper_share, lower_share = np.empty(width * LANES, np.uint16), np.empty(width * LANES, np.uint16)
+    upper_share, lower_share = scratch(width * LANES, np.uint16), scratch(width * LANES, np.uint16)
     ready = np.full(factors, -1)
-    total = np.empty(width * LANES, np.uint16)
+    total = scratch(width * LANES, np.uint16)
     for y in range(height):
         mine = source[y]
         for i in range(total.size):

@@ -5,13 +5,11 @@ What a command works with is loaded by the command itself, so that help, and a m
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 
 import typer
 
-from pipeline.cli import judging, making, reading
-from pipeline.errors import Preempted
+from pipeline.cli import judging, making, reading, signals
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "list": making.list_all,
@@ -41,11 +39,7 @@ for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
 
-def _preempted(signum: int, frame: object) -> None:
-    raise Preempted
-
-
 def main() -> None:
     """Entry point of the command."""
-    signal.signal(signal.SIGTERM, _preempted)
+    signals.handle()
     app()

@@ -53,7 +53,7 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None
 
 
 @contextmanager
-def errors_told(as_json: bool) -> Iterator[None]:
+def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterator[None]:
     """Errors of the user's world become one line and an exit code; a bug keeps its traceback."""
     try:
         yield
@@ -64,7 +64,7 @@ def errors_told(as_json: bool) -> Iterator[None]:
     except (OSError, UnreachableError) as error:
         _end(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
     except Preempted:
-        _end("told to end; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
+        _end("told to end; what is finished is kept, run the same command again", preempted_exit, as_json)
     except KeyboardInterrupt:
         _end("interrupted; what is finished is kept, run the same command again", Exit.INTERRUPTED, as_json)
 

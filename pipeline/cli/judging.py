@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.cli.console import errors_told, print_json, say, say_all, show, warn
-from pipeline.cli.options import DataSetArgument, JsonOption, triple
+from pipeline.cli.options import DataSetArgument, JsonOption, PreemptedOption, triple
 from pipeline.errors import Exit, UserError
 
 
@@ -37,10 +37,11 @@ def evaluate(
         int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
     ] = 0,
     address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
     """Stream a data set through a classifier and write its predictions. Run again after any interruption."""
-    with errors_told(as_json):
+    with errors_told(as_json, preempted_exit):
         from pipeline.display import FrameCount
 
         evaluation, settings = _evaluator()

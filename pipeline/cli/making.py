@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, print_table, say, say_all
+from pipeline.cli.console import errors_told, print_json, print_table, say, say_all, warn
 from pipeline.cli.options import (
     DecoderOption,
     EncoderOption,
@@ -18,6 +19,7 @@ from pipeline.cli.options import (
     LevelsOption,
     LimitOption,
     OnlyOption,
+    PreemptedOption,
     QualityOption,
     RecipeArgument,
     ResizeOption,
@@ -182,25 +184,45 @@ def build(
     ] = None,
     allow_failures: Annotated[bool, typer.Option(help="Exit 0 even if some samples failed.")] = False,
     retry_failed: Annotated[bool, typer.Option(help="Make shards with failed samples again.")] = False,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Stop before all shards take more: 800MiB, 50GB, 1.5TB.")
+    ] = None,
+    rehearse: Annotated[
+        bool, typer.Option("--dry-run", help="Only check everything and say what would be made; write nothing.")
+    ] = False,
+    preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
     """Build a data set, or what is missing of it. Run again after any interruption."""
-    with errors_told(as_json):
+    with errors_told(as_json, preempted_exit):
         from pipeline.build import Request, run_build
         from pipeline.display import Display
+        from pipeline.dry_run import dry_run
+        from pipeline.quota import parse_size
 
         chosen = _recipe(
             recipe, kind=kind, only=only or grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
             encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
-        request = Request(chosen, source, out, workers, address, frost_folder, ids, retry_failed)
+        limit_ = parse_size(max_bytes) if max_bytes else math.inf
+        request = Request(chosen, source, out, workers, address, frost_folder, ids, retry_failed, limit_)
+        if rehearse:
+            with Display() as display:
+                rehearsal = dry_run(request, display)
+            if as_json:
+                print_json(**rehearsal.facts())
+            else:
+                say_all(rehearsal.summary())
+                for warning in rehearsal.warnings():
+                    warn(warning)
+            return
         with Display() as display:
             outcome = run_build(request, display)
         if as_json:
             print_json(**outcome.facts(), output=out)
         else:
             say_all(outcome.summary(out))
-        if outcome.lost:
+        if not outcome.complete:
             raise typer.Exit(Exit.INCOMPLETE)
         if outcome.failed and not allow_failures:
             raise typer.Exit(Exit.FAULTS)

@@ -61,6 +61,9 @@ FrostOption = Annotated[
     str | None, typer.Option(help="Folder of the six frost textures; default: from imagecorruptions.")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; default: one per CPU.")]
+PreemptedOption = Annotated[
+    int, typer.Option(min=0, max=255, metavar="CODE", help="Exit code when told to end by SIGTERM.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for machines.")]
 
 

@@ -173,7 +173,8 @@ def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> It
     on_gpu = table.run.device.startswith("cuda")
     needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
     with cluster(asked, request.address) as workers:
-        yield from Pool(job, workers, Predictor, needs).run(pieces)
+        labels = {"model": table.model.name, "data_set": table.data_set.name}
+        yield from Pool(job, workers, Predictor, labels, needs).run(pieces)
 
 
 def _workers(request: Request, table: EvaluationTable) -> int:

@@ -25,7 +25,7 @@ from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models import load_model
 from pipeline.evaluate.records import Frames, Outputs, write_part
 from pipeline.evaluate.stream import Batch, Broken, load
-from pipeline.pieces import Attempt
+from pipeline.pieces import Attempt, Measure
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
@@ -61,6 +61,11 @@ class Report:
         self.changed += other.changed
         self.broken += other.broken
         self.seconds += other.seconds
+
+    def measures(self) -> Iterator[Measure]:
+        """What monitoring is told."""
+        yield Measure("predicted_frames", "Frames that a model was shown", self.frames)
+        yield Measure("prediction_seconds", "Time of the workers", self.seconds)
 
 
 @dataclass

@@ -67,6 +67,12 @@ class Store(Protocol):
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold the store for one build. Raises UserError where another build holds it, or nothing can be written."""
 
+    def check_exclusive(self) -> None:
+        """Raises UserError where :meth:`exclusive` would; creates and changes nothing."""
+
+    def free(self) -> int | None:
+        """Bytes that the disk has left; None where it is no disk."""
+
 
 @dataclass(frozen=True)
 class Place:

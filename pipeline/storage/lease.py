@@ -11,7 +11,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
@@ -54,13 +54,26 @@ def lease(files: Files) -> Iterator[None]:
             before = _no_younger(files, own)
             tied = files.modified(own + _TICKET) in before.values()
             if not tied or attempt == 2:
-                if any(_lives(files, other) for other in before):
-                    raise UserError(f"another build is writing to {files.root}; wait for it or choose another folder")
+                _refuse_if_alive(files, before)
                 for other in before:
                     _clear(files, other)
                 yield
                 return
         time.sleep(random.uniform(0, TIE_WAIT_S))
+
+
+def check_lease(files: Files) -> None:
+    """Raises UserError where another build holds the store; writes nothing."""
+    _refuse_if_alive(files, _tickets(files))
+
+
+def _refuse_if_alive(files: Files, others: Iterable[str]) -> None:
+    if any(_lives(files, other) for other in others):
+        raise UserError(f"another build is writing to {files.root}; wait for it or choose another folder")
+
+
+def _tickets(files: Files) -> list[str]:
+    return [name.removesuffix(_TICKET) for name in files.listing(_FOLDER, _TICKET)]
 
 
 @contextmanager
@@ -93,8 +106,7 @@ def _no_younger(files: Files, own: str) -> dict[str, datetime]:
     ours = files.modified(own + _TICKET)
     if ours is None:
         raise UnreachableError(f"{files.root} does not keep what is written to it")
-    others = {name.removesuffix(_TICKET) for name in files.listing(_FOLDER, _TICKET)} - {own}
-    times = {other: files.modified(other + _TICKET) for other in sorted(others)}
+    times = {other: files.modified(other + _TICKET) for other in _tickets(files) if other != own}
     return {other: left for other, left in times.items() if left is not None and left <= ours}
 
 

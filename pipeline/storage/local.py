@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import UserError
@@ -119,14 +120,39 @@ class LocalStore:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
-                    f"another build is writing to {self.root}; wait for it or choose another folder"
-                ) from None
+                raise self._held() from None
             shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
             try:
                 yield
             finally:
                 shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
+
+    def check_exclusive(self) -> None:
+        """Raises UserError where :meth:`exclusive` would; creates and changes nothing."""
+        place, fault = self._existing(), 0
+        if not place.is_dir():
+            fault = errno.EEXIST if place == self._folder.absolute() else errno.ENOTDIR
+        elif not os.access(place, os.W_OK | os.X_OK):
+            fault = errno.EACCES
+        if fault:
+            raise UserError(f"cannot write to {self.root}: {os.strerror(fault)}")
+        with suppress(FileNotFoundError), open(self._folder / _LOCK) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._held() from None
+
+    def free(self) -> int:
+        """Bytes that the disk has left."""
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        """The folder, or the nearest above it that exists."""
+        folder = self._folder.absolute()
+        return next(path for path in (folder, *folder.parents) if path.exists())
+
+    def _held(self) -> UserError:
+        return UserError(f"another build is writing to {self.root}; wait for it or choose another folder")
 
 
 def _leads_back(folder: Path, link: Path) -> bool:

@@ -19,7 +19,7 @@ import fsspec.core
 
 from pipeline.errors import UserError
 from pipeline.storage.base import Entry, by_parts
-from pipeline.storage.lease import lease
+from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.own_folder import own_folder
 from pipeline.storage.patience import patiently
 
@@ -166,6 +166,14 @@ class UrlStore:
             except FileNotFoundError as error:
                 raise UserError(f"cannot write to {self.root}: {error}") from error
             yield
+
+    def check_exclusive(self) -> None:
+        """Raises UserError where another build holds the store; writes nothing."""
+        check_lease(self)
+
+    def free(self) -> None:
+        """Nobody can tell."""
+        return
 
     def _upload(self, written: Path, name: str) -> None:
         files, target = self._files, self._place(name)

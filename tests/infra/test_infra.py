@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from pipeline import recipes
-from pipeline.build import pieces_of_a_block
+from pipeline.build import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
 from tests.conftest import ROOT, UNDER_CI
 from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text
 
@@ -127,7 +128,7 @@ def test_as_many_workers_are_asked_for_as_there_are_cores() -> None:
     in_a_pod = int(spot["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
     assert worker["resources"]["CPU"] * worker["max_workers"] == in_a_pod * spot["maxReplicas"] == 256
     asked = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
-    assert asked == [256] * 3
+    assert asked == [256] * 4
 
 
 def test_the_reserved_entrypoint_fits_the_worker_with_the_gpu() -> None:
@@ -165,8 +166,11 @@ def test_costs_follow_from_the_benchmark() -> None:
     ) / 15e4
     for row, milliseconds, rows_an_image, blocks in zip(rows, each, (75, 95, 10), (50, 50, 200), strict=False):
         outputs, ms, core_hours, on_256, of_driver, gigabytes, to_write = map(number, row.split("|")[2:9])
-        again = (pieces_of_a_block(blocks, 256) - 1) * shared * 50_000
-        expected = (milliseconds, outputs * milliseconds / 3.6e6, (outputs * milliseconds + again) / 256e3)
+        frames = outputs / 50_000 / rows_an_image
+        pieces = pieces_of_a_block(blocks, 256, rows_an_image, SHARED if frames == 1 else SHARED_OF_SEQUENCES)
+        of_a_piece = shared + math.ceil(rows_an_image / pieces) * frames * milliseconds
+        longest = math.ceil(blocks * pieces / 256) * 50_000 / blocks * of_a_piece / 1e3
+        expected = (milliseconds, outputs * milliseconds / 3.6e6, longest)
         assert (ms, core_hours, on_256) == pytest.approx(expected, rel=WITHIN)
         assert of_driver == pytest.approx(driver * 50_000 * rows_an_image, rel=WITHIN)
         assert to_write == gigabytes

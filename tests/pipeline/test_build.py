@@ -157,7 +157,8 @@ def test_retrying_failures(tmp_path: Path, robustshards: Run) -> None:
 def test_joining_a_running_cluster_gives_the_same_bytes(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
+    place = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=place)
     try:
         command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
         done = robustshards(*command, "--address", cluster.address)

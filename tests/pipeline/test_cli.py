@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,21 @@ from typing import Any
 import pytest
 import typer
 
+from pipeline import recipes
+from pipeline.build import Request, run_build
 from pipeline.cli import app
 from pipeline.decoders import DECODERS
+from pipeline.display import Display
+from pipeline.dry_run import DryRun, dry_run
 from pipeline.encoders import ENCODERS
+from pipeline.errors import UserError
 from pipeline.exports import LAYOUTS
+from pipeline.families import Step
+from pipeline.plan import Missing, Plan
+from pipeline.recipes import Recipe
 from pipeline.resizers import OPERATORS
 from pipeline.sources import KINDS
+from pipeline.storage import LocalStore
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -106,6 +116,73 @@ def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_sourc
     assert done.returncode == 2
     assert f"cannot write to {tmp_path / 'file'}" in done.stderr
     assert "is a URL" in robustshards(*command, "--out", "s3://bucket/data").stderr
+
+
+def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Everything in a folder, the folder too, with the times of its last changes."""
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in [folder, *folder.rglob("*")]}
+
+
+def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
+    robustshards: Run, small_source: Path, built: Path, tmp_path: Path
+) -> None:
+    selection = ("--source", small_source, "--severities", "1,3", "--shard-size", 4, "--dry-run", "--json")
+    command = ("build", "imagenet-c", *selection, "--only", "contrast,gaussian_noise,fog")
+    before = snapshot(built)
+    done = robustshards(*command, "--out", built)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["images"], facts["shards"], facts["shards_before"], facts["shards_to_make"]) == (6, 12, 8, 4)
+    assert facts["samples_to_make"] == {"fog": 12}
+    assert facts["bytes_before"] == sum(path.stat().st_size for path in built.rglob("*.tar"))
+    assert facts["bytes_before"] / 10 < facts["bytes_to_make"] < facts["bytes_before"]
+    assert facts["warnings"] == []
+    assert snapshot(built) == before
+    done = robustshards(*command, "--out", tmp_path / "new" / "data", "--max-bytes", "10kB")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["shards_before"], facts["shards_to_make"]) == (0, 0, 12)
+    assert "more than the 10.0 kB of --max-bytes" in facts["warnings"][0]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
+    plan = Plan(recipes.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
+    missing = Missing(Counter({Step("fog", 1): 1}), shards=1, blocks=1)
+    assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
+    (warning,) = DryRun(plan, missing, there=5, to_make=101, free=100, limit=106).warnings()
+    assert "about 101 bytes are to be made, and the disk has 100 bytes left" in warning
+
+
+def test_a_dry_run_refuses_what_a_build_refuses(small_source: Path, built: Path) -> None:
+    (built / "file").write_text("in the way")
+    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
+    seeded = recipe.changed(seed=1)
+
+    def refusals(recipe: Recipe, source: object, output: object) -> list[str]:
+        told = []
+        for run in (run_build, dry_run):
+            with pytest.raises(UserError) as refused:
+                run(Request(recipe, str(source), str(output)), Display())
+            told.append(str(refused.value))
+        return told
+
+    with LocalStore(str(built)).exclusive():
+        held = refusals(recipe, small_source, built)
+    refused = [refusals(seeded, small_source, built / place) for place in ("", "file", "file/below")]
+    refused += [refusals(recipe, small_source, "gopher://there"), refusals(recipe, built / "nowhere", built)]
+    for build, rehearsal in [held, *refused]:
+        assert build == rehearsal
+
+
+def test_preemption_ends_with_the_code_that_was_asked_for(photographs: Path, tmp_path: Path) -> None:
+    command = [Path(sys.executable).parent / "robustshards", "build", "imagenet-c", "--source", photographs]
+    command += ["--out", tmp_path / "data", "--preempted-exit", "75", "--json"]
+    build = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert build.stderr is not None
+    assert "listing" in build.stderr.readline()
+    build.terminate()
+    told, _ = build.communicate(timeout=60)
+    assert build.returncode == json.loads(told)["exit_code"] == 75
 
 
 @pytest.mark.parametrize(("module", "absent"), [("corruptions", "ray"), ("corruptions", "torch"), ("manifests", "cv2")])

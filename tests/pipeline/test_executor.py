@@ -6,7 +6,10 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -15,7 +18,7 @@ import pytest
 from pipeline import executor
 from pipeline.errors import UnreachableError
 from pipeline.executor import Pool, cluster
-from pipeline.pieces import MAX_ATTEMPTS, At, Attempt, Failed, Lost, Piece, Progress, Tally
+from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
 
 PARTS = ("left", "right")
 
@@ -28,6 +31,9 @@ class Done:
 
     def add(self, other: Done) -> None:
         self.parts.update(other.parts)
+
+    def measures(self) -> Iterator[Measure]:
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -97,15 +103,26 @@ PIECES = (("a", "b", "c"), ("d", "e", "f"))
 ALL = {f"{item}.{part}" for piece in PIECES for item in piece for part in PARTS}
 
 
+WORKERS = 2
+JOINED = ExitStack()
+
+
+def start_cluster() -> None:
+    """A cluster that ends with this process."""
+    JOINED.enter_context(cluster(WORKERS, None))
+
+
 @pytest.fixture(scope="module")
-def workers() -> Iterator[int]:
-    with cluster(2, None) as workers:
-        yield workers
+def driver() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own for the pools: to leave a cluster would disturb the one that this process has started."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=start_cluster) as process:
+        yield process
 
 
-def run(workers: int, folder: Path, *fates: Fate) -> Told:
+def run(folder: Path, fates: tuple[Fate, ...]) -> Told:
+    executor.STRAGGLER_S = 0.5
     tally, told = Tally(Done), Told(Done(), [], [])
-    pool = Pool(Trouble(fates, folder), workers, Frail)
+    pool = Pool(Trouble(fates, folder), WORKERS, Frail, {})
     for event in pool.run(iter(PIECES)):
         tally.take(event)
         if isinstance(event, Failed):
@@ -116,9 +133,9 @@ def run(workers: int, folder: Path, *fates: Fate) -> Told:
     return told
 
 
-def test_items_and_parts_that_end_processes_are_found_and_left_out(workers: int, tmp_path: Path) -> None:
+def test_items_and_parts_that_end_processes_are_found_and_left_out(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
     deadly = ("a", "c.right")
-    told = run(workers, tmp_path, *(Fate(at, signal.SIGSEGV) for at in deadly))
+    told = driver.submit(run, tmp_path, tuple(Fate(at, signal.SIGSEGV) for at in deadly)).result()
     assert told.lost == []
     assert told.done.parts == Counter(ALL - {"a.left", "a.right", *deadly})
     # one plain attempt, then three for each; a part needs one more, which finds its item
@@ -126,17 +143,18 @@ def test_items_and_parts_that_end_processes_are_found_and_left_out(workers: int,
     assert all("process " in event.reason and "its worker process has died" in event.reason for event in told.failed)
 
 
-def test_deaths_here_and_there_are_no_item_s_fault(workers: int, tmp_path: Path) -> None:
-    told = run(workers, tmp_path, *(Fate(f"{item}.left", signal.SIGKILL, once=True) for item in PIECES[0]))
+def test_deaths_here_and_there_are_no_item_s_fault(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    fates = tuple(Fate(f"{item}.left", signal.SIGKILL, once=True) for item in PIECES[0])
+    told = driver.submit(run, tmp_path, fates).result()
     assert told.lost == []
     assert told.done.parts == Counter(ALL)
     assert len(told.failed) == len(PIECES[0])
 
 
 @pytest.mark.parametrize("fate", [Fate("b", None), Fate("end", signal.SIGKILL)])
-def test_what_no_item_is_to_blame_for_is_given_up(workers: int, tmp_path: Path, fate: Fate) -> None:
+def test_what_no_item_is_to_blame_for_is_given_up(driver: ProcessPoolExecutor, tmp_path: Path, fate: Fate) -> None:
     """An error that is raised (a full disk, say) would be raised at any other item as well."""
-    told = run(workers, tmp_path, fate)
+    told = driver.submit(run, tmp_path, (fate,)).result()
     given_up = PIECES if fate.at == "end" else PIECES[:1]
     assert sorted(lost.work for lost in told.lost) == sorted(given_up)
     assert len(told.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
@@ -144,9 +162,8 @@ def test_what_no_item_is_to_blame_for_is_given_up(workers: int, tmp_path: Path, 
     assert all(("no answer" in lost.reason) == (fate.signal is None) for lost in told.lost)
 
 
-def test_what_stands_still_is_done_by_another(workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "STRAGGLER_S", 0.5)
-    told = run(workers, tmp_path, Fate("e", signal.SIGSTOP, once=True))
+def test_what_stands_still_is_done_by_another(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    told = driver.submit(run, tmp_path, (Fate("e", signal.SIGSTOP, once=True),)).result()
     assert (told.lost, told.failed) == ([], [])
     assert told.done.parts == Counter(ALL)
     # the one that stood still is killed too
@@ -156,16 +173,16 @@ def test_what_stands_still_is_done_by_another(workers: int, tmp_path: Path, monk
 
 
 def test_a_piece_is_given_up_in_the_end() -> None:
-    """Even where every death has another item to blame: a machine is broken, not thirty items."""
+    """Even where every death has an item to blame: a machine is broken, not so many items."""
     piece = Piece(0, "work")
     assert piece.attempt() == Attempt("work")
-    for death in range(29):
+    for death in range(MAX_FAILURES):
+        assert not piece.given_up
         piece.failed(f"item {death // MAX_ATTEMPTS}")
-    assert not piece.given_up
-    assert piece.attempt().condemned == frozenset(f"item {index}" for index in range(9))
-    assert piece.attempt().suspects == frozenset(f"item {index}" for index in range(10))
-    piece.failed("another")
     assert piece.given_up
+    attempt = piece.attempt()
+    assert attempt.condemned == {f"item {index}" for index in range(33)}
+    assert attempt.suspects - attempt.condemned == {"item 33"}
 
 
 def test_a_tally_goes_down_with_an_attempt_and_is_exact_in_the_end() -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -116,8 +117,10 @@ def test_a_machine_that_is_lost_and_not_replaced(
 ) -> None:
     """What it was at is done by the workers that are left, of whom there are fewer than were asked for."""
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-    place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
-    machines = Cluster(initialize_head=True, head_node_args={**place, "_system_config": quick})
+    place: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+    machines = Cluster(
+        initialize_head=True, head_node_args={**place, "include_dashboard": False, "_system_config": quick}
+    )
     try:
         second = machines.add_node(**place)
         driver = start(photographs, tmp_path, "--address", machines.address)
@@ -147,6 +150,24 @@ def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
     done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
     assert done.returncode == 0, done.stderr
     assert data_digests(tmp_path) == undisturbed
+
+
+def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
+    driver = start(photographs, tmp_path)
+    wait_for(lambda: committed(tmp_path) > 5)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    driver.send_signal(signal.SIGINT)
+    assert driver.stderr is not None
+    while "Ctrl-C again ends at once" not in (line := driver.stderr.readline()):
+        assert line, "it did not say that it has heard"
+    driver.send_signal(signal.SIGINT)
+    _, errors = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "ended at once" in errors
+    assert "Traceback" not in errors
+    psutil.wait_procs(family, timeout=60)
+    assert not [process for process in family if process.is_running()]
+    assert not (tmp_path / "manifest.parquet").exists()
 
 
 def test_a_second_build_into_the_same_folder_is_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:

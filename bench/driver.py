@@ -1,0 +1,122 @@
+"""One run of the driver of a build, or of a plan, in a process of its own: prints what it took as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from bench.simulated import Simulated
+from pipeline import recipes
+from pipeline.build import Request, run_build
+from pipeline.pieces import Failed, Tally
+from pipeline.plan import Plan, make_blocks, make_plan
+from pipeline.render import try_transforms
+from pipeline.sources import open_source
+from pipeline.worker import Report
+
+WORKERS = 2
+
+PLANNED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "ImageNet-C, 19 corruptions": ("imagenet-c", {"only": ["all"]}),
+    "ImageNet-P, 14 perturbations, 3 difficulties": ("imagenet-p", {"only": ["all"], "levels": [1, 2, 3]}),
+    "ImageNet-S, 13 pairs of the paper": ("imagenet-s", {}),
+    "ImageNet-S, all 33 pairs": ("imagenet-s", {"only": ["full"]}),
+}
+"""What is planned -> recipe, and its transforms where they are not the recipe's own."""
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Seconds of each stage, the process's peak of memory in units of 10^6 bytes, and what was planned and made."""
+
+    seconds: Mapping[str, float]
+    megabytes: float
+    samples: int
+    shards: int
+
+
+class Stages:
+    """Watches a build: when each of its stages begins."""
+
+    def __init__(self) -> None:
+        self._prepared: list[float] = []
+        self._started = self._reported = 0.0
+
+    def preparing(self, what: str) -> None:
+        """First the listing is planned."""
+        self._prepared.append(perf_counter())
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """What is there is known."""
+        self._started = self._reported = perf_counter()
+
+    def reported(self, tally: Tally[Report]) -> None:
+        """The last report is followed by the merge."""
+        self._reported = perf_counter()
+
+    def failed(self, attempt: Failed) -> None:
+        """Raises RuntimeError: what is measured is undisturbed."""
+        raise RuntimeError(attempt.reason)
+
+    def seconds(self) -> dict[str, float]:
+        """Of each stage of a build that has just ended."""
+        first, second, *_ = self._prepared
+        return {
+            "planning": second - first,
+            "looking for what is there": self._started - second,
+            "committing": self._reported - self._started,
+            "merging": perf_counter() - self._reported,
+        }
+
+
+def build(source: str, output: str, shard_size: int, address: str | None) -> Drive:
+    """Build what is missing, without pixels."""
+    recipe = recipes.load("imagenet-c").changed(shards={"size": shard_size})
+    try_transforms(recipe, None)  # compiling is no matter of scale
+    stages = Stages()
+    outcome = run_build(Request(recipe, source, output, WORKERS, address), stages, Simulated)
+    return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
+
+
+def plan(source: str, name: str) -> Drive:
+    """Plan one of the families, and walk all its shards."""
+    recipe_name, transforms = PLANNED[name]
+    recipe, start = recipes.load(recipe_name).changed(transforms=transforms), perf_counter()
+    images = open_source("imagefolder", source)
+    made = make_plan(recipe, images)
+    shards = sum(len(block.tasks) for block in make_blocks(made, images))
+    return Drive({"planning": perf_counter() - start}, peak_megabytes(), made.samples, shards)
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had so far. Raises OSError beside Linux."""
+    (kibibytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(kibibytes) * 1024 / 1e6
+
+
+def main() -> None:
+    """``build`` or ``plan``."""
+    parser = argparse.ArgumentParser(prog="python -m bench.driver", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    building, planning = commands.add_parser("build"), commands.add_parser("plan")
+    building.set_defaults(run=build)
+    planning.set_defaults(run=plan)
+    for command in (building, planning):
+        command.add_argument("source")
+    building.add_argument("output")
+    building.add_argument("shard_size", type=int)
+    building.add_argument("--address")
+    planning.add_argument("name", choices=PLANNED)
+    given = vars(parser.parse_args())
+    print(json.dumps(asdict(given.pop("run")(**given))))
+
+
+if __name__ == "__main__":
+    main()

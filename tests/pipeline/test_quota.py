@@ -1,0 +1,152 @@
+"""Work given out under a limit of bytes, and builds that stop at one."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import UserError
+from pipeline.families import Step
+from pipeline.plan import Block, Task
+from pipeline.quota import MARGIN, Quota, Sizes, Withheld, parse_size, reckoned
+from pipeline.sources import SourceImage
+from tests.conftest import Run
+from tests.digests import data_digests
+
+IMAGES = tuple(SourceImage(str(index), 0, "", "", 1) for index in range(10))
+STEPS = tuple(Step(name, level) for name in ("contrast", "fog") for level in (1, 3))
+
+
+def blocks(images: list[int]) -> list[Block]:
+    return [
+        Block(index, IMAGES[:count], tuple(Task(step, index, "") for step in STEPS))
+        for index, count in enumerate(images)
+    ]
+
+
+def build(quota: Quota, work: list[Block], sizes: dict[tuple[str, int], int], hands: int) -> tuple[int, list[Task]]:
+    """As a pool does it: pieces wait, ``hands`` are in the making, the first one is finished first."""
+    peak, made = quota.known.bytes.total(), []
+    for fitting in quota.rounds(iter(work)):
+        making: deque[Block] = deque()
+        for block in fitting:
+            making.append(block)
+            while len(making) > hands:
+                made += finish(quota, making.popleft(), sizes)
+        for block in making:
+            made += finish(quota, block, sizes)
+        peak = max(peak, quota.known.bytes.total())
+    return peak, made
+
+
+def finish(quota: Quota, block: Block, sizes: dict[tuple[str, int], int]) -> list[Task]:
+    steps = [str(task.step) for task in block.tasks]
+    quota.made(dict.fromkeys(steps, len(block.images)), {step: sizes[step, block.index] for step in steps})
+    return list(block.tasks)
+
+
+@st.composite
+def builds(draw: st.DrawFn) -> tuple[list[Block], dict[tuple[str, int], int], int, int]:
+    """Blocks; the size of each shard, no sample more than the margin over 1000 bytes; a limit; pieces at once."""
+    work = blocks(draw(st.lists(st.integers(1, len(IMAGES)), min_size=1, max_size=8)))
+    most = int(1000 * MARGIN)
+    sizes = {
+        (str(task.step), block.index): len(block.images) * draw(st.integers(1000, most))
+        for block in work
+        for task in block.tasks
+    }
+    return work, sizes, draw(st.integers(1, 2 * sum(sizes.values()))), draw(st.integers(0, 5))
+
+
+@given(builds())
+def test_never_over_and_never_stopped_while_there_is_room(
+    case: tuple[list[Block], dict[tuple[str, int], int], int, int],
+) -> None:
+    work, sizes, limit, hands = case
+    measured = Sizes()
+    for step in STEPS:
+        measured.add(str(step), 1, 1000)
+    quota = Quota(limit, Sizes(), measured)
+    peak, made = build(quota, work, sizes, hands)
+    tasks = [task for block in work for task in block.tasks]
+    assert made == tasks[: len(made)]
+    assert quota.known.bytes.total() == sum(sizes[str(task.step), task.block] for task in made)
+    assert peak <= limit
+    if quota.withheld:
+        following = tasks[len(made)]
+        assert quota.withheld.tasks[0] == following
+        images = len(work[following.block].images)
+        known = quota.known.largest.get(str(following.step), 1000)
+        assert quota.known.bytes.total() + images * MARGIN * known > limit
+    else:
+        assert made == tasks
+
+
+def test_without_a_limit_all_is_given_out_at_once() -> None:
+    work = blocks([3, 10])
+    quota = Quota()
+    assert [list(fitting) for fitting in quota.rounds(iter(work))] == [work]
+    assert quota.withheld is None
+
+
+def test_a_finished_shard_says_more_than_a_measured_image() -> None:
+    measured, known = Sizes(), Sizes()
+    measured.add("fog-1", 1, 9000)
+    measured.add("fog-3", 1, 500)
+    known.add("fog-1", 10, 10_000)
+    known.add("fog-1", 10, 30_000)
+    assert reckoned({"fog-1": 4, "fog-3": 2}, known, measured) == 4 * 2000 + 2 * 500
+    rest = Block(0, IMAGES, (Task(Step("fog", 1), 0, ""),))
+    enough = 40_000 + MARGIN * 10 * 3000
+    assert not list(Quota(enough - 1, known, measured).rounds(iter([rest])))
+    assert [list(fitting) for fitting in Quota(enough, known, measured).rounds(iter([rest]))] == [[rest]]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1234", 1234), ("50GB", 50 * 10**9), ("1.5 TB", 15 * 10**11), ("800MiB", 800 * 2**20)]
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5GB", "much", "5 apples", "1e9", "nan", "inf"])
+def test_what_is_no_size_is_told(text: str) -> None:
+    with pytest.raises(UserError, match=r"800MiB, 50GB, 1\.5TB"):
+        parse_size(text)
+
+
+def test_what_is_withheld_is_told() -> None:
+    told = str(Withheld(shards=1234, bytes=21 * 10**9, there=49 * 10**9))
+    assert "49.0 GB are there, 1,234 shards of about 21.0 GB are missing" in told
+    assert "run the same command again with more room" in told
+
+
+def shard_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.tar"))
+
+
+def test_a_build_stops_under_its_limit_and_goes_on_with_more_room(
+    robustshards: Run, small_source: Path, tmp_path: Path
+) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast", "--shard-size", 1, "--workers", 2)
+    done = robustshards(*command, "--out", tmp_path / "undisturbed")
+    assert done.returncode == 0, done.stderr
+    whole, shards = shard_bytes(tmp_path / "undisturbed"), 6 * 5
+    limit = whole // 2
+    done = robustshards(*command, "--out", tmp_path / "data", "--max-bytes", limit, "--json")
+    assert done.returncode == 3, done.stderr
+    facts = json.loads(done.stdout)
+    assert not facts["complete"]
+    assert facts["withheld"]["there"] == shard_bytes(tmp_path / "data")
+    assert limit - 2 * MARGIN * whole / shards < facts["withheld"]["there"] <= limit
+    assert facts["withheld"]["shards"] == shards - len(list(tmp_path.glob("data/manifest/*.parquet")))
+    assert facts["withheld"]["there"] + facts["withheld"]["bytes"] == pytest.approx(whole, rel=0.2)
+    assert not (tmp_path / "data" / "manifest.parquet").exists()
+    done = robustshards(*command, "--out", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "data") == data_digests(tmp_path / "undisturbed")
