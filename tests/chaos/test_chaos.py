@@ -22,7 +22,6 @@ QUICK = (
     "disk full",
     "source files gone",
     "poisoned images",
-    "S3, two builds at once",
     "all at once",
 )
 """One for each way in which builds survive."""
