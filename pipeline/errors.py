@@ -15,10 +15,6 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class Preempted(KeyboardInterrupt):
-    """SIGTERM: whoever runs the machine wants it back."""
-
-
 class UserError(Exception):
     """Something that the user can mend: the message says what came, what is allowed and what to do."""
 

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.errors import Exit, Preempted, UnfinishedError, UnreachableError, UserError
+from pipeline.cli.signals import preempted
+from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -63,10 +64,9 @@ def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterato
         _end(str(error), Exit.USAGE, as_json)
     except (OSError, UnreachableError) as error:
         _end(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
-    except Preempted:
-        _end("told to end; what is finished is kept, run the same command again", preempted_exit, as_json)
     except KeyboardInterrupt:
-        _end("interrupted; what is finished is kept, run the same command again", Exit.INTERRUPTED, as_json)
+        what, code = ("told to end", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
+        _end(f"{what}; what is finished is kept, run the same command again", code, as_json)
 
 
 def _end(message: str, code: int, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from pipeline.errors import Exit, Preempted
+from pipeline.errors import Exit
 
 _SHOW_CURSOR = b"\x1b[?25h"
 """To a terminal: a live display has hidden it."""
@@ -18,8 +18,8 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 def handle() -> None:
     """Let the first signal end the command in order, and a Ctrl-C after it at once."""
-    signal.signal(signal.SIGINT, _interrupted)
-    signal.signal(signal.SIGTERM, _preempted)
+    signal.signal(signal.SIGINT, _wind_down)
+    signal.signal(signal.SIGTERM, _wind_down)
     # Handlers in Python wait for the main thread, which may be in a call to Ray for seconds: a thread hears at once.
     heard, told = os.pipe()
     os.set_blocking(told, False)
@@ -28,19 +28,20 @@ def handle() -> None:
     threading.Thread(target=_listen, args=(heard,), daemon=True).start()
 
 
-def _interrupted(signum: int, frame: object) -> NoReturn:
-    _leave_to_listener()
-    raise KeyboardInterrupt
+def preempted() -> bool:
+    """Whether it was SIGTERM that has ended the command."""
+    return signal.SIGTERM in _ended_by
 
 
-def _preempted(signum: int, frame: object) -> NoReturn:
-    _leave_to_listener()
-    raise Preempted
+_ended_by: list[int] = []
+"""The first signal. Not told by an exception of its own: Ray raises a plain KeyboardInterrupt in place of any."""
 
 
-def _leave_to_listener() -> None:
-    for each in (signal.SIGINT, signal.SIGTERM):
+def _wind_down(signum: int, frame: object) -> NoReturn:
+    _ended_by.append(signum)
+    for each in (signal.SIGINT, signal.SIGTERM):  # what comes next is the listener's
         signal.signal(each, lambda signum, frame: None)
+    raise KeyboardInterrupt
 
 
 def _listen(heard: int) -> None:
