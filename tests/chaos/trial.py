@@ -88,7 +88,7 @@ def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Ite
         finally:
             stage.proxy.disturb(Weather())
             stage.poison.unlink(missing_ok=True)
-            stage.machines.restore()
+            stage.machines.thaw()
     shutil.rmtree(source)
 
 
