@@ -17,6 +17,7 @@ from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import SourceImage, open_source
 from pipeline.sources.imagefolder import ImageFolder
+from pipeline.storage import LocalStore, Place
 from pipeline.worker import Job, Worker
 from tests.conftest import Run, write_small_source
 from tests.digests import data_digests
@@ -60,6 +61,7 @@ from pipeline import recipes
 from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import open_source
+from pipeline.storage import LocalStore, Place
 from pipeline.worker import Job, Worker
 recipe = recipes.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
@@ -92,7 +94,7 @@ def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tm
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
     worker = Worker(Job(recipe, str(small_source), str(tmp_path)))
-    worker._source = Silent(small_source)
+    worker._source = Silent(Place(LocalStore(str(small_source)), ""))
     with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
         list(worker.run(Attempt(block)))
     assert list(tmp_path.rglob("*.tar")) == []
