@@ -116,10 +116,13 @@ class FaultProxy:
         self._made[name] += 1
         random = Random(f"{self._weather.seed} {name} {self._made[name]}")
         kind = self._kind(request, random)
-        if kind is None:
-            return await _undisturbed(self, request, random)
-        self._log.add(kind, name)
-        return await DISTURBANCES[kind].act(self, request, random)
+        act = _undisturbed if kind is None else DISTURBANCES[kind].act
+        if kind is not None:
+            self._log.add(kind, name)
+        try:
+            return await act(self, request, random)
+        except ConnectionError:  # whoever asked has been killed meanwhile
+            return _cut(request)
 
     def _kind(self, request: web.Request, random: Random) -> str | None:
         weather = self._weather

@@ -50,7 +50,7 @@ class Run:
         return (
             f"seed {self.seed}: {len(self.faults)} faults of {len(self.kinds())} kinds in {len(self.results)} "
             f"scenarios, {builds} builds in {attempts} runs of the command, {self.seconds / 60:.1f} minutes: "
-            + (f"{wrong} scenarios WRONG" if wrong else "every data set whole and equal")
+            + (f"WRONG in {wrong} of them" if wrong else "every data set whole and equal")
         )
 
     def kinds(self) -> Counter[str]:

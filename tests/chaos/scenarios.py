@@ -91,7 +91,7 @@ SCENARIOS: Sequence[Scenario] = (
         injectors=("worker", "machine", "driver", "pause"),
         pace=(0.06, 0.15),
         weather=("s3-500", "s3-503", "s3-slow", "s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
-        rate=0.02,
+        rate=0.008,
     ),
 )
 
