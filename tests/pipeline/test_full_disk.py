@@ -61,7 +61,6 @@ from pipeline import recipes
 from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.sources import open_source
-from pipeline.storage import LocalStore, Place
 from pipeline.worker import Job, Worker
 recipe = recipes.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
