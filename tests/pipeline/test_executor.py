@@ -19,6 +19,7 @@ from pipeline import executor
 from pipeline.errors import UnreachableError
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
+from tests.pipeline.test_interruption import is_worker
 
 PARTS = ("left", "right")
 
@@ -167,7 +168,7 @@ def test_what_stands_still_is_done_by_another(driver: ProcessPoolExecutor, tmp_p
     assert (told.lost, told.failed) == ([], [])
     assert told.done.parts == Counter(ALL)
     # the one that stood still is killed too
-    others = [each for each in psutil.Process().children(recursive=True) if "ray::_Actor" in " ".join(each.cmdline())]
+    others = [each for each in psutil.Process().children(recursive=True) if is_worker(each)]
     psutil.wait_procs(others, timeout=60)
     assert not [each for each in others if each.is_running()]
 
