@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import typer
 from rich.console import Console
@@ -16,6 +16,20 @@ from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Told(Protocol):
+    """What a command came to."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+
+    def summary(self, output: str) -> Iterable[str]:
+        """For people."""
 
 
 def say(text: str) -> None:
@@ -42,6 +56,16 @@ def warn(text: str) -> None:
 def print_json(**facts: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(facts, indent=1))
+
+
+def tell(outcome: Told, as_json: bool, output: str) -> None:
+    """What a command came to, as JSON or in words. Exits with 3 where it is not complete."""
+    if as_json:
+        print_json(**outcome.facts(), output=output)
+    else:
+        say_all(outcome.summary(output))
+    if not outcome.complete:
+        raise typer.Exit(Exit.INCOMPLETE)
 
 
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None:

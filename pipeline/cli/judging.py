@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, say, say_all, show, warn
+from pipeline.cli.console import errors_told, print_json, say, show, tell, warn
 from pipeline.cli.options import DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
 from pipeline.errors import Exit, UserError
 
@@ -54,12 +54,7 @@ def evaluate(
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
         with watcher:
             outcome = evaluation.evaluate(request, watcher)
-        if as_json:
-            print_json(**outcome.facts(), output=out)
-        else:
-            say_all(outcome.summary(out))
-        if not outcome.complete:
-            raise typer.Exit(Exit.INCOMPLETE)
+        tell(outcome, as_json, out)
 
 
 def report(

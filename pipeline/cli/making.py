@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, print_table, say, say_all, warn
+from pipeline.cli.console import errors_told, print_json, print_table, say, say_all, tell, warn
 from pipeline.cli.options import (
     DecoderOption,
     EncoderOption,
@@ -223,12 +223,7 @@ def build(
             return
         with watcher:
             outcome = run_build(request, watcher)
-        if as_json:
-            print_json(**outcome.facts(), output=out)
-        else:
-            say_all(outcome.summary(out))
-        if not outcome.complete:
-            raise typer.Exit(Exit.INCOMPLETE)
+        tell(outcome, as_json, out)
         if outcome.failed and not allow_failures:
             raise typer.Exit(Exit.FAULTS)
 

@@ -26,7 +26,6 @@ TINY_IMAGES = "val/images"
 BOX_FOLDERS = ("Annotation/CLS-LOC/val", "val")
 """Where the development kit has its XML files: one for each image."""
 
-VALIDATION_IMAGES = 50_000
 LABEL_FILES = (
     "LOC_val_solution.csv",
     "imagenet_2012_validation_synset_labels.txt",
