@@ -25,6 +25,11 @@ ROOT = Path(__file__).parent.parent
 UNDER_CI = os.environ.get("CI") == "true"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first: begun last, it would run for minutes while the other process has nothing left to do."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints what the golden tests found, the worst of each corruption and profile."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
