@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 from collections.abc import Mapping
 from functools import cache
@@ -10,6 +11,11 @@ from pathlib import Path
 
 _BUFFER = 2**16
 """Bytes: samples are written at once, and many shards are open side by side."""
+
+_SETTLED = 2**20
+"""Bytes after which the system is asked to bring a tar to the disk and to keep no copy of it in memory. Nobody reads it
+soon; without this a build fills all memory with shards, which takes longer than writing into the same memory again
+and again, and the flush at the end of a block has everything still to do."""
 
 OWNER = "robustshards"
 MODE = 0o644
@@ -26,6 +32,7 @@ class ShardWriter:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - see close()
         self._hash = hashlib.sha256()
         self._position = 0
+        self._settled = 0
 
     def add(self, members: Mapping[str, bytes]) -> list[int]:
         """Append members, name -> data; returns the offset of each one's first byte of data in the tar."""
@@ -54,6 +61,14 @@ class ShardWriter:
         self._file.write(data)
         self._hash.update(data)
         self._position += len(data)
+        if self._position - self._settled >= _SETTLED:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._settled = self._position
+        self._file.flush()
+        if hasattr(os, "posix_fadvise"):  # not on macOS
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def member_header(name: str, size: int) -> bytes:

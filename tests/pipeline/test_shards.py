@@ -59,6 +59,20 @@ def test_bytes_are_known(tmp_path: Path) -> None:
     assert (sha256, size) == ("4fbbed5256e279ab474809dbc608b145b7fdef0e4490503c6c57a0fa3e0cb8b1", 10240)
 
 
+def test_a_large_shard_goes_to_the_disk_as_it_grows(tmp_path: Path) -> None:
+    path, pieces = tmp_path / "x.tar", [bytes([number]) * 9728 for number in range(250)]
+    writer, on_disk = ShardWriter(path), {}
+    for number, piece in enumerate(pieces, 1):
+        writer.add({f"{number}.npy": piece})
+        on_disk[number * 10_240] = path.stat().st_size  # 19 blocks and a header
+    for settled in (103 * 10_240, 206 * 10_240):  # the first sizes from one and from two megabytes on
+        assert on_disk[settled] == settled
+    sha256, size = writer.finish()
+    assert (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size) == (sha256, size)
+    with tarfile.open(path) as tar:
+        assert [tar.extractfile(member).read() for member in tar] == pieces  # type: ignore[union-attr]
+
+
 def test_an_empty_shard_is_a_readable_tar(tmp_path: Path) -> None:
     write(tmp_path / "x.tar", {})
     with tarfile.open(tmp_path / "x.tar") as tar:
