@@ -32,7 +32,6 @@ class ShardWriter:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - see close()
         self._hash = hashlib.sha256()
         self._position = 0
-        self._settled = 0
 
     def add(self, members: Mapping[str, bytes]) -> list[int]:
         """Append members, name -> data; returns the offset of each one's first byte of data in the tar."""
@@ -60,14 +59,10 @@ class ShardWriter:
     def _write(self, data: bytes) -> None:
         self._file.write(data)
         self._hash.update(data)
+        settled = self._position // _SETTLED
         self._position += len(data)
-        if self._position - self._settled >= _SETTLED:
-            self._settle()
-
-    def _settle(self) -> None:
-        self._settled = self._position
-        self._file.flush()
-        if hasattr(os, "posix_fadvise"):  # not on macOS
+        if self._position // _SETTLED > settled and hasattr(os, "posix_fadvise"):  # not on macOS
+            self._file.flush()
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 
 import perturbations
-from tests.corruptions.test_cpu_features import PLAIN_CPU, picture
+from tests.corruptions.test_cpu_features import on_a_plain_cpu, picture
 
 
 def digests() -> dict[str, str]:
@@ -21,13 +18,8 @@ def digests() -> dict[str, str]:
 
 
 def test_vector_extensions_change_no_byte() -> None:
-    environment = {**os.environ, **PLAIN_CPU}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, env=environment, check=True, timeout=600
-    )
-    plain, here = json.loads(done.stdout), digests()
-    assert [name for name in here if here[name] != plain[name]] == []
+    plain, here = on_a_plain_cpu(__file__), digests()
+    assert [key for key in here if here[key] != plain[key]] == []
 
 
 if __name__ == "__main__":

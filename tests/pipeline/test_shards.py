@@ -65,7 +65,7 @@ def test_a_large_shard_goes_to_the_disk_as_it_grows(tmp_path: Path) -> None:
     for number, piece in enumerate(pieces, 1):
         writer.add({f"{number}.npy": piece})
         on_disk[number * 10_240] = path.stat().st_size  # 19 blocks and a header
-    for settled in (103 * 10_240, 206 * 10_240):  # the first sizes from one and from two megabytes on
+    for settled in (103 * 10_240, 205 * 10_240):  # the first sizes from one and from two megabytes on
         assert on_disk[settled] == settled
     sha256, size = writer.finish()
     assert (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size) == (sha256, size)
