@@ -7,21 +7,28 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
 
-LANES = 4
-"""16-bit numbers in a 64-bit word: the three channels of a pixel, and one unused."""
+CHANNELS = 3
+"""Of the interleaved values of a row, how many lie between a pixel and its right neighbour."""
 
-FRACTION = np.uint64(8)
-"""Bits after the point of weights along a row: 8 and 8 bits fill a lane."""
+BLOCK = 16
+"""Values that are interpolated at once: as many as 16-bit numbers in vectors of 32 bytes."""
+
+FRACTION = 8
+"""Bits after the point of weights along a row: with a level's 8 bits they fill a 16-bit number."""
 
 SHARE_BITS = np.uint32(16)
 """Bits after the point of weights along a column."""
 
 OWN_SHIFT = np.uint32(SHARE_BITS - np.uint32(FRACTION))
-"""From a level times its share to a lane."""
+"""From a level times its share to a level times 2 ** FRACTION."""
 
 
 class Grid(NamedTuple):
@@ -90,10 +97,11 @@ class Average(NamedTuple):
     """(F, H): the upper of the two rows that each row of a zoom lies between."""
     shares: NDArray[np.uint16]
     """(F, H, 2): their shares of the average, times 2 ** SHARE_BITS."""
-    columns: NDArray[np.uint32]
-    """(F, W): the left of the two pixels."""
-    weights: NDArray[np.uint64]
-    """(F, W): the weight of the right one, times 2 ** FRACTION."""
+    blocks: NDArray[np.uint64]
+    """(F, B, 2): where each block of a row of the zoom finds its left neighbours in a row of the image, and where it
+    begins itself; in values, of which a pixel has three."""
+    weights: NDArray[np.uint16]
+    """(F, W * 3 + BLOCK): the weight of each value's right neighbour, times 2 ** FRACTION."""
     own: int
     """The image's own share, its zooms by 1 among it."""
 
@@ -106,13 +114,29 @@ def average_of(height: int, width: int, factors: tuple[float, ...]) -> Average:
     one = 2 ** int(SHARE_BITS)
     share = round(one / (len(factors) + 1))
     lower = np.rint(down.weight * share).astype(np.uint16)
+    cut = [blocks_of(columns) for columns in across.lower]
+    most = max(map(len, cut))
+    weights = np.rint(across.weight * 2**FRACTION).astype(np.uint16)
     return Average(
         down.lower,
         np.stack([share - lower, lower], axis=-1).astype(np.uint16),
-        across.lower.astype(np.uint32),
-        np.rint(across.weight * 2 ** int(FRACTION)).astype(np.uint64),
+        np.stack([np.pad(blocks, ((0, most - len(blocks)), (0, 0)), mode="edge") for blocks in cut]),
+        np.pad(np.repeat(weights, CHANNELS, axis=1), ((0, 0), (0, BLOCK))),
         one - share * len(real),
     )
+
+
+def blocks_of(columns: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """(B, 2): where the blocks of a zoomed row read and begin, given the left neighbours of its pixels.
+
+    A zoom repeats a pixel now and then; up to the next repetition neighbours read neighbours, so that whole vectors
+    can be loaded. What of the last block of such a run lies beyond its end is filled again by the next run.
+    """
+    ahead = columns - np.arange(columns.size)
+    ends = [*np.flatnonzero(np.diff(ahead)) + 1, columns.size]
+    runs = zip([0, *ends[:-1]], ends, strict=True)
+    places = np.concatenate([np.arange(CHANNELS * begin, CHANNELS * end, BLOCK) for begin, end in runs])
+    return np.stack([places + CHANNELS * ahead[places // CHANNELS], places], axis=1).astype(np.uint64)
 
 
 @kernel
@@ -141,34 +165,38 @@ def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> ND
     return zoomed
 
 
-@inlined
-def pack(row, lanes):
-    """A row of pixels (3 W,) as four 16-bit lanes each. Written out: the compiler then shuffles whole vectors."""
-    for x in range(lanes.size // LANES):
-        lanes[4 * x] = row[3 * x]
-        lanes[4 * x + 1] = row[3 * x + 1]
-        lanes[4 * x + 2] = row[3 * x + 2]
-        lanes[4 * x + 3] = 0
+@intrinsic
+def stretch_block(typing, source, read, weights, out, place):
+    """out[place:] = BLOCK values between source[read:] and their right neighbours, times 2 ** FRACTION.
 
-
-@inlined
-def unpack(lanes, row):
-    """The whole parts of the first three of every four lanes, as a row of pixels (3 W,)."""
-    for x in range(row.size // 3):
-        row[3 * x] = np.uint8(lanes[4 * x] >> np.uint16(FRACTION))
-        row[3 * x + 1] = np.uint8(lanes[4 * x + 1] >> np.uint16(FRACTION))
-        row[3 * x + 2] = np.uint8(lanes[4 * x + 2] >> np.uint16(FRACTION))
-
-
-@inlined
-def stretch_row(source, columns, weights, out):
-    """``out`` = a row of packed pixels between ``columns`` and their right neighbours, lanes times 2 ** FRACTION.
-
-    All lanes in one multiplication: what it borrows from lane to lane for negative differences, the sum gives back.
+    As a loop this would take five times as long: the compiler cannot know that ``out`` is none of the others.
+    What the differences borrow where they are negative, the sums give back.
     """
-    for x in range(out.size):
-        left, right = source[columns[x]], source[columns[x] + np.uint32(1)]
-        out[x] = (left << FRACTION) + (right - left) * weights[x]
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(ir.IntType(16), BLOCK)
+
+        def pointer(argument, index):
+            array = make_array(signature.args[argument])(context, builder, arguments[argument])
+            return builder.bitcast(builder.gep(array.data, [index]), vector.as_pointer())
+
+        left_at, block_at = arguments[1], arguments[4]
+        right_at = builder.add(left_at, ir.Constant(left_at.type, CHANNELS))
+        left, right = (builder.load(pointer(0, index), align=2) for index in (left_at, right_at))
+        weight = builder.load(pointer(2, block_at), align=2)
+        scaled = builder.shl(left, ir.Constant(vector, [FRACTION] * BLOCK))
+        between = builder.add(scaled, builder.mul(builder.sub(right, left), weight))
+        builder.store(between, pointer(3, block_at), align=2)
+        return context.get_dummy_value()
+
+    return types.void(source, types.uint64, weights, out, types.uint64), generate
+
+
+@inlined
+def stretch_row(source, blocks, weights, out):
+    """``out`` = a row of the zoom, times 2 ** FRACTION."""
+    for i in range(blocks.shape[0]):
+        stretch_block(source, blocks[i, 0], weights, out, blocks[i, 1])  # type: ignore[call-arg]  # typing is numba's
 
 
 @inlined
@@ -184,35 +212,36 @@ def add_shares(total, upper, lower, upper_share, lower_share):
 
 
 @kernel
-def average_zooms(image, rows, shares, columns, weights, own):
+def average_zooms(image, rows, shares, blocks, weights, own):
     """(H, W * 3) uint8 averaged with its zooms, see :class:`Average`, truncated.
 
-    A zoom's rows are stretched once each, as they come up: two of them are kept for every factor.
+    Each row of a zoom is stretched once, as it comes up, and used for all output rows that lie beside it.
     """
-    height, factors, width = image.shape[0], rows.shape[0], columns.shape[1]
-    out = np.empty_like(image)
-    pixels = scratch(height * width, np.uint64).reshape(height, width)
-    source = pixels.view(np.uint16)
+    height, width = image.shape
+    pitch = -(-(width + BLOCK + CHANNELS) // BLOCK) * BLOCK
+    source = scratch(height * pitch, np.uint16).reshape(height, pitch)
+    totals = scratch(height * width, np.uint16).reshape(height, width)
     for y in range(height):
-        pack(image[y], source[y])
-    stretched = scratch(factors * 2 * width, np.uint64).reshape(factors, 2, width)
-    lanes = stretched.view(np.uint16)
-    upper_share, lower_share = scratch(width * LANES, np.uint16), scratch(width * LANES, np.uint16)
-    ready = np.full(factors, -1)
-    total = scratch(width * LANES, np.uint16)
-    for y in range(height):
-        mine = source[y]
-        for i in range(total.size):
-            total[i] = np.uint16((np.uint32(mine[i]) * np.uint32(own)) >> OWN_SHIFT) + np.uint16(factors)
-        for f in range(factors):
+        row, mine, total = image[y], source[y], totals[y]
+        for i in range(width):
+            mine[i] = row[i]
+            total[i] = np.uint16((np.uint32(row[i]) * np.uint32(own)) >> OWN_SHIFT) + np.uint16(rows.shape[0])
+    stretched = scratch(2 * pitch, np.uint16).reshape(2, pitch)
+    upper_share, lower_share = scratch(width, np.uint16), scratch(width, np.uint16)
+    for f in range(rows.shape[0]):
+        ready = -1
+        for y in range(height):
             top = rows[f, y]
-            for row in range(max(ready[f] + 1, top), top + 2):
-                stretch_row(pixels[row], columns[f], weights[f], stretched[f, row % 2])
-                ready[f] = row
+            for row in range(max(ready + 1, top), top + 2):
+                stretch_row(source[row], blocks[f], weights[f], stretched[row % 2])
+                ready = row
             upper_share[:] = shares[f, y, 0]
             lower_share[:] = shares[f, y, 1]
-            add_shares(total, lanes[f, top % 2], lanes[f, (top + 1) % 2], upper_share, lower_share)
-        unpack(total, out[y])
+            add_shares(totals[y], stretched[top % 2], stretched[(top + 1) % 2], upper_share, lower_share)
+    out = np.empty_like(image)
+    for y in range(height):
+        for i in range(width):
+            out[y, i] = np.uint8(totals[y, i] >> np.uint16(FRACTION))
     return out
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import ndimage
 
 from corruptions import blur
@@ -134,6 +136,31 @@ def test_zoom_is_scipys(factor, shape):
     expected = whole[top : top + shape[0], left : left + shape[1]]
     zoomed = zoom.zoom_centre(zoom.centre(layer, factor), shape, factor)
     assert zoomed == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(st.integers(16, 100), st.integers(16, 100)),
+    st.lists(st.floats(1.001, 3.0), min_size=1, max_size=5, unique=True),
+)
+def test_zoom_blur_is_the_mean_of_what_each_pixel_reads(size, zooms):
+    image = noise((*size, 3))
+    factors = (1.0, *zooms)
+    share = round(2**16 / (len(factors) + 1))
+    total = (image.astype(int) * (2**16 - share * len(zooms)) >> 8) + len(zooms)
+    for factor in zooms:
+        (rows, down), (columns, across) = (grid_of(side, factor) for side in size)
+        weights = np.rint(across * 256).astype(int)[:, None]
+        wide = image[:, columns] * (256 - weights) + image[:, columns + 1] * weights
+        shares = np.rint(down * share).astype(int)[:, None, None]
+        total += (wide[rows] * (share - shares) >> 16) + (wide[rows + 1] * shares >> 16)
+    assert np.array_equal(zoom.zoom_blur(image, factors), total >> 8)
+
+
+def grid_of(side, factor):
+    start, _ = zoom.crop_side(side, factor)
+    lower, weight = zoom.zoom_grid(side, factor)
+    return lower + start, weight
 
 
 @pytest.mark.parametrize("row", blur.CORRUPTIONS, ids=lambda row: row.name)
