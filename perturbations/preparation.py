@@ -8,104 +8,114 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as PillowImage
+
+from perturbations.kernels.resize import resize_bilinear
 
 Image = NDArray[np.uint8]
 """RGB (H, W, 3), 0..255."""
 
+
+class Window(NamedTuple):
+    """A part of a larger image."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+Operator = Callable[[Image, int, int, Window], Image]
+"""Resizes: (image, height, width, what is wanted of the result)."""
+
 Box = tuple[float, float, float, float]
-Operator = Callable[[Image, int, int, Box | None], Image]
-"""Resizes: (image, height, width, part of the image as (left, top, right, bottom) or None for all of it)."""
 
 Steps = Sequence[tuple[str, float]]
 """A preparation: names of :data:`STEPS` with their values."""
 
 MAX_RESIZED_PIXELS = 2**24
-"""Where the shorter side is set, a result larger than this is computed only around its centre, which the crop that
-follows looks at: a 1 x 4000 strip would otherwise grow to 256 x 1,024,000."""
+"""A larger result of a resize is computed only around its centre, where crops look: a 1 x 4000 strip would otherwise
+grow to 256 x 1,024,000."""
 
 
-def pillow_operator(resampling: PillowImage.Resampling) -> Operator:
-    """A resize operator of Pillow."""
+def library_operator(resize: Callable[[Image, int, int, Box | None], Image]) -> Operator:
+    """An operator of a library's function of (image, height, width, the part of the image as (left, top, right, bottom)
+    or None for all of it): it computes all of the result, or the middle of one that is too large.
+    """
 
-    def resize(image: Image, height: int, width: int, box: Box | None = None) -> Image:
-        return np.asarray(PillowImage.fromarray(image).resize((width, height), resampling, box=box))
+    def operator(image: Image, height: int, width: int, window: Window) -> Image:
+        rows, columns = _computable(height, width)
+        part = central(height, width, max(rows, window.height), max(columns, window.width))
+        box = None
+        if part != (0, 0, height, width):
+            down, across = image.shape[0] / height, image.shape[1] / width
+            right, bottom = part.left + part.width, part.top + part.height
+            box = (part.left * across, part.top * down, right * across, bottom * down)
+        resized = resize(image, part.height, part.width, box)
+        return cut(resized, window._replace(top=window.top - part.top, left=window.left - part.left))
 
-    return resize
+    return operator
 
 
-PILLOW_BILINEAR = pillow_operator(PillowImage.Resampling.BILINEAR)
+def pillow_bilinear(image: Image, height: int, width: int, window: Window) -> Image:
+    """Pillow's bilinear resize, of which no more is computed than is wanted: a third of Pillow's time or less."""
+    return resize_bilinear(image, (height, width), window[:2], window[2:])
 
 
-def center_crop(image: Image, height: int, width: int) -> Image:
-    """The middle of an image; offsets ``int(round((size - crop) / 2))``, Python's rounding, as published."""
-    top, left = (middle(size, crop) for size, crop in zip(image.shape, (height, width), strict=False))
-    return image[top : top + height, left : left + width]
+def cut(image: Image, window: Window) -> Image:
+    """A part of an image, as a view."""
+    return image[window.top : window.top + window.height, window.left : window.left + window.width]
 
 
 def middle(size: int, crop: int) -> int:
-    """Where the middle ``crop`` of ``size`` pixels begins, as published."""
+    """Where the middle ``crop`` of ``size`` pixels begins, by Python's rounding, as published."""
     return round((size - crop) / 2)
 
 
-def _shorter_side_size(height: int, width: int, value: float) -> tuple[int, int]:
-    """(height, width) with ``value`` for the shorter side and ``int(value * long / short)`` for the other."""
+def central(height: int, width: int, rows: int, columns: int) -> Window:
+    """The middle of an image of a size. Raises ValueError for more than there is."""
+    if rows > height or columns > width:
+        raise ValueError(f"{rows} x {columns} pixels cannot be cropped from {height} x {width}")
+    return Window(middle(height, rows), middle(width, columns), rows, columns)
+
+
+def _computable(height: int, width: int) -> tuple[int, int]:
+    """How much of a resized image is computed where nobody looks at a part of it: (height, width)."""
+    side = min(height, width)
+    return min(height, max(MAX_RESIZED_PIXELS // width, side)), min(width, max(MAX_RESIZED_PIXELS // height, side))
+
+
+def _shorter_side(height: int, width: int, value: float) -> tuple[int, int]:
+    """``value`` for the shorter side and ``int(value * long / short)`` for the other."""
     side = int(value)
     longer = int(side * max(height, width) / min(height, width))
     return (side, longer) if width > height else (longer, side)
 
 
-def _shorter_side(image: Image, value: float, resize: Operator) -> Image:
-    """Resize to :func:`_shorter_side_size`, or its middle part where that is very long."""
-    height, width = image.shape[:2]
-    side, longer = int(value), max(_shorter_side_size(height, width, value))
-    kept, box = longer, None
-    if longer * side > MAX_RESIZED_PIXELS:
-        # An even number of pixels is left out on either side, so that the rounding of the crop's offset stays.
-        margin = (longer - MAX_RESIZED_PIXELS // side) // 4 * 2
-        kept = longer - 2 * margin
-        scale = max(height, width) / longer
-        start, stop = margin * scale, (longer - margin) * scale
-        box = (start, 0, stop, height) if width > height else (0, start, width, stop)
-    return resize(image, side, kept, box) if width > height else resize(image, kept, side, box)
-
-
-def _square(image: Image, value: float, resize: Operator) -> Image:
-    """Resize to ``value`` x ``value``; the aspect is not kept."""
-    return resize(image, int(value), int(value), None)
-
-
-def _crop_side(height: int, width: int, value: float) -> tuple[int, int]:
+def _square(height: int, width: int, value: float) -> tuple[int, int]:
+    """``value`` x ``value``."""
     return int(value), int(value)
 
 
-def _crop_fraction(height: int, width: int, value: float) -> tuple[int, int]:
-    """The middle ``int(value * H)`` x ``int(value * W)`` pixels, at least one each way."""
+def _fraction(height: int, width: int, value: float) -> tuple[int, int]:
+    """``int(value * H)`` x ``int(value * W)``, at least one each way."""
     return max(int(value * height), 1), max(int(value * width), 1)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a preparation: ``size`` gives (height, width) of its result; it crops if it has no ``resize``."""
+    """A step of a preparation: ``size`` gives (height, width) of its result; it crops to the middle, or resizes all."""
 
     size: Callable[[int, int, float], tuple[int, int]]
-    resize: Callable[[Image, float, Operator], Image] | None = None
-
-    def apply(self, image: Image, value: float, operator: Operator) -> Image:
-        """The image after this step."""
-        if self.resize:
-            return self.resize(image, value, operator)
-        height, width = image.shape[:2]
-        return center_crop(image, *self.size(height, width, value))
+    crops: bool
 
 
 STEPS: Mapping[str, Step] = {
-    "shorter_side": Step(_shorter_side_size, _shorter_side),
-    "square": Step(_crop_side, _square),
-    "center_crop": Step(_crop_side),
-    "center_fraction": Step(_crop_fraction),
+    "shorter_side": Step(_shorter_side, crops=False),
+    "square": Step(_square, crops=False),
+    "center_crop": Step(_square, crops=True),
+    "center_fraction": Step(_fraction, crops=True),
 }
-"""Step of a preparation -> what it does."""
+"""Step of a preparation -> what it does. A square does not keep the aspect."""
 
 PROFILE_STEPS: Mapping[str, Steps] = {
     "imagenet": (("shorter_side", 256), ("center_crop", 224)),
@@ -116,12 +126,31 @@ PROFILE_STEPS: Mapping[str, Steps] = {
 """How each profile's images were prepared."""
 
 
-def prepare(photograph: Image, steps: Steps, operator: Operator = PILLOW_BILINEAR) -> Image:
-    """A decoded photograph, RGB (H, W, 3), after the steps in order; always a new C-contiguous array."""
-    image = photograph
-    for name, value in steps:
-        image = STEPS[name].apply(image, value, operator)
-    return np.array(image, order="C")
+def prepare(photograph: Image, steps: Steps, operator: Operator = pillow_bilinear) -> Image:
+    """A decoded photograph, RGB (H, W, 3), after the steps in order; always a new C-contiguous array.
+
+    Raises ValueError for a crop that is larger than what there is.
+    """
+    return np.array(_after(photograph, steps, operator), order="C")
+
+
+def _after(image: Image, steps: Steps, operator: Operator) -> Image:
+    """The image after the steps; where a crop follows a resize, only what it keeps is computed."""
+    if not steps:
+        return image
+    height, width = image.shape[:2]
+    size, rest = _size_after(height, width, steps[0]), steps[1:]
+    if STEPS[steps[0][0]].crops:
+        return _after(cut(image, central(height, width, *size)), rest, operator)
+    kept = central(*size, *_computable(*size))
+    if rest and STEPS[rest[0][0]].crops:
+        kept, rest = central(*size, *_size_after(*size, rest[0])), rest[1:]
+    return _after(operator(image, *size, kept), rest, operator)
+
+
+def _size_after(height: int, width: int, step: tuple[str, float]) -> tuple[int, int]:
+    name, value = step
+    return STEPS[name].size(height, width, value)
 
 
 class Canvas(NamedTuple):
@@ -136,15 +165,6 @@ class Canvas(NamedTuple):
     width: int
     top: int = 0
     left: int = 0
-
-
-class Window(NamedTuple):
-    """The part of a canvas that the crop keeps."""
-
-    top: int
-    left: int
-    height: int
-    width: int
 
 
 @dataclass(frozen=True)
@@ -164,42 +184,30 @@ class Views:
 
     def finish(self, cropped: Image) -> Image:
         """A content of the window after the steps that follow the crop."""
-        _, after = _split(self.steps)
-        image = cropped
-        for name, value in after:
-            image = STEPS[name].apply(image, value, self.operator)
-        return image
+        return _after(cropped, self.steps[_first_crop(self.steps) + 1 :], self.operator)
 
     def prepare(self, photograph: Image) -> Image:
         """Another photograph prepared in the same way."""
         return prepare(photograph, self.steps, self.operator)
 
 
-def make_views(photograph: Image, steps: Steps, operator: Operator = PILLOW_BILINEAR) -> Views:
-    """The views of a decoded photograph, RGB (H, W, 3) of any size, for a preparation."""
+def make_views(photograph: Image, steps: Steps, operator: Operator = pillow_bilinear) -> Views:
+    """The views of a decoded photograph, RGB (H, W, 3) of any size, for a preparation. Raises ValueError."""
     # Compiled kernels are kept per type, and read-only arrays are a type of their own.
     photograph = np.require(photograph, requirements=("C", "W"))
-    before = steps[: _first_crop(steps)]
-    pixels, (height, width) = photograph, photograph.shape[:2]
-    for name, value in before:
-        pixels = STEPS[name].apply(pixels, value, operator)
-        height, width = STEPS[name].size(height, width, value)
-    top, left = (height - pixels.shape[0]) // 2, (width - pixels.shape[1]) // 2
+    first = _first_crop(steps)
+    height, width = photograph.shape[:2]
+    for step in steps[:first]:
+        height, width = _size_after(height, width, step)
     window = Window(0, 0, height, width)
-    if crop := steps[len(before) : len(before) + 1]:
-        (name, value), *_ = crop
-        rows, columns = STEPS[name].size(height, width, value)
-        window = Window(middle(height, rows), middle(width, columns), rows, columns)
-    canvas = Canvas(np.require(pixels, requirements=("C", "W")), height, width, top, left)
+    if first < len(steps):
+        window = central(height, width, *_size_after(height, width, steps[first]))
+    pixels = np.require(_after(photograph, steps[:first], operator), requirements=("C", "W"))
+    top, left = middle(height, pixels.shape[0]), middle(width, pixels.shape[1])
+    canvas = Canvas(pixels, height, width, top, left)
     return Views(photograph, steps, operator, canvas, window, prepare(photograph, steps, operator))
 
 
 def _first_crop(steps: Steps) -> int:
     """The index of the first step that crops; the number of steps if none does."""
-    return next((index for index, (name, _) in enumerate(steps) if STEPS[name].resize is None), len(steps))
-
-
-def _split(steps: Steps) -> tuple[Steps, Steps]:
-    """The steps before the first crop, and those after it."""
-    first = _first_crop(steps)
-    return steps[:first], steps[first + 1 :]
+    return next((index for index, (name, _) in enumerate(steps) if STEPS[name].crops), len(steps))

@@ -28,6 +28,9 @@ from pipeline.sources.base import Box
 
 Image = NDArray[np.uint8]
 
+TRIED_SIDES = (32, 512, 8192)
+"""Sides of photographs on which the transforms are tried: the first that a recipe's crops leave something of."""
+
 
 class Renderer:
     """All that turns one source image into the payloads of a recipe; the same bytes wherever it runs."""
@@ -54,8 +57,14 @@ class Renderer:
         return photograph if box is None else _cut(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
-        """What the transforms start from: the clean image, or all that a family's transforms share."""
-        return self._family.prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
+        """What the transforms start from: the clean image, or all that a family's transforms share.
+
+        Raises SampleError for a photograph that is smaller than a crop.
+        """
+        try:
+            return self._family.prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
+        except ValueError as error:
+            raise SampleError(f"cannot be prepared: {error}") from error
 
     def transform(self, prepared: Any, source_id: str, step: Step) -> Image:
         """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
@@ -120,13 +129,26 @@ def _cache_folder() -> Path:
 
 def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
     renderer = Renderer(recipe, frost_folder)
-    photograph = Jpeg().encode(np.full((32, 32, 3), 128, np.uint8))
+    photograph = _large_enough(renderer)
     for step in recipe.steps():
         try:
             renderer.members(photograph, "", step)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
             raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
     return renderer
+
+
+def _large_enough(renderer: Renderer) -> bytes:
+    """A photograph of which no crop of the recipe wants more than there is. Raises UserError."""
+    for side in TRIED_SIDES:
+        photograph = Jpeg().encode(np.full((side, side, 3), 128, np.uint8))
+        try:
+            renderer.prepare(renderer.decode(photograph))
+        except SampleError as error:
+            reason = error
+        else:
+            return photograph
+    raise UserError(f"the recipe's [prepare] suits no photograph, since one of any size {reason}")
 
 
 def source_digest(data: bytes | Image) -> str:

@@ -1,7 +1,7 @@
 """Pillow's BOX resize in its own 22-bit fixed point, bit-exact.
 
 Columns come before rows, as in every Pillow of the time of the data; Pillow 13 begins with the rows where the height
-shrinks by more than twice what the width does, which can move a level by one.
+shrinks by more than twice as many pixels as the width, which can move a level by one.
 """
 
 from __future__ import annotations

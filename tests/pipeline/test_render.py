@@ -1,0 +1,39 @@
+"""What a recipe makes of photographs that are smaller than its crops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline import recipes
+from pipeline.encoders import Png
+from pipeline.errors import SampleError, UserError
+from pipeline.recipes import Recipe
+from pipeline.render import Renderer, try_transforms
+
+
+def recipe(*steps: tuple[str, float]) -> Recipe:
+    return recipes.load("imagenet-c").changed(
+        prepare={"steps": steps}, transforms={"only": ["contrast"], "levels": [1]}
+    )
+
+
+def test_a_photograph_smaller_than_the_crop_fails_and_larger_ones_do_not() -> None:
+    cropped = recipe(("center_crop", 224.0))
+    renderer = try_transforms(cropped, None)
+    (step,) = cropped.steps()
+    with pytest.raises(SampleError, match="224 x 224 pixels cannot be cropped from 223 x 300"):
+        renderer.members(Png().encode(np.zeros((223, 300, 3), np.uint8)), "", step)
+    assert list(renderer.members(Png().encode(np.zeros((224, 300, 3), np.uint8)), "", step)) == [".jpg"]
+
+
+def test_a_preparation_that_suits_no_photograph_is_refused_before_any_work() -> None:
+    with pytest.raises(UserError, match=r"suits no photograph.*224 x 224 pixels cannot be cropped from 200 x 200"):
+        try_transforms(recipe(("shorter_side", 200.0), ("center_crop", 224.0)), None)
+
+
+def test_sequences_fail_alike() -> None:
+    cropped = recipes.load("imagenet-p").changed(prepare={"steps": (("center_crop", 224.0),)})
+    renderer = Renderer(cropped)
+    with pytest.raises(SampleError, match="cannot be cropped"):
+        renderer.prepare(np.zeros((100, 300, 3), np.uint8))
