@@ -154,7 +154,7 @@ GAUSSIAN_BLUR = table(
 )
 
 CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("defocus_blur", "blur", True, 1, DEFOCUS_BLUR, draws_nothing, blur_defocus),
+    Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draws_nothing, blur_defocus),
     Corruption("glass_blur", "blur", True, 1, GLASS_BLUR, draw_neighbours, blur_glass),
     Corruption("motion_blur", "blur", True, 1, MOTION_BLUR, draw_angle, blur_motion),
     Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draws_nothing, blur_zoom),

@@ -11,6 +11,14 @@ kernel = njit(cache=True, nogil=True, error_model="numpy")
 inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
 """For a step that several kernels share."""
 
+
+@inlined
+def copy(source, target):
+    """``target`` = ``source``. As a loop this becomes vectors; an assignment to a slice copies value by value."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
 LINE = 64
 """Bytes of a cache line, and of the widest vectors."""
 

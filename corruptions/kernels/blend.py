@@ -67,9 +67,10 @@ def lay_snow(pixels, flakes, keep, whiteness, gain, offset):
     for y in range(height):
         source, target = pixels[y], out[y]
         whiten(source, gain, offset * WHITE, white)
-        down, up = flakes[y], flakes[height - 1 - y][::-1]
+        down, up = flakes[y], flakes[height - 1 - y]
         for x in range(fallen.size):
-            fallen[x] = np.float32(down[x]) + np.float32(up[x])
+            both = np.uint16(down[x]) + np.uint16(up[np.uint64(fallen.size - 1 - x)])
+            fallen[x] = np.float32(np.int32(both))
         spread(white, veiled)
         spread(fallen, snow)
         for i in range(width):

@@ -52,7 +52,7 @@ def edge_distances(edges):
         for x in range(width - 1, -1, -1):
             right = min(best[x], right + STRAIGHT)
             row[x + MARGIN] = right
-    return field[MARGIN:-MARGIN, MARGIN:-MARGIN]
+    return field[MARGIN:-MARGIN, MARGIN:-MARGIN].copy()  # rows that lie in one piece vectorise
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.planes import join, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.waves import beside, smooth_long
@@ -38,11 +38,18 @@ def widened(field, margin):
     out = np.empty((height + 2 * margin, width + 2 * margin), field.dtype)
     for y in range(out.shape[0]):
         row, source = out[y], field[beside(y - margin, height)]
-        row[margin : margin + width] = source
+        copy(source, row[margin : margin + width])
         for x in range(margin):
             row[x] = source[beside(x - margin, width)]
             row[margin + width + x] = source[beside(width + x, width)]
     return out
+
+
+@inlined
+def add_two(total, a, b, inner, c, d, outer):
+    """total += (a + b) * inner, and then (c + d) * outer: ``total`` is read half as often."""
+    for i in range(total.size):
+        total[i] = (total[i] + (a[i] + b[i]) * inner) + (c[i] + d[i]) * outer
 
 
 @kernel
@@ -52,8 +59,13 @@ def correlate(total, source, half, step):
     centre = source[reach : reach + size]
     for i in range(size):
         total[i] = centre[i] * half[0]
-    for k in range(1, half.size):
-        add_pair(total, source[reach - k * step : reach - k * step + size], source[reach + k * step :], half[k])
+    for k in range(1, half.size - 1, 2):
+        near, far = k * step, (k + 1) * step
+        a, b = source[reach - near : reach - near + size], source[reach + near :]
+        c, d = source[reach - far : reach - far + size], source[reach + far :]
+        add_two(total, a, b, half[k], c, d, half[k + 1])
+    if half.size % 2 == 0:
+        add_pair(total, source[:size], source[2 * reach :], half[half.size - 1])
 
 
 @kernel
@@ -73,7 +85,7 @@ def smooth_mirrored(field, half):
         # The rows of the band lie end to end: what runs over from one to the next falls into the margins.
         correlate(rows[: size - 2 * margin], columns, half, 1)
         for y in range(count):
-            out[start + y] = rows[y * pitch : y * pitch + width]
+            copy(rows[y * pitch : y * pitch + width], out[start + y])
     return out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.blend import spread
 
 FIRST_WIBBLE = 100.0
 """Roughness of the first, coarsest step."""
@@ -70,9 +71,10 @@ def refine(grid, draws, wibble):
 
 @kernel
 def height_map(draws, side, decay):
-    """(side, side) diamond-square map; ``side`` is a power of two, ``draws`` holds map_draws(side) floats in 0..1.
+    """A diamond-square map, (side + 1, side + 1) with its first row and column once more at the end.
 
-    Each step keeps its points side by side: the last one would otherwise touch them at strides of the coarse grid.
+    ``side`` is a power of two, ``draws`` holds map_draws(side) floats in 0..1. Each step keeps its points side by
+    side: the last one would otherwise touch them at strides of the coarse grid.
     """
     grid = np.zeros((2, 2), draws.dtype)
     wibble = FIRST_WIBBLE
@@ -82,7 +84,7 @@ def height_map(draws, side, decay):
         grid = refine(grid, draws[used:], draws.dtype.type(wibble))
         used += 3 * points
         wibble /= decay
-    return grid[:side, :side]
+    return grid
 
 
 @kernel
@@ -91,27 +93,26 @@ def extremes(rows):
     low, top = rows[0].copy(), rows[0].copy()
     for y in range(1, rows.shape[0]):
         row = rows[y]
-        for x in range(row.size):
-            low[x] = min(low[x], row[x])
-            top[x] = max(top[x], row[x])
+        for x in range(row.size):  # compared, since min and max of floats look after NaN, value by value
+            low[x] = row[x] if row[x] < low[x] else low[x]
+            top[x] = row[x] if row[x] > top[x] else top[x]
     return low.min(), top.max()
 
 
 @kernel
-def veil(pixels, heights, channels, amount):
-    """(H, W * channels) uint8 under fog of the top left of a height map, which is scaled to 0..``amount`` first."""
-    low, top = extremes(heights)
+def veil(pixels, heights, amount):
+    """(H, W * 3) uint8 under fog of the top left of a height map, which is scaled to 0..``amount`` first."""
+    low, top = extremes(heights)  # what is there twice does not matter
     brightest = extremes(pixels)[1] / 255.0
     gain = np.float32(brightest / (brightest + amount))
     scale = np.float32(amount * 255.0 / (top - low)) * gain
     out = np.empty_like(pixels)
-    haze = np.empty(pixels.shape[1], np.float32)
+    levels, haze = np.empty(pixels.shape[1] // 3, np.float32), np.empty(pixels.shape[1], np.float32)
     for y in range(pixels.shape[0]):
         row = heights[y]
-        for x in range(haze.size // channels):
-            level = np.float32(row[x] - low) * scale
-            for c in range(channels):
-                haze[x * channels + c] = level
+        for x in range(levels.size):
+            levels[x] = np.float32(row[x] - low) * scale
+        spread(levels, haze)
         source, target = pixels[y], out[y]
         for i in range(haze.size):
             target[i] = np.uint8(np.int32(min(source[i] * gain + haze[i], np.float32(255))))
@@ -119,7 +120,7 @@ def veil(pixels, heights, channels, amount):
 
 
 def fog(image: NDArray[np.uint8], draws: NDArray[Any], side: int, amount: float, decay: float) -> NDArray[np.uint8]:
-    """(H, W, C) uint8 under fog; ``side`` is at least H and W, ``draws`` (side * side - 1,) uniform in 0..1."""
+    """(H, W, 3) uint8 under fog; ``side`` is at least H and W, ``draws`` (side * side - 1,) uniform in 0..1."""
     heights = height_map(draws, side, float(decay))
-    veiled: NDArray[np.uint8] = veil(image.reshape(image.shape[0], -1), heights, image.shape[2], float(amount))
+    veiled: NDArray[np.uint8] = veil(image.reshape(image.shape[0], -1), heights, float(amount))
     return veiled.reshape(image.shape)

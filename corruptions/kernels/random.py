@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import copy, inlined, kernel
 
 CHUNK = 1024
 BLOCKS = CHUNK // 4
@@ -110,7 +110,7 @@ def normals(count, loc, scale, stream):
             values[i] = radius * cosine * scale + loc
             values[i + HALF] = radius * sine * scale + loc
         chunk = out[start : start + CHUNK]
-        chunk[:] = values[: chunk.size]
+        copy(values, chunk)
     return out
 
 

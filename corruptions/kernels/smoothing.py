@@ -90,9 +90,14 @@ def add_pair(total, left, right, weight):
 
 @inlined
 def add_pairs(total, a, b, outer, c, d, inner):
-    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often."""
+    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often.
+
+    Levels are made floats before they are added: sums of small integers would be numbers of 64 bits.
+    """
+    kind = total.dtype.type
     for i in range(total.size):
-        total[i] += total.dtype.type(a[i] + b[i]) * outer + total.dtype.type(c[i] + d[i]) * inner
+        left, right = kind(a[i]) + kind(b[i]), kind(c[i]) + kind(d[i])
+        total[i] += left * outer + right * inner
 
 
 @inlined

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
 
 TERMS = 6
 """The constant and five cosines: with ``SPARE`` the filter is off by 5e-5 of its largest weight at most."""
@@ -82,7 +82,7 @@ def begin(bank, lines, first):
             bank[NOW + 3 * COLUMNS + x] += level * d
             bank[NOW + 4 * COLUMNS + x] += level * e
             bank[NOW + 5 * COLUMNS + x] += level * f
-    bank[BEFORE:] = bank[NOW:BEFORE]
+    copy(bank[NOW:BEFORE], bank[BEFORE:])
 
 
 @kernel
