@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 from pathlib import Path
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -22,6 +23,7 @@ from bench import (
     sequence_speed,
 )
 from pipeline import recipes
+from pipeline.executor import WORKER_ENVIRONMENT
 from pipeline.resizers import prepare
 
 FOLDER = Path("build/bench")
@@ -73,4 +75,6 @@ def _said(section: str) -> str:
 
 
 if __name__ == "__main__":
+    if not WORKER_ENVIRONMENT.items() <= os.environ.items():  # glibc reads it when a process starts
+        os.execve(sys.executable, [sys.executable, "-m", "bench", *sys.argv[1:]], {**os.environ, **WORKER_ENVIRONMENT})
     main()
