@@ -50,8 +50,9 @@ else
     RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
     export RAY_TMPDIR RAY_AUTH_TOKEN RAY_AUTH_MODE=token
 fi
-# Images in huge pages of memory: the workers are three per cent faster.
-export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
+# Images in huge pages of memory, which are kept for the next: the workers are three per cent faster.
+kept=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728
+export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:$kept}
 # The nodes are told to end when the command has ended: there is no work to wait for.
 export RAY_USAGE_STATS_ENABLED=0 RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
 

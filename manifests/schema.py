@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_type_hints
 
 import pyarrow as pa
 
@@ -10,8 +11,7 @@ OK = "ok"
 FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One sample. A failed one has no place in a shard: its payload columns are null, ``error`` says why.
 
     ``shard`` is relative to the data set; ``offset`` and ``size`` (bytes) are those of the payload inside that tar: of
@@ -50,14 +50,14 @@ class Row:
     error: str | None
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
+COLUMNS = Row._fields
 
-_TYPES = {
-    "str": pa.field("", pa.string(), nullable=False),
-    "str | None": pa.field("", pa.string()),
-    "int": pa.field("", pa.int64(), nullable=False),
-    "int | None": pa.field("", pa.int64()),
+_TYPES: Mapping[Any, pa.Field] = {
+    str: pa.field("", pa.string(), nullable=False),
+    str | None: pa.field("", pa.string()),
+    int: pa.field("", pa.int64(), nullable=False),
+    int | None: pa.field("", pa.int64()),
 }
 
-SCHEMA = pa.schema([_TYPES[str(field.type)].with_name(field.name) for field in fields(Row)])
+SCHEMA = pa.schema([_TYPES[kind].with_name(name) for name, kind in get_type_hints(Row).items()])
 """The Arrow schema of a manifest, derived from :class:`Row`."""

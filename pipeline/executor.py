@@ -25,8 +25,10 @@ from pipeline.software import cpu_count
 _CONNECT_S = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
-"""What the workers of a local cluster start with: glibc asks for huge pages (madvise), three per cent of a build."""
+_KEPT = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728"
+WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_KEPT}"})
+"""What the workers of a local cluster start with. glibc asks for huge pages (madvise), and keeps what it has got for
+the next photograph: together three per cent of a build."""
 
 _OBJECT_STORE_BYTES = 80 * 2**20
 """The least that Ray takes: only listings and counts travel, never an image."""

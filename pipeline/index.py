@@ -304,16 +304,15 @@ def _examined(entry: Entry, step: Step, files: Store, shard_sha256: str | None) 
     """The row of one sample, read and decoded."""
     row = _blank_row(entry, step, shard_sha256 or "")
     if not entry.size <= MAX_PAYLOAD_BYTES:
-        return replace(row, error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")
+        return row._replace(error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")
     try:
         data = files.read(entry.shard, entry.offset, entry.size)
         sample = found_payload(row, data)
         pixels = sample.pixels()
     except (OSError, ValueError) as error:
-        return replace(row, error=f"{entry.origin}: {error}")
+        return row._replace(error=f"{entry.origin}: {error}")
     frames, (height, width) = len(pixels) if pixels.ndim == 4 else 1, pixels.shape[-3:-1]
-    return replace(
-        row,
+    return row._replace(
         shard_sha256=shard_sha256 or hashlib.sha256(data).hexdigest(),
         frames=frames,
         height=height,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from manifests import Row
 from pipeline.encoders import Encoder, decode_members
@@ -19,8 +19,6 @@ TOLD = (
     *("transform", "version"),
 )
 """Columns of the manifest that stand in a sample's description too."""
-
-_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -70,4 +68,4 @@ def side_members(columns: Mapping[str, Any]) -> dict[str, bytes]:
     ``columns``: those of the manifest, or at least the ones that are told.
     """
     about = {name: columns[name] for name in TOLD}
-    return {".cls": str(columns["label"]).encode(), ".json": _JSON.encode(about).encode()}
+    return {".cls": str(columns["label"]).encode(), ".json": to_json(about)}  # the library's takes four times as long

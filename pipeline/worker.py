@@ -181,6 +181,7 @@ class _OpenShard:
 
     def __init__(self, task: Task, recipe: Recipe, scratch: Path) -> None:
         self._task = task
+        self._step = str(task.step)
         self._recipe = recipe
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
@@ -199,7 +200,7 @@ class _OpenShard:
 
     def item(self, image: SourceImage) -> str:
         """What a careful worker calls the sample of an image here: no id, since those hold no dot."""
-        return f"{image.id}.{self._task.step}"
+        return f"{image.id}.{self._step}"
 
     def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
         """Make and append one sample. One that cannot be made becomes a failed row; one that cannot be written raises.
@@ -260,7 +261,7 @@ class _OpenShard:
         """The row of a sample of which nothing has been made yet, but for the digest of its shard."""
         source = clean.source
         return self._common | {
-            "key": f"{source.id}-{self._task.step}",
+            "key": f"{source.id}-{self._step}",
             "source_id": source.id,
             "source_sha256": clean.sha256,
             "origin": source.origin,

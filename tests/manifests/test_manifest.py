@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -40,8 +39,8 @@ ROW = Row(
     status=manifests.OK,
     error=None,
 )
-FAILED = replace(
-    ROW, key="a/2-fog-3", offset=None, size=None, frames=None, status=manifests.FAILED, error="the file is empty"
+FAILED = ROW._replace(
+    key="a/2-fog-3", offset=None, size=None, frames=None, status=manifests.FAILED, error="the file is empty"
 )
 
 
@@ -82,7 +81,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for part, path in enumerate(groups[-1]):
             first = part * ROWS_OF_A_PART
             rows = [
-                replace(ROW, key=f"{first + index}", transform=transform, level=level)
+                ROW._replace(key=f"{first + index}", transform=transform, level=level)
                 for index in range(ROWS_OF_A_PART)
             ]
             manifests.write_part(rows, {}, path)
@@ -166,4 +165,4 @@ def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
 
 def test_nulls_only_where_the_schema_allows(tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        manifests.write_part([replace(ROW, key=None)], {}, tmp_path / "part")
+        manifests.write_part([ROW._replace(key=None)], {}, tmp_path / "part")

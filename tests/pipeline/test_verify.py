@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
 
 def change_row(folder: Path, **change: object) -> None:
-    rewrite(folder, lambda rows: [replace(rows[0], **change), *rows[1:]])
+    rewrite(folder, lambda rows: [rows[0]._replace(**change), *rows[1:]])
 
 
 def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]]) -> None:
@@ -54,7 +53,7 @@ def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]
     def mended(row: Row) -> Row:
         if row.shard != SHARD:
             return row
-        return replace(row, shard_sha256=sha256, offset=offsets.get(row.key + ".jpg", row.offset))
+        return row._replace(shard_sha256=sha256, offset=offsets.get(row.key + ".jpg", row.offset))
 
     rewrite(folder, lambda rows: [mended(row) for row in rows])
 
@@ -144,7 +143,7 @@ def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
     rewrite(
         built,
         lambda rows: [
-            replace(row, payload_sha256=digest(b"x" * (row.size or 0)).hexdigest()) if row.shard == SHARD else row
+            row._replace(payload_sha256=digest(b"x" * (row.size or 0)).hexdigest()) if row.shard == SHARD else row
             for row in rows
         ],
     )
@@ -179,7 +178,7 @@ def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp
         payload = data[row.offset : end]
         digest = hashlib.sha256(payload).hexdigest()
         pixels = hashlib.sha256(other.decode(payload).data).hexdigest()
-        return replace(row, size=len(payload), payload_sha256=digest, pixel_sha256=pixels)
+        return row._replace(size=len(payload), payload_sha256=digest, pixel_sha256=pixels)
 
     rewrite(built, lambda rows: [agree(row) for row in rows])
     assert faults(built) == []
