@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -59,12 +59,19 @@ class Options:
         if self.motion not in BACKENDS:
             raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
 
-    @cache  # noqa: B019 - few options and few parameters, asked for with every image
     def bind(self, parameters: Any) -> Any:
         """The parameters with those of these options that they have a field for."""
-        known = {field.name for field in fields(parameters)} if parameters is not None else set()
-        chosen = {field.name: getattr(self, field.name) for field in fields(self) if field.name in known}
-        return replace(parameters, **chosen) if chosen else parameters
+        kind: Any = type(parameters)  # hashable, which mypy does not see
+        chosen = {name: getattr(self, name) for name in _options_of(kind)}
+        changed = {name: value for name, value in chosen.items() if value != getattr(parameters, name)}
+        return replace(parameters, **changed) if changed else parameters
+
+
+@cache
+def _options_of(kind: type) -> tuple[str, ...]:
+    """The options that parameters of a kind have a field for."""
+    known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    return tuple(field.name for field in fields(Options) if field.name in known)
 
 
 def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:

@@ -152,13 +152,13 @@ class Worker:
         if attempt.careful:
             yield At(image.id)
         clean = self._clean(image, report)
+        suspected = image.id in attempt.suspects
         for shard in shards:
-            sample = shard.item(image)
-            if sample in attempt.condemned:
+            if attempt.condemned and shard.item(image) in attempt.condemned:
                 shard.add(replace(left_out, sha256=clean.sha256), self._renderer, report)
                 continue
-            if image.id in attempt.suspects:
-                yield At(sample)
+            if suspected:
+                yield At(shard.item(image))
             shard.add(clean, self._renderer, report)
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:

@@ -25,7 +25,7 @@ CHANNEL = 21
 MASK = np.uint64(2**CHANNEL - 1)
 ONE_LEVEL = np.float32(2**FRACTION)
 BYTE = np.uint32(255)
-ZERO, HALF, TWO = np.float32(0), np.float32(0.5), np.float32(2)
+ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
 ON_EDGE, BESIDE_EDGE = np.float32(0), np.float32(-0.5)
 """Where the mirrors stand: on the edge pixels (OpenCV's reflect-101) or half a pixel outside (scipy's reflect)."""
@@ -104,7 +104,7 @@ def folded(at, last, mirror):
     """Coordinates ``at`` (float32) mirrored into 0..``last`` as often as needed, without branches."""
     period = TWO * (last - TWO * mirror)
     distance = abs(at - mirror)
-    distance -= period * np.floor(distance / period)
+    distance -= period * np.floor(distance * (ONE / period))  # the division is of constants: once for a row
     # Between a mirror outside and its edge pixel, both neighbours are that pixel: the clip.
     return min(max(min(distance, period - distance) + mirror, ZERO), last)
 
