@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-import simplejpeg
 from numpy.typing import NDArray
 
+from corruptions import jpeg
 from corruptions.catalogue import Corruption, Image, draws_nothing, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import color, contrast, elastic, resize
@@ -140,8 +140,7 @@ def compress(image: Image, parameters: Jpeg, draws: None) -> Image:
     """The image through JPEG with 4:2:0 chroma and back; libjpeg-turbo on both ways, as in Pillow."""
     bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
     coded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, parameters.quality])[1]
-    decoded: Image = simplejpeg.decode_jpeg(coded, "RGB")
-    return decoded
+    return jpeg.decode(coded, *image.shape[:2])
 
 
 JPEG_COMPRESSION = table(
