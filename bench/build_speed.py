@@ -96,6 +96,11 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
 
 
 def encode_here(recipe: recipes.Recipe, photographs: Path) -> float:
+    """Milliseconds per output for encoding all outputs; the median of a few rounds, each of a second or two."""
+    return statistics.median(_encode(recipe, photographs) for _ in range(ROUNDS))
+
+
+def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
     """Milliseconds per output for encoding all outputs, which are made beforehand."""
     renderer, source, seconds, count = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0, 0
     for image in source:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import blur, digital, noise, validation, weather
 from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
+from corruptions.draws import FastDraws
 
-__all__ = ["Corruption", "Options", "corrupt", "get", "names"]
+__all__ = ["Corruption", "Options", "corrupt", "corruptor", "get", "names"]
 
 MIN_SIDE = 16
 DEFAULTS = Options()
@@ -47,13 +49,26 @@ def corrupt(
     Raises TypeError and ValueError for anything else.
     Source: Hendrycks & Dietterich, ICLR 2019.
     """
-    row = get(name)
-    pixels = validation.rgb(image, MIN_SIDE)
-    severity = validation.level(severity, SEVERITIES, "severity")
+    row, parameters = _chosen(name, severity, profile, options)
+    return row.make(validation.rgb(image, MIN_SIDE), parameters, validation.draw_source(seed, rng))
+
+
+def corruptor(
+    name: str, severity: int = 1, *, profile: str = "imagenet", options: Options = DEFAULTS
+) -> Callable[[Image, int], Image]:
+    """:func:`corrupt` as a function of image and seed (0 <= seed < 2**128), for many: names are looked up once.
+
+    Raises TypeError and ValueError as ``corrupt``, and so does what it gives.
+    """
+    row, parameters = _chosen(name, severity, profile, options)
+    return lambda image, seed: row.make(validation.rgb(image, MIN_SIDE), parameters, FastDraws(seed))
+
+
+def _chosen(name: str, severity: int, profile: str, options: Options) -> tuple[Corruption, Any]:
+    """A corruption and its parameters. Raises TypeError and ValueError."""
+    row, severity = get(name), validation.level(severity, SEVERITIES, "severity")
     published = row.parameters(validation.profile_name(profile), severity)
-    parameters = validation.known_options(options).bind(published)
-    draws = row.draw(validation.draw_source(seed, rng), pixels, parameters)
-    return row.apply(pixels, parameters, draws)
+    return row, validation.known_options(options).bind(published)
 
 
 def names(group: str = "benchmark") -> tuple[str, ...]:

@@ -42,6 +42,10 @@ class Corruption:
         """The published parameters of one severity (1..5) in one profile."""
         return self.table[profile][severity - 1]
 
+    def make(self, image: Image, parameters: Any, source: Any) -> Image:
+        """The corrupted image."""
+        return self.apply(image, parameters, self.draw(source, image, parameters))
+
 
 @dataclass(frozen=True)
 class Options:

@@ -90,29 +90,11 @@ def draw_elastic(source: DrawSource, image: Image, parameters: Elastic) -> Elast
 
 def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
     """The image under a random affine map, then under smooth random displacements."""
-    warped = elastic.warp(image, affine_inverse(image.shape[0], image.shape[1], draws.jitter))
+    warped = elastic.warp(image, elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter))
     right = elastic.smooth_field(draws.right, parameters.sigma, ELASTIC_TRUNCATE)
     down = elastic.smooth_field(draws.down, parameters.sigma, ELASTIC_TRUNCATE)
     result: Image = elastic.displace(warped, right, down, np.float32(parameters.alpha))
     return result
-
-
-def affine_inverse(height: int, width: int, jitter: NDArray[np.floating]) -> NDArray[np.float64]:
-    """(2, 3): the map that takes three corners of a centred square, moved by ``jitter``, back to their places.
-
-    As published, the row of the centre serves as its x and the column as its y; this matters off the square only.
-    """
-    a, b = height // 2, width // 2
-    s = min(height, width) // 3
-    places = np.array([(a + s, b + s), (a + s, b - s), (a - s, b - s)], np.float32)
-    first, middle, last = (
-        places + jitter.astype(np.float32)
-    ).tolist()  # Python's numbers: NumPy's take three times as long
-    ux, uy, vx, vy = first[0] - middle[0], first[1] - middle[1], middle[0] - last[0], middle[1] - last[1]
-    scale = 2 * s / (ux * vy - uy * vx)
-    linear = ((-uy * scale, ux * scale), (vy * scale, -vx * scale))
-    rows = zip((a + s, b - s), linear, strict=True)
-    return np.array([(*row, place - (row[0] * middle[0] + row[1] * middle[1])) for place, row in rows])
 
 
 def pixelate(image: Image, parameters: Share, draws: None) -> Image:

@@ -16,6 +16,7 @@ SEED_BITS = 128
 WORD = 2**32
 SMALL_SPAN, SMALL_PER_WORD = 16, 4
 """Of so few different numbers, four come from one word; one word in 2^16 at most is drawn anew."""
+INT8_MAX = 127
 SALT_SHARE = 0.5
 """Half of the struck values become salt, the others pepper."""
 
@@ -97,14 +98,14 @@ class FastDraws:
     """
 
     def __init__(self, seed: int) -> None:
-        self._words = tuple(np.frombuffer(seed.to_bytes(SEED_BITS // 8, "little"), "<u4"))
+        self._key, self._upper = seed % 2**64, seed >> 64
         self._calls = 0
 
-    def _stream(self) -> tuple[np.uint32, ...]:
+    def _stream(self) -> random.Stream:
         """The words that name the next call."""
-        call = np.uint32(self._calls)
+        call = self._calls
         self._calls += 1
-        return (*self._words[:2], call, *self._words[2:])
+        return self._key % WORD, self._key // WORD, call, self._upper % WORD, self._upper // WORD
 
     def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.float32]:
         """float32 normal numbers."""
@@ -123,7 +124,7 @@ class FastDraws:
 
     def integers(self, low: int, high: int, shape: Shape) -> NDArray[np.integer]:
         """int8 or int32 numbers in low..high, upper end excluded, unbiased; small ones share a 32-bit word."""
-        small = high - low <= SMALL_SPAN and max(abs(low), abs(high)) <= np.iinfo(np.int8).max
+        small = high - low <= SMALL_SPAN and max(abs(low), abs(high)) <= INT8_MAX
         values: NDArray[np.integer] = np.empty(shape, np.int8 if small else np.int32)
         digits = SMALL_PER_WORD if small else 1
         random.integers(values.reshape(-1), np.int32(low), np.uint32(high - low), digits, self._stream())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from pipeline.system_noise import GROUPS, PAIRS, Decodings, Pair
 
 Image = NDArray[np.uint8]
 
+Render = Callable[[Any, int], Image]
+"""What makes an output of what the steps start from, and of a seed."""
 
-@dataclass(frozen=True, order=True)
-class Step:
+
+class Step(NamedTuple):
     """One transform at one level: what a shard holds for each of its images."""
 
     transform: str
@@ -43,7 +45,8 @@ class Family:
 
     ``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards.
     ``prepare`` makes of a photograph what all steps start from, given the steps of the preparation and its resize
-    operator; ``render`` makes an image (H, W, 3) of that, or, in a family of ``sequences``, frames (T, H, W, 3).
+    operator; ``render`` gives for a step what makes an image (H, W, 3) of that and a seed, or, in a family of
+    ``sequences``, frames (T, H, W, 3).
     ``level_of`` gives the level at which a transform is made for a level asked for; ``grain`` tells where noise is the
     content. In a family of ``pairs`` a transform is a decoder and a resize operator, and ``prepare`` is given the
     encoded photograph.
@@ -54,7 +57,7 @@ class Family:
     levels: tuple[int, ...]
     members: Callable[[str], Sequence[str]]
     version: Callable[[str], int]
-    render: Callable[[Any, Step, int, Rendering], Image]
+    render: Callable[[Step, Rendering], Render]
     prepare: Callable[[Any, Sequence[tuple[str, float]], str], Any] = prepare
     level_of: Callable[[str, int], int] = lambda name, level: level
     grain: Callable[[str], bool] = lambda name: False
@@ -74,20 +77,26 @@ class Family:
         return tuple(name for name in self.names if name in chosen)
 
 
-def _corrupt(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
-    return corruptions.corrupt(
-        image, step.transform, step.level, profile=rendering.profile, seed=seed, options=rendering.options
-    )
+def _corrupt(step: Step, rendering: Rendering) -> Render:
+    return corruptions.corruptor(step.transform, step.level, profile=rendering.profile, options=rendering.options)
 
 
 def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str) -> perturbations.Views:
     return perturbations.make_views(photograph, steps, OPERATORS[operator])
 
 
-def _perturb(views: perturbations.Views, step: Step, seed: int, rendering: Rendering) -> Image:
-    return perturbations.perturb_views(
-        views, step.transform, profile=rendering.profile, difficulty=step.level, seed=seed, options=rendering.options
-    )
+def _perturb(step: Step, rendering: Rendering) -> Render:
+    def render(views: perturbations.Views, seed: int) -> Image:
+        return perturbations.perturb_views(
+            views,
+            step.transform,
+            profile=rendering.profile,
+            difficulty=step.level,
+            seed=seed,
+            options=rendering.options,
+        )
+
+    return render
 
 
 def _difficulty(name: str, wanted: int) -> int:
@@ -95,16 +104,16 @@ def _difficulty(name: str, wanted: int) -> int:
     return wanted if wanted in perturbations.get(name).difficulties else 1
 
 
-def _keep(image: Image, step: Step, seed: int, rendering: Rendering) -> Image:
-    return image
+def _keep(step: Step, rendering: Rendering) -> Render:
+    return lambda image, seed: image
 
 
 def _decodings(data: bytes, steps: Sequence[tuple[str, float]], operator: str) -> Decodings:
     return Decodings(data, steps)
 
 
-def _pass_through(photograph: Decodings, step: Step, seed: int, rendering: Rendering) -> Image:
-    return photograph.prepared(PAIRS[step.transform])
+def _pass_through(step: Step, rendering: Rendering) -> Render:
+    return lambda photograph, seed: photograph.prepared(PAIRS[step.transform])
 
 
 FAMILIES: Mapping[str, Family] = {

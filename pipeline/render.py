@@ -21,7 +21,7 @@ import perturbations
 from pipeline.decoders import decode
 from pipeline.encoders import Jpeg, encode_members
 from pipeline.errors import SampleError, UserError
-from pipeline.families import Rendering, Step
+from pipeline.families import Render, Rendering, Step
 from pipeline.recipes import Recipe
 from pipeline.seeds import sample_seed
 from pipeline.sources.base import Box
@@ -40,6 +40,7 @@ class Renderer:
         cv2.setNumThreads(1)
         self._recipe = recipe
         self._family = recipe.family
+        self._renders: dict[Step, Render] = {}
         self._rendering = Rendering(
             recipe.profile, corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder)
         )
@@ -68,8 +69,9 @@ class Renderer:
 
     def transform(self, prepared: Any, source_id: str, step: Step) -> Image:
         """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
-        seed = sample_seed(self._recipe.seed, source_id, step.transform, step.level)
-        return self._family.render(prepared, step, seed, self._rendering)
+        if step not in self._renders:
+            self._renders[step] = self._family.render(step, self._rendering)
+        return self._renders[step](prepared, sample_seed(self._recipe.seed, source_id, *step))
 
     def encode(self, output: Image, step: Step) -> dict[str, bytes]:
         """The payload members of an output, suffix -> bytes."""

@@ -29,6 +29,8 @@ class Disk(NamedTuple):
     of zeros.
     """
 
+    margin: int
+    """How far it reaches."""
     main: float
     """What all of it is multiplied with."""
     half: NDArray[np.float32]
@@ -113,6 +115,7 @@ def split_disk(radius: float, alias: float) -> Disk:
         ends = np.array(gained + lost)
         total += 4.0 * float(half[1]) * across * (len(gained) - len(lost))
     return Disk(
+        margin=int(heights.max()) + half.size - 1,
         main=float(disk_weights(radius, alias).astype(np.float64).sum()) / total,  # keeps the sum
         half=half,
         heights=heights,
@@ -129,6 +132,7 @@ def quads(taps: NDArray[np.int64], zeros: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(np.concatenate([taps, np.tile((zeros, 0), (missing, 1))])).reshape(-1, 4, 2)
 
 
+@lru_cache(maxsize=256)
 def mirrored(size: int, margin: int) -> NDArray[np.int64]:
     """Indices -margin..size + margin - 1 mirrored about the first and last pixel as often as needed (reflect-101)."""
     period = 2 * (size - 1)
@@ -264,7 +268,7 @@ def add_scaled(total, values, factor):
 
 
 @kernel
-def blur_disk(padded, margin, channels, main, half, heights, runs, group, rim, ends):
+def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, ends):
     """(H, W * channels) uint8: the mirrored image correlated with a split kernel, cut at 255, truncated."""
     height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
     out = np.empty((height, width), np.uint8)
@@ -305,8 +309,7 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     """(H, W, C) uint8 correlated with the smoothed disk."""
     disk = split_disk(radius, alias)
     height, width, channels = image.shape
-    margin = int(disk.heights.max()) + disk.half.size - 1
-    rows, columns = mirrored(height, margin), mirrored(width, margin)
-    padded = pad_mirrored(image.reshape(height, -1), rows, columns, margin, channels)
-    blurred: NDArray[np.uint8] = blur_disk(padded, margin, channels, *disk)
+    rows, columns = mirrored(height, disk.margin), mirrored(width, disk.margin)
+    padded = pad_mirrored(image.reshape(height, -1), rows, columns, disk.margin, channels)
+    blurred: NDArray[np.uint8] = blur_disk(padded, channels, *disk)
     return blurred.reshape(image.shape)

@@ -176,6 +176,25 @@ def sample_fine(corners, xs, ys, channel, plane):
 
 
 @kernel
+def affine_inverse(height, width, jitter):
+    """(2, 3): the map that takes three corners of a centred square, moved by ``jitter``, back to their places.
+
+    As published, the row of the centre serves as its x and the column as its y; this matters off the square only.
+    """
+    a, b, s = height // 2, width // 2, min(height, width) // 3
+    places = np.array([[a + s, b + s], [a + s, b - s], [a - s, b - s]], np.float32)
+    moved = (places + jitter.astype(np.float32)).astype(np.float64)
+    u, v, middle = moved[0] - moved[1], moved[1] - moved[2], moved[1]
+    scale = 2 * s / (u[0] * v[1] - u[1] * v[0])
+    inverse = np.empty((2, 3))
+    inverse[0, 0], inverse[0, 1] = -u[1] * scale, u[0] * scale
+    inverse[1, 0], inverse[1, 1] = v[1] * scale, -v[0] * scale
+    inverse[0, 2] = a + s - (inverse[0, 0] * middle[0] + inverse[0, 1] * middle[1])
+    inverse[1, 2] = b - s - (inverse[1, 0] * middle[0] + inverse[1, 1] * middle[1])
+    return inverse
+
+
+@kernel
 def warp(image, inverse):
     """(H, W, 3) uint8 to (H * W,) fine pixels: pixel (x, y) comes from ``inverse`` @ (x, y, 1), mirrored."""
     shape = image.shape[:2]

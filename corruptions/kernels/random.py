@@ -13,6 +13,8 @@ import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel
 
+Stream = tuple[int, int, int, int, int]
+
 CHUNK = 1024
 BLOCKS = CHUNK // 4
 HALF = CHUNK // 2

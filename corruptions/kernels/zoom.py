@@ -144,6 +144,7 @@ def zoom_layer(crop, rows, row_weights, columns, column_weights):
     """(h, w) float crop zoomed to (H, W) in its own type; columns first, as there are fewer rows before than after."""
     out = np.empty((rows.size, columns.size), crop.dtype)
     wide = np.empty((crop.shape[0], columns.size), crop.dtype)
+    row_weights, column_weights = row_weights.astype(crop.dtype), column_weights.astype(crop.dtype)
     for y in range(crop.shape[0]):
         source, target = crop[y], wide[y]
         for x in range(columns.size):
@@ -160,8 +161,7 @@ def zoom_layer(crop, rows, row_weights, columns, column_weights):
 def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> NDArray[Any]:
     """A float layer's :func:`centre` zoomed by ``factor`` to ``shape`` (H, W)."""
     (rows, row_weights), (columns, column_weights) = (zoom_grid(side, factor) for side in shape)
-    weights = row_weights.astype(crop.dtype), column_weights.astype(crop.dtype)
-    zoomed: NDArray[Any] = zoom_layer(np.ascontiguousarray(crop), rows, weights[0], columns, weights[1])
+    zoomed: NDArray[Any] = zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
     return zoomed
 
 

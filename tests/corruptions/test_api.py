@@ -141,3 +141,15 @@ def test_import_stays_light_and_starts_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "1"]
+
+
+@pytest.mark.parametrize("name", ["fog", "snow"])
+def test_a_corruptor_is_corrupt_with_its_names_looked_up(name):
+    image = np.random.RandomState(0).randint(0, 256, (20, 24, 3)).astype(np.uint8)
+    make = corruptions.corruptor(name, 3, profile="cifar")
+    for seed in (0, 1, 2**128 - 1):
+        assert np.array_equal(make(image, seed), corruptions.corrupt(image, name, 3, profile="cifar", seed=seed))
+    with pytest.raises(ValueError, match="at least 16 x 16"):
+        make(image[:8], 0)
+    with pytest.raises(ValueError, match=r"severity must be 1\.\.5, not 6"):
+        corruptions.corruptor(name, 6)
