@@ -60,7 +60,7 @@ def main() -> None:
     rates = scaling.scaling(photographs, scratch)
     driver = scaling.overhead(photographs, scratch)
     memory = scaling.worker_megabytes(photographs, scratch)
-    costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds())
+    costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds(photographs))
     sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
     sections.append("### The evaluator's loader\n\n" + _said(loader))

@@ -26,7 +26,7 @@ from pipeline.sources import open_source
 from pipeline.storage import LocalStore
 from pipeline.worker import Job, Report, Worker
 
-ROUNDS = 3
+ROUNDS, ENCODINGS = 3, 9
 
 SHARD = 1000
 """Images of a shard as the recipes have it: what a shard costs by itself is spread over as many."""
@@ -96,8 +96,8 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
 
 
 def encode_here(recipe: recipes.Recipe, photographs: Path) -> float:
-    """Milliseconds per output for encoding all outputs; the median of a few rounds, each of a second or two."""
-    return statistics.median(_encode(recipe, photographs) for _ in range(ROUNDS))
+    """Milliseconds per output for encoding all outputs; the median of rounds that take a second or two each."""
+    return statistics.median(_encode(recipe, photographs) for _ in range(ENCODINGS))
 
 
 def _encode(recipe: recipes.Recipe, photographs: Path) -> float:

@@ -24,7 +24,7 @@ from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
 IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
-ROUNDS = 3
+ROUNDS, STARTS = 3, 5
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 
@@ -153,12 +153,18 @@ print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
 """
 
 START_PROGRAM = """
+import sys
 from time import perf_counter
 start = perf_counter()
-import numpy, corruptions
-for name in corruptions.names("all"):
-    corruptions.corrupt(numpy.full((224, 224, 3), 128, numpy.uint8), name)
-print(perf_counter() - start)
+from pipeline import recipes
+from pipeline.render import ready_renderer
+recipe = recipes.load("imagenet-c").changed(transforms={"only": ["all"], "levels": [3]})
+renderer = ready_renderer(recipe, None)
+with open(sys.argv[1], "rb") as file:
+    photograph = file.read()
+for step in recipe.steps():
+    renderer.members(photograph, "", step)
+    print(perf_counter() - start)
 """
 
 
@@ -168,9 +174,11 @@ def worker_megabytes(photographs: Path, scratch: Path) -> float:
     return float(_run(MEMORY_PROGRAM, str(folder), str(scratch / "memory-out"))) / 1024
 
 
-def start_seconds() -> float:
-    """From nothing to one image of each of the 19 corruptions, with the kernels in numba's cache."""
-    return float(_run(START_PROGRAM))
+def start_seconds(photographs: Path) -> tuple[float, float]:
+    """From nothing to the first payload, and to one of each of the 19 corruptions, with kernels in numba's cache."""
+    photograph = min(path for path in photographs.rglob("*") if path.is_file())
+    runs = [list(map(float, _run(START_PROGRAM, str(photograph)).split())) for _ in range(STARTS)]
+    return statistics.median(times[0] for times in runs), statistics.median(times[-1] for times in runs)
 
 
 def _run(program: str, *arguments: str) -> str:
