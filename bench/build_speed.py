@@ -49,23 +49,23 @@ class BuildSpeed:
 
 
 def measure(photographs: Path, scratch: Path) -> list[BuildSpeed]:
-    """The photographs as they are in three rounds, and once a whole shard of 1,000 images, which repeat them."""
+    """The photographs as they are, and whole shards of 1,000 images, which repeat them."""
     whole = repeated(photographs, scratch / "whole-shard", SHARD)
-    return [_measured(photographs, photographs, scratch, ROUNDS), _measured(whole, photographs, scratch, 1)]
+    return [_measured(source, photographs, scratch) for source in (photographs, whole)]
 
 
-def _measured(source: Path, photographs: Path, scratch: Path, rounds: int) -> BuildSpeed:
-    """A build of ``source`` between two measurements of encoding; medians of the rounds."""
+def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
+    """Builds of ``source``, each between two measurements of encoding; medians of the rounds."""
     recipe = recipes.load("imagenet-c")
     plan = make_plan(recipe, open_source("imagefolder", str(source)))
     builds, encodings, stages = [], [encode_here(recipe, photographs)], Report()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         seconds, report = build_here(recipe, source, scratch / "build")
         builds.append(seconds / plan.samples * 1e3)
         stages.add(report)
         encodings.append(encode_here(recipe, photographs))
     middle = statistics.median
-    per_output = {stage: spent / rounds / plan.samples * 1e3 for stage, spent in stages.seconds.items()}
+    per_output = {stage: spent / ROUNDS / plan.samples * 1e3 for stage, spent in stages.seconds.items()}
     ratios = [2 * build / sum(encodings[place : place + 2]) for place, build in enumerate(builds)]
     return BuildSpeed(plan.images, plan.samples, middle(builds), per_output, middle(encodings), middle(ratios))
 

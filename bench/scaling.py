@@ -24,7 +24,7 @@ from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
 IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
-ROUNDS, STARTS = 3, 5
+ROUNDS, STARTS = 5, 5
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 

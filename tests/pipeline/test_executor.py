@@ -134,6 +134,19 @@ def run(folder: Path, fates: tuple[Fate, ...]) -> Told:
     return told
 
 
+def environment_of_a_worker() -> dict[str, str]:
+    import ray
+
+    answer: dict[str, str] = ray.get(ray.remote(lambda: dict(os.environ)).remote())
+    return answer
+
+
+def test_workers_of_a_local_cluster_start_with_their_environment(driver: ProcessPoolExecutor) -> None:
+    """glibc reads it when a process starts, so that it cannot be set later."""
+    found = driver.submit(environment_of_a_worker).result()
+    assert executor.WORKER_ENVIRONMENT.items() <= found.items()
+
+
 def test_items_and_parts_that_end_processes_are_found_and_left_out(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
     deadly = ("a", "c.right")
     told = driver.submit(run, tmp_path, tuple(Fate(at, signal.SIGSEGV) for at in deadly)).result()
