@@ -36,7 +36,7 @@ from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
 
-SHARED, SHARED_OF_SEQUENCES = 4, 0
+SHARED, SHARED_OF_SEQUENCES = 3, 0
 """Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
 
