@@ -84,7 +84,7 @@ def combine_rows(image, begins, reads, weights):
 
 
 def rows_first(height: int, width: int, size: tuple[int, int]) -> bool:
-    """Whether the rows are combined before the columns: the height shrinks by twice as many pixels as the width."""
+    """Whether rows are combined before columns: the height shrinks by more than twice as many pixels as the width."""
     return height > size[0] and height - size[0] > 2 * (width - size[1])
 
 

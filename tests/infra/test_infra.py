@@ -19,6 +19,7 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 
 from pipeline import recipes
 from pipeline.build import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
+from pipeline.executor import WORKER_ENVIRONMENT
 from tests.conftest import ROOT, UNDER_CI
 from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text
 
@@ -85,6 +86,12 @@ def test_the_image_gets_all_that_the_package_is_made_of() -> None:
     assert all((ROOT / name).exists() for name in kept)
     extras = project["project"]["optional-dependencies"].keys()
     assert set(re.findall(r"(?:EXTRAS=|/src\[)(\w+)", text("Dockerfile"))) <= extras
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "slurm.sh"])
+def test_workers_start_as_those_of_a_local_cluster(name: str) -> None:
+    for value in WORKER_ENVIRONMENT.values():
+        assert all(setting in text(name) for setting in value.split(":"))
 
 
 def test_ray_takes_the_cluster() -> None:
