@@ -23,23 +23,24 @@ from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
-IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 192, 24
-ROUNDS, STARTS = 5, 5
+IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 384, 192
+ROUNDS, STARTS = 9, 5
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 
 
 class Stopwatch:
-    """Watches a build: when the first and the last of its samples were reported."""
+    """Watches a build: when its first samples were reported, how many there are, when each worker had done its last."""
 
     def __init__(self) -> None:
-        self.first = self.last = 0.0
+        self.first = 0.0
         self.at_first = self.at_last = 0
+        self.done: dict[str, float] = {}
 
     @property
     def speed(self) -> float:
-        """Samples per second once every worker has started."""
-        return (self.at_last - self.at_first) / (self.last - self.first)
+        """Samples per second while every worker is at work: starting them, and waiting for the last, do not count."""
+        return (self.at_last - self.at_first) / (statistics.mean(self.done.values()) - self.first)
 
     def preparing(self, what: str) -> None:
         """Nothing to see yet."""
@@ -49,14 +50,15 @@ class Stopwatch:
 
     def reported(self, tally: Tally[Report]) -> None:
         """Counts what comes after the first report, by which time every worker has started."""
-        self.last, self.at_last = perf_counter(), tally.total().samples.total()
+        self.at_last = tally.total().samples.total()
         if not self.first:
-            self.first, self.at_first = self.last, self.at_last
+            self.first, self.at_first = perf_counter(), self.at_last
 
     def heard(self, event: Event[Report, Block]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)
+        self.done[event.place] = perf_counter()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def scaling(photographs: Path, scratch: Path) -> Scaling:
 
 
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
-    """Outputs per second of a real build with so many workers, once they run."""
+    """Outputs per second of a real build with so many workers, while all of them run."""
     source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
     shutil.rmtree(output, ignore_errors=True)
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
