@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import subprocess
@@ -23,36 +24,39 @@ from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
 from pipeline.sources import open_source
 from pipeline.worker import Job, Report
 
-IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 384, 192
-ROUNDS, STARTS = 9, 5
+IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 1000, 500
+ROUNDS, STARTS = 5, 5
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
+WARM = 1 / 20
+"""Of a build's samples: after so many, every worker has all that it needs and is at full speed."""
 
 
 class Stopwatch:
-    """Watches a build: when its first samples were reported, how many there are, when each worker had done its last."""
+    """Watches a build: when it was warm, how many samples it made since, when each worker had done its last."""
 
     def __init__(self) -> None:
-        self.first = 0.0
-        self.at_first = self.at_last = 0
+        self.warm = self.since = 0.0
+        self.at_since = self.at_last = 0
         self.done: dict[str, float] = {}
 
     @property
     def speed(self) -> float:
         """Samples per second while every worker is at work: starting them, and waiting for the last, do not count."""
-        return (self.at_last - self.at_first) / (statistics.mean(self.done.values()) - self.first)
+        return (self.at_last - self.at_since) / (statistics.mean(self.done.values()) - self.since)
 
     def preparing(self, what: str) -> None:
         """Nothing to see yet."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Nothing to see yet."""
+        """Learns how much there is to do."""
+        self.warm = WARM * todo.total()
 
     def reported(self, tally: Tally[Report]) -> None:
-        """Counts what comes after the first report, by which time every worker has started."""
+        """Counts what comes once the build is warm."""
         self.at_last = tally.total().samples.total()
-        if not self.first:
-            self.first, self.at_first = perf_counter(), self.at_last
+        if not self.since and self.at_last >= self.warm:
+            self.since, self.at_since = perf_counter(), self.at_last
 
     def heard(self, event: Event[Report, Block]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
@@ -82,6 +86,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     """Outputs per second of a real build with so many workers, while all of them run."""
     source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
     shutil.rmtree(output, ignore_errors=True)
+    os.sync()  # or the disk would still be at the last build's shards
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch()
     run_build(Request(recipe, str(source), str(output), workers=workers), watch)
