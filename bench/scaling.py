@@ -33,30 +33,30 @@ WARM = 1 / 20
 
 
 class Stopwatch:
-    """Watches a build: when it was warm, how many samples it made since, when each worker had done its last."""
+    """Watches a build: since when it is warm, what was made before and in all, when each worker had done its last."""
 
     def __init__(self) -> None:
-        self.warm = self.since = 0.0
-        self.at_since = self.at_last = 0
+        self.cold = self.since = 0.0
+        self.before = self.made = 0
         self.done: dict[str, float] = {}
 
     @property
     def speed(self) -> float:
         """Samples per second while every worker is at work: starting them, and waiting for the last, do not count."""
-        return (self.at_last - self.at_since) / (statistics.mean(self.done.values()) - self.since)
+        return (self.made - self.before) / (statistics.mean(self.done.values()) - self.since)
 
     def preparing(self, what: str) -> None:
         """Nothing to see yet."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Learns how much there is to do."""
-        self.warm = WARM * todo.total()
+        """Learns how many samples are made before the build is warm."""
+        self.cold = WARM * todo.total()
 
     def reported(self, tally: Tally[Report]) -> None:
         """Counts what comes once the build is warm."""
-        self.at_last = tally.total().samples.total()
-        if not self.since and self.at_last >= self.warm:
-            self.since, self.at_since = perf_counter(), self.at_last
+        self.made = tally.total().samples.total()
+        if not self.since and self.made >= self.cold:
+            self.since, self.before = perf_counter(), self.made
 
     def heard(self, event: Event[Report, Block]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
