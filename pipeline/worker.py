@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import manifests
 from pipeline.encoders import decode_members
@@ -18,7 +20,7 @@ from pipeline.errors import SampleError
 from pipeline.pieces import At, Attempt, Measure
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
-from pipeline.render import Renderer, ready_renderer, source_digest
+from pipeline.render import ready_renderer, source_digest
 from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
@@ -31,6 +33,13 @@ ENDS_PROCESSES = "ends the process that works on it, in every attempt"
 """Why a sample failed of which nothing can be known, since whoever makes it dies."""
 
 PUBLISHING_THREADS = 4
+
+TOGETHER = 2**24
+"""Bytes of outputs that go through a stage together, most often all of an image: where each goes through all stages by
+itself, no stage finds its code and tables in the caches. Bounded, since they are in memory at once."""
+
+NOTHING = np.empty(0, np.uint8)
+"""The output of a sample that has none yet, or none any more."""
 
 FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
 """What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
@@ -146,20 +155,26 @@ class Worker:
         """Add the samples of one image to the shards; those that are condemned fail untried."""
         left_out = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
         if image.id in attempt.condemned:
-            for shard in shards:
-                shard.add(left_out, self._renderer, report)
+            self._finish([shard.begin(left_out) for shard in shards], report)
             return
         if attempt.careful:
             yield At(image.id)
         clean = self._clean(image, report)
+        left_out = replace(left_out, sha256=clean.sha256)
         suspected = image.id in attempt.suspects
+        samples: list[_Sample] = []
+        held = 0
         for shard in shards:
-            if attempt.condemned and shard.item(image) in attempt.condemned:
-                shard.add(replace(left_out, sha256=clean.sha256), self._renderer, report)
-                continue
-            if suspected:
+            condemned = bool(attempt.condemned) and shard.item(image) in attempt.condemned
+            if suspected and not condemned:
                 yield At(shard.item(image))
-            shard.add(clean, self._renderer, report)
+            sample = shard.begin(left_out if condemned else clean)
+            held += self._transform(sample, report)
+            samples.append(sample)
+            if suspected or held > TOGETHER:
+                self._finish(samples, report)
+                samples, held = [], 0
+        self._finish(samples, report)
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
         sha256, start = None, time.perf_counter()
@@ -175,12 +190,70 @@ class Worker:
         except (SampleError, OSError, MemoryError) as error:
             return _Clean(image, sha256, None, f"{image.origin}: {_reason(error)}")
 
+    def _transform(self, sample: _Sample, report: Report) -> int:
+        """Make the output of a sample. Its bytes."""
+        start, step = time.perf_counter(), sample.shard.step
+        sample.attempt(self._render)
+        report.rendering[step.transform] += report.lap("transform", start) - start
+        return sample.output.nbytes
+
+    def _finish(self, samples: Sequence[_Sample], report: Report) -> None:
+        """Take transformed samples through the other stages, and append them. Raises OSError."""
+        start = time.perf_counter()
+        for sample in samples:
+            sample.attempt(self._encode)
+        start = report.lap("encode", start)
+        for sample in samples:
+            sample.attempt(self._check)
+        start = report.lap("check", start)
+        for sample in samples:
+            sample.shard.append(sample, report)
+        report.lap("write", start)
+
+    def _render(self, sample: _Sample) -> None:
+        clean = sample.clean
+        sample.output = self._renderer.transform(clean.prepared, clean.source.id, sample.shard.step)
+
+    def _encode(self, sample: _Sample) -> None:
+        sample.members = self._renderer.encode(sample.output, sample.shard.step)
+        sample.output = NOTHING
+
+    def _check(self, sample: _Sample) -> None:
+        """What a reader will get, as the row tells it."""
+        pixels = decode_members(self._recipe.encoder, sample.members)
+        sample.row |= {
+            "payload_sha256": payload_digest(sample.members.values()),
+            "pixel_sha256": pixel_digest(pixels),
+            "frames": len(pixels) if pixels.ndim == 4 else 1,
+            "height": pixels.shape[-3],
+            "width": pixels.shape[-2],
+            "status": manifests.OK,
+        }
+
+
+class _Sample:
+    """A sample in the making: its row as far as it is known, and what the last stage gave."""
+
+    def __init__(self, shard: _OpenShard, clean: _Clean, row: dict[str, Any]) -> None:
+        self.shard, self.clean, self.row = shard, clean, row
+        self.output = NOTHING
+        self.members: dict[str, bytes] = {}
+
+    def attempt(self, stage: Callable[[_Sample], None]) -> None:
+        """Go through a stage. Whatever goes wrong with one sample is recorded, and the rest goes on."""
+        if self.row["error"] is None:
+            try:
+                stage(self)
+            except Exception as error:
+                self.row["error"] = _reason(error)
+
 
 class _OpenShard:
     """A shard that is being written: its tar aside, its rows in memory."""
 
     def __init__(self, task: Task, recipe: Recipe, scratch: Path) -> None:
         self._task = task
+        self.step = task.step
         self._step = str(task.step)
         self._recipe = recipe
         self._scratch = scratch
@@ -202,21 +275,36 @@ class _OpenShard:
         """What a careful worker calls the sample of an image here: no id, since those hold no dot."""
         return f"{image.id}.{self._step}"
 
-    def add(self, clean: _Clean, renderer: Renderer, report: Report) -> None:
-        """Make and append one sample. One that cannot be made becomes a failed row; one that cannot be written raises.
+    def begin(self, clean: _Clean) -> _Sample:
+        """The sample of an image, of which nothing has been made yet; one of an unreadable image has failed."""
+        source = clean.source
+        row = self._common | {
+            "key": f"{source.id}-{self._step}",
+            "source_id": source.id,
+            "source_sha256": clean.sha256,
+            "origin": source.origin,
+            "label": source.label,
+            "class_name": source.class_name,
+            "error": clean.error,
+        }
+        return _Sample(self, clean, row)
 
-        Raises OSError.
+    def append(self, sample: _Sample, report: Report) -> None:
+        """Write a sample and keep its row; of one that failed, the row alone.
+
+        Raises OSError, after which the tar is of no use.
         """
-        columns = self._columns(clean)
-        try:
-            members, facts = self._make(clean, renderer, report)
-        except Exception as error:  # whatever goes wrong with one sample is recorded, and the rest goes on
-            columns["error"] = clean.error or _reason(error)
-            report.failed += 1
+        row, members = sample.row, sample.members
+        if row["error"] is None:
+            named = {row["key"] + suffix: data for suffix, data in (members | side_members(row)).items()}
+            offsets = self._tar.add(named)
+            *_, last_payload = members.values()
+            row |= {"offset": offsets[0], "size": offsets[len(members) - 1] + len(last_payload) - offsets[0]}
+            report.payload_bytes += sum(map(len, members.values()))
         else:
-            columns |= facts | self._append(columns, members, report)
-        report.samples[self._task.step.transform] += 1
-        self._rows.append(columns)
+            report.failed += 1
+        report.samples[self.step.transform] += 1
+        self._rows.append(row)
 
     def publish(self, store: Store) -> int:
         """End the tar, and commit it with its rows. Its bytes."""
@@ -224,50 +312,6 @@ class _OpenShard:
         rows = [manifests.Row(**columns, shard_sha256=sha256) for columns in self._rows]
         commit(store, self._task, self._scratch, size, rows)
         return size
-
-    def _make(self, clean: _Clean, renderer: Renderer, report: Report) -> tuple[dict[str, bytes], dict[str, Any]]:
-        """The payload members of one sample, and what its row says of them."""
-        if clean.prepared is None:
-            raise SampleError(clean.error)
-        start, step = time.perf_counter(), self._task.step
-        output = renderer.transform(clean.prepared, clean.source.id, step)
-        rendered = report.lap("transform", start)
-        report.rendering[step.transform] += rendered - start
-        members = renderer.encode(output, step)
-        start = report.lap("encode", rendered)
-        pixels = decode_members(self._recipe.encoder, members)
-        facts = {
-            "payload_sha256": payload_digest(members.values()),
-            "pixel_sha256": pixel_digest(pixels),
-            "frames": len(pixels) if pixels.ndim == 4 else 1,
-            "height": pixels.shape[-3],
-            "width": pixels.shape[-2],
-            "status": manifests.OK,
-        }
-        report.lap("check", start)
-        return members, facts
-
-    def _append(self, columns: Mapping[str, Any], members: dict[str, bytes], report: Report) -> dict[str, int]:
-        """Write one sample; where its payload lies in the tar. Raises OSError, after which the tar is of no use."""
-        start = time.perf_counter()
-        sides = side_members(columns)
-        offsets = self._tar.add({columns["key"] + suffix: data for suffix, data in (members | sides).items()})
-        report.lap("write", start)
-        *_, last_payload = members.values()
-        report.payload_bytes += sum(map(len, members.values()))
-        return {"offset": offsets[0], "size": offsets[len(members) - 1] + len(last_payload) - offsets[0]}
-
-    def _columns(self, clean: _Clean) -> dict[str, Any]:
-        """The row of a sample of which nothing has been made yet, but for the digest of its shard."""
-        source = clean.source
-        return self._common | {
-            "key": f"{source.id}-{self._step}",
-            "source_id": source.id,
-            "source_sha256": clean.sha256,
-            "origin": source.origin,
-            "label": source.label,
-            "class_name": source.class_name,
-        }
 
     def _common_columns(self) -> dict[str, Any]:
         """What all rows of the shard share, and what is not known of a sample before it is made."""
