@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ ENDS_PROCESSES = "ends the process that works on it, in every attempt"
 
 PUBLISHING_THREADS = 4
 
-TOGETHER = 2**24
-"""Bytes of outputs that go through a stage together, most often all of an image: where each goes through all stages by
-itself, no stage finds its code and tables in the caches. Bounded, since they are in memory at once."""
+IMAGES_TOGETHER, BYTES_TOGETHER = 4, 2**24
+"""How many images at most have their samples made together, transform by transform, and bytes of outputs that go
+through a stage together: where each sample goes through all stages by itself, no stage finds its code and tables in the
+caches. All of them are in memory, so an image that is larger than these bytes is made by itself."""
 
 NOTHING = np.empty(0, np.uint8)
 """The output of a sample that has none yet, or none any more."""
@@ -110,6 +111,16 @@ class _Clean:
     prepared: Any
     error: str | None
 
+    @property
+    def size(self) -> int:
+        """Bytes; what is more than an array holds a whole photograph, and counts as more than there is room for."""
+        return self.prepared.nbytes if isinstance(self.prepared, np.ndarray) else BYTES_TOGETHER
+
+
+def _condemned(image: SourceImage, sha256: str | None = None) -> _Clean:
+    """An image of which no sample, or one of them not, is tried again."""
+    return _Clean(image, sha256, None, f"{image.origin}: {ENDS_PROCESSES}")
+
 
 class Worker:
     """Holds what stays the same from block to block."""
@@ -131,9 +142,10 @@ class Worker:
             shards = [
                 stack.enter_context(_OpenShard(task, self._recipe, self._store.scratch())) for task in block.tasks
             ]
-            for image in block.images:
-                yield from self._image(image, shards, attempt, report)
-                if time.monotonic() - reported > REPORT_EVERY_S:
+            for news in self._make(shards, attempt, report):
+                if news is not report:
+                    yield news
+                elif time.monotonic() - reported > REPORT_EVERY_S:
                     yield report
                     reported = time.monotonic()
             if attempt.careful:
@@ -149,32 +161,43 @@ class Worker:
             report.lap("publish", start)
         yield report
 
-    def _image(
-        self, image: SourceImage, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
-    ) -> Iterator[At]:
-        """Add the samples of one image to the shards; those that are condemned fail untried."""
-        left_out = _Clean(image, None, None, f"{image.origin}: {ENDS_PROCESSES}")
-        if image.id in attempt.condemned:
-            self._finish([shard.begin(left_out) for shard in shards], report)
-            return
-        if attempt.careful:
-            yield At(image.id)
-        clean = self._clean(image, report)
-        left_out = replace(left_out, sha256=clean.sha256)
-        suspected = image.id in attempt.suspects
+    def _make(self, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report) -> Iterator[Report | At]:
+        """Add the samples of all images to the shards, in their order; the report whenever some are there."""
+        images: list[_Clean] = []
+        for image in attempt.work.images:
+            if image.id in attempt.condemned:
+                images.append(_condemned(image))
+            else:
+                if attempt.careful:
+                    yield At(image.id)
+                images.append(self._clean(image, report))
+            room = len(images) < IMAGES_TOGETHER and sum(clean.size for clean in images) < BYTES_TOGETHER
+            if attempt.careful or not room:
+                yield from self._samples(images, shards, attempt, report)
+                images = []
+        yield from self._samples(images, shards, attempt, report)
+
+    def _samples(
+        self, images: Sequence[_Clean], shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
+    ) -> Iterator[Report | At]:
+        """Add the samples of these images to the shards; those that are condemned fail untried."""
         samples: list[_Sample] = []
         held = 0
         for shard in shards:
-            condemned = bool(attempt.condemned) and shard.item(image) in attempt.condemned
-            if suspected and not condemned:
-                yield At(shard.item(image))
-            sample = shard.begin(left_out if condemned else clean)
-            held += self._transform(sample, report)
-            samples.append(sample)
-            if suspected or held > TOGETHER:
-                self._finish(samples, report)
-                samples, held = [], 0
+            for clean in images:
+                condemned = bool(attempt.condemned) and shard.item(clean.source) in attempt.condemned
+                suspected = clean.source.id in attempt.suspects and not clean.error and not condemned
+                if suspected:
+                    yield At(shard.item(clean.source))
+                sample = shard.begin(_condemned(clean.source, clean.sha256) if condemned else clean)
+                held += self._transform(sample, report)
+                samples.append(sample)
+                if suspected or held >= BYTES_TOGETHER:
+                    self._finish(samples, report)
+                    yield report
+                    samples, held = [], 0
         self._finish(samples, report)
+        yield report
 
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
         sha256, start = None, time.perf_counter()

@@ -1,0 +1,140 @@
+"""Samples that are made together: the same bytes as one by one, bounded in memory, and each fails for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import manifests
+from pipeline import recipes, worker
+from pipeline.pieces import Attempt
+from pipeline.plan import Block, make_blocks, make_plan
+from pipeline.sources import open_source
+from pipeline.worker import Job, Report, Worker
+from tests.conftest import write_small_source
+from tests.digests import data_digests
+
+RECIPE = recipes.load("imagenet-c").changed(
+    transforms={"only": ["contrast", "gaussian_noise"], "levels": [1, 3]}, shards={"size": 6}
+)
+OUTPUT_BYTES = 224 * 224 * 3
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six made images, the second of which is cut short."""
+    folder = write_small_source(tmp_path_factory.mktemp("source"))
+    damaged = folder / "class0" / "image2.png"
+    damaged.write_bytes(damaged.read_bytes()[:500])
+    return folder
+
+
+def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda worker: None) -> Report:
+    """Builds all shards, as one worker does; ``change`` spoils it before."""
+    (output / "shards").mkdir(parents=True)
+    (output / "recipe.toml").touch()
+    made = Worker(Job(RECIPE, str(source), str(output)))
+    change(made)
+    *_, report = made.run(Attempt(only_block(source)))
+    assert isinstance(report, Report)
+    return report
+
+
+def only_block(source: Path) -> Block:
+    """All there is to make."""
+    opened = open_source("imagefolder", str(source))
+    (block,) = make_blocks(make_plan(RECIPE, opened), opened)
+    return block
+
+
+def rows_of(output: Path, source: Path) -> dict[str, manifests.Row]:
+    """All rows, by key."""
+    parts = (manifests.read_rows(output / task.part) for task in only_block(source).tasks)
+    return {row.key: row for rows in parts for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("images", "room"), [(1, 1), (2, 2**24), (4, 5 * OUTPUT_BYTES), (3, OUTPUT_BYTES), (100, 2**30)]
+)
+def test_bytes_do_not_depend_on_what_is_made_together(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: int, room: int
+) -> None:
+    expected = make(source, tmp_path / "usual")
+    monkeypatch.setattr(worker, "IMAGES_TOGETHER", images)
+    monkeypatch.setattr(worker, "BYTES_TOGETHER", room)
+    report = make(source, tmp_path / "changed")
+    assert data_digests(tmp_path / "changed") == data_digests(tmp_path / "usual")
+    assert report.samples == expected.samples == {"contrast": 12, "gaussian_noise": 12}
+    assert (report.failed, report.shards, report.payload_bytes) == (4, 4, expected.payload_bytes)
+
+
+@pytest.mark.parametrize(("room", "most"), [(1, 1), (2 * OUTPUT_BYTES, 2), (2 * OUTPUT_BYTES + 1, 3), (2**24, 12)])
+def test_no_more_outputs_are_held_than_there_is_room_for(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int
+) -> None:
+    monkeypatch.setattr(worker, "IMAGES_TOGETHER", 3)
+    monkeypatch.setattr(worker, "BYTES_TOGETHER", room)
+    stages: list[str] = []
+
+    def listen(made: Worker) -> None:
+        for stage in ("transform", "encode"):
+            monkeypatch.setattr(made._renderer, stage, said(stage, getattr(made._renderer, stage)))
+
+    def said(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            stages.append(stage)
+            return function(*arguments)
+
+        return call
+
+    make(small_source, tmp_path / "data", listen)
+    runs = [(stage, len(list(run))) for stage, run in groupby(stages)]
+    assert max(length for stage, length in runs if stage == "transform") == most
+    assert stages.count("transform") == stages.count("encode") == 24
+
+
+@pytest.mark.parametrize(
+    ("stage", "gives", "error"),
+    [
+        ("transform", ZeroDivisionError("spoilt"), "ZeroDivisionError: spoilt"),
+        ("encode", RuntimeError("spoilt"), "RuntimeError: spoilt"),
+        ("encode", {".jpg": b"no JPEG"}, "ValueError: "),
+    ],
+)
+def test_a_sample_that_fails_in_a_stage_fails_alone(
+    small_source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    gives: Exception | dict[str, bytes],
+    error: str,
+) -> None:
+    make(small_source, tmp_path / "sound")
+    calls: list[Any] = []
+
+    def spoil(made: Worker) -> None:
+        sound = getattr(made._renderer, stage)
+
+        def call(*arguments: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) != 7:
+                return sound(*arguments)
+            if isinstance(gives, Exception):
+                raise gives
+            return gives
+
+        monkeypatch.setattr(made._renderer, stage, call)
+
+    report = make(small_source, tmp_path / "spoilt", spoil)
+    assert (report.failed, report.samples.total()) == (1, 24)
+    expected, rows = rows_of(tmp_path / "sound", small_source), rows_of(tmp_path / "spoilt", small_source)
+    (failed,) = (key for key, row in rows.items() if row.status == manifests.FAILED)
+    assert str(rows[failed].error).startswith(error)
+    assert rows[failed].payload_sha256 is None
+    where = {"shard_sha256": None, "offset": None}
+    for key in rows.keys() - {failed}:
+        assert rows[key]._replace(**where) == expected[key]._replace(**where)
