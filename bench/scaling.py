@@ -33,17 +33,20 @@ WARM = 1 / 20
 
 
 class Stopwatch:
-    """Watches a build: since when it is warm, what was made before and in all, when each worker had done its last."""
+    """Watches a build: when each worker first reported once it was warm, and what had been made by then; what has been
+    made in all, and when each worker had done its last.
+    """
 
-    def __init__(self) -> None:
-        self.cold = self.since = 0.0
+    def __init__(self, workers: int = 1) -> None:
+        self.workers, self.cold = workers, 0.0
         self.before = self.made = 0
+        self.warm: list[float] = []
         self.done: dict[str, float] = {}
 
     @property
     def speed(self) -> float:
         """Samples per second while every worker is at work: starting them, and waiting for the last, do not count."""
-        return (self.made - self.before) / (statistics.mean(self.done.values()) - self.since)
+        return (self.made - self.before) / (statistics.mean(self.done.values()) - statistics.mean(self.warm))
 
     def preparing(self, what: str) -> None:
         """Nothing to see yet."""
@@ -53,10 +56,11 @@ class Stopwatch:
         self.cold = WARM * todo.total()
 
     def reported(self, tally: Tally[Report]) -> None:
-        """Counts what comes once the build is warm."""
+        """Counts what comes once the build is warm. Workers report in turns, each what itself has made until then."""
         self.made = tally.total().samples.total()
-        if not self.since and self.made >= self.cold:
-            self.since, self.before = perf_counter(), self.made
+        if self.made >= self.cold and len(self.warm) < self.workers:
+            self.warm.append(perf_counter())
+            self.before = self.made
 
     def heard(self, event: Event[Report, Block]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
@@ -88,7 +92,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     shutil.rmtree(output, ignore_errors=True)
     os.sync()  # or the disk would still be at the last build's shards
     recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
-    watch = Stopwatch()
+    watch = Stopwatch(workers)
     run_build(Request(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
 
