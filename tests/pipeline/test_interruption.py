@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 from tests.conftest import Run
 from tests.digests import data_digests
 
-SELECTION = ("--only", "noise,contrast,pixelate", "--limit", "6", "--shard-size", "1", "--workers", "2")
+SELECTION = ("--only", "noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_killing_workers_is_made_good_in_the_same_build(
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
     facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (180, 180)
+    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (360, 360)
     assert errors.count("has failed; it is tried again: process ") == 2
     assert data_digests(tmp_path) == undisturbed
 
@@ -106,7 +106,7 @@ def test_a_worker_that_stands_still_is_not_waited_for(
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
     facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (180, 180)
+    assert (facts["samples_made"], facts["shards_made"]) == (360, 360)
     assert data_digests(tmp_path) == undisturbed
     psutil.wait_procs([stopped], timeout=60)
     assert not stopped.is_running()
