@@ -113,12 +113,12 @@ class _Clean:
 
     @property
     def size(self) -> int:
-        """Bytes; what is more than an array holds a whole photograph, and counts as more than there is room for."""
+        """Bytes. What is no array (all that sequences or pairs of decoders share) counts as all that there is room for."""
         return self.prepared.nbytes if isinstance(self.prepared, np.ndarray) else BYTES_TOGETHER
 
 
 def _condemned(image: SourceImage, sha256: str | None = None) -> _Clean:
-    """An image of which no sample, or one of them not, is tried again."""
+    """The image for samples that are not tried again."""
     return _Clean(image, sha256, None, f"{image.origin}: {ENDS_PROCESSES}")
 
 

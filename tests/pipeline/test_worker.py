@@ -33,7 +33,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda worker: None) -> Report:
+def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda made: None) -> Report:
     """Builds all shards, as one worker does; ``change`` spoils it before."""
     (output / "shards").mkdir(parents=True)
     (output / "recipe.toml").touch()
