@@ -113,7 +113,7 @@ class _Clean:
 
     @property
     def size(self) -> int:
-        """Bytes. What is no array (all that sequences or pairs of decoders share) counts as all that there is room for."""
+        """Bytes. What is no array (all that sequences or pairs of decoders share) counts as all there is room for."""
         return self.prepared.nbytes if isinstance(self.prepared, np.ndarray) else BYTES_TOGETHER
 
 
