@@ -10,7 +10,7 @@ from corruptions.kernels import inlined, kernel
 @inlined
 def level_of(x, kind):
     """A value in 0..1 units, clipped and truncated to 8 bits; ``kind`` is its float type."""
-    return np.uint8(min(max(x, kind(0)), kind(1)) * kind(255))
+    return np.uint8(np.int32(min(max(x, kind(0)), kind(1)) * kind(255)))
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
 
 TRUNCATE = 4.0
 """Reach of the filter in sigmas: scikit-image's default."""
@@ -142,6 +142,16 @@ def mix_rows(rows, first, weights, row):
             row[i] += a[i] * weights[k] + b[i] * weights[k + 1]
 
 
+@inlined
+def store(row, target):
+    """``target`` = ``row``, truncated if it is of levels: by way of 32 bits, which takes half the time."""
+    if target.itemsize == 1:
+        for i in range(target.size):
+            target[i] = np.uint8(np.int32(row[i]))
+    else:
+        copy(row, target)
+
+
 @kernel
 def smooth(source, near, across, far, channels, out):
     """(H, W * channels) smoothed by a :class:`Filter`, in the type of its weights, into ``out``, truncated if integer.
@@ -162,10 +172,7 @@ def smooth(source, near, across, far, channels, out):
             ready += 1
         if stride > 1:
             mix_rows(rows, kept + 1 - reach, far[y % stride], row)
-        mixed = row if stride > 1 else rows[y % (2 * reach)]
-        target = out[y]
-        for i in range(width):
-            target[i] = mixed[i]
+        store(row if stride > 1 else rows[y % (2 * reach)], out[y])
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
