@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 from numba import njit
+from numba.core.codegen import get_host_cpu_features
+
+
+def target_features(host: str) -> str:
+    """What kernels are compiled for: ``host``, the CPU's features as LLVM lists them, and its whole vectors.
+
+    LLVM keeps to half of a vector of 64 bytes on Intel's CPUs, since their clock falls with whole ones. Since Ice Lake,
+    which the feature tells, it falls by less than they gain: a tenth of the corruptions' time.
+    """
+    return f"{host},-prefer-256-bit" if "+avx512vbmi2" in host.split(",") else host
+
+
+settings: Any = numba.config
+"""Those of the whole process: numba has none of this kind for a single function."""
+
+if settings.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
+    settings.CPU_FEATURES = target_features(get_host_cpu_features())
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
 """The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""

@@ -9,9 +9,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import corruptions
 from corruptions.catalogue import SEVERITIES
+from corruptions.kernels import target_features
 
 PLAIN_CPU = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
@@ -54,6 +56,26 @@ def on_a_plain_cpu(script: str) -> dict[str, str]:
 def test_vector_extensions_change_no_byte() -> None:
     plain, here = on_a_plain_cpu(__file__), digests()
     assert [key for key in here if here[key] != plain[key]] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("+avx2,-avx512f,-avx512vbmi2", "+avx2,-avx512f,-avx512vbmi2"),
+        ("+avx512f,-avx512vbmi2,+sse2", "+avx512f,-avx512vbmi2,+sse2"),
+        ("+avx512f,+avx512vbmi2,+sse2", "+avx512f,+avx512vbmi2,+sse2,-prefer-256-bit"),
+        ("", ""),
+    ],
+)
+def test_whole_vectors_are_asked_for_where_the_clock_stays(host: str, expected: str) -> None:
+    assert target_features(host) == expected
+
+
+def test_features_that_the_environment_names_are_kept() -> None:
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2"}
+    script = "import corruptions, numba; print(numba.config.CPU_FEATURES)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "+sse2\n"
 
 
 if __name__ == "__main__":
