@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.log import Log
-from tests.chaos.report import Run, write_facts, write_page
+from tests.chaos.report import Run, around_figures, write_facts, write_page
 from tests.chaos.scenarios import SCENARIOS, shares
 from tests.chaos.stage import stage
 from tests.chaos.trial import Result, carry_out
@@ -43,8 +43,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=200, help="how many faults to inject, at least")
     parser.add_argument("--only", default="", help="only scenarios whose names hold this text")
     parser.add_argument("--short", action="store_true", help="fewer and smaller images")
-    parser.add_argument("--report", type=Path, help="a page to write, as docs/reliability.md")
+    parser.add_argument("--report", type=_page, help="a page to write the figures into, as docs/reliability.md")
     return parser.parse_args()
+
+
+def _page(text: str) -> Path:
+    """A page with a place for the figures: it is looked for before the faults, not only after them."""
+    try:
+        around_figures(Path(text))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return Path(text)
 
 
 if __name__ == "__main__":

@@ -70,13 +70,18 @@ def write_facts(run: Run, path: Path) -> None:
 
 
 def write_page(run: Run, page: Path) -> None:
-    """The figures, in their place on a page. Raises ValueError for a page without such a place."""
-    text = page.read_text()
-    before, begin, rest = text.partition(BEGIN)
+    """The figures, in their place on a page. Raises as :func:`around_figures`."""
+    before, after = around_figures(page)
+    page.write_text("\n".join([before, *_figures(run), after]))
+
+
+def around_figures(page: Path) -> tuple[str, str]:
+    """What stands before and after the figures of a page. Raises OSError, ValueError if it has no place for them."""
+    before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page} has no place for figures: {BEGIN} ... {END}")
-    page.write_text("\n".join([before + begin, *_figures(run), end + after]))
+    return before + begin, end + after
 
 
 def _figures(run: Run) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.__main__ import main
 from tests.chaos.log import Log
 from tests.chaos.report import BEGIN, END, WORDS, Run, write_page
 from tests.chaos.scenarios import SCENARIOS, Scenario, shares
@@ -59,6 +60,15 @@ def test_a_page_without_a_place_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no place for figures"):
         write_page(Run(1, 1, 1.0, [], []), page)
     assert page.read_text() == "all by hand\n"
+
+
+def test_a_page_that_is_not_there_is_told_before_the_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["chaos", "--report", str(tmp_path / "none.md")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "No such file" in capsys.readouterr().err
 
 
 def test_the_page_of_the_docs_has_a_place() -> None:
