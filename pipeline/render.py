@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import corruptions
 import perturbations
-from corruptions.kernels import settings
+from corruptions.kernels import numba_config
 from pipeline.decoders import decode
 from pipeline.encoders import Jpeg, encode_members
 from pipeline.errors import SampleError, UserError
@@ -112,7 +112,7 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
     """
     kernels = [path for package in (corruptions, perturbations) for path in Path(package.__path__[0]).rglob("*.py")]
     content = [(str(path), path.stat().st_mtime_ns) for path in sorted(kernels)]
-    machine = (sys.version, settings.CPU_FEATURES, settings.CACHE_DIR)  # a home may serve machines of several kinds
+    machine = (sys.version, numba_config.CPU_FEATURES, numba_config.CACHE_DIR)  # a home may serve several
     where = (*machine, recipe.profile, recipe.transforms, recipe.encoder, content)
     name = f"robustshards-{os.getuid()}-{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
     with open(_cache_folder() / name, "a+") as file:

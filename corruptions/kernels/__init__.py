@@ -19,11 +19,11 @@ def target_features(host: str) -> str:
     return f"{host},-prefer-256-bit" if "+avx512vbmi2" in host.split(",") else host
 
 
-settings: Any = numba.config
-"""Those of the whole process: numba has none of this kind for a single function."""
+numba_config: Any = numba.config
+"""Of the whole process: numba has no such settings for a single function."""
 
-if settings.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
-    settings.CPU_FEATURES = target_features(get_host_cpu_features())
+if numba_config.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
+    numba_config.CPU_FEATURES = target_features(get_host_cpu_features())
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
 """The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""

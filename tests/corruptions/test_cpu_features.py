@@ -67,7 +67,7 @@ def test_vector_extensions_change_no_byte() -> None:
         ("", ""),
     ],
 )
-def test_whole_vectors_are_asked_for_where_the_clock_stays(host: str, expected: str) -> None:
+def test_whole_vectors_are_asked_for_since_ice_lake(host: str, expected: str) -> None:
     assert target_features(host) == expected
 
 
