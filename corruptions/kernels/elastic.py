@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.planes import join, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.waves import beside, smooth_long
@@ -19,10 +19,12 @@ BAND = 8
 """Rows that are smoothed together: long inner loops, and still in the first-level cache."""
 
 FRACTION = 13
-CHANNEL = 21
-"""Between the two samplings a pixel is one 64-bit word, three channels of 8 + 13 bits: one load instead of three."""
+CHANNEL, CUT, BLUE = np.uint32(21), np.uint32(11), np.uint32(10)
+"""Between the two samplings a pixel is one 64-bit word, three channels of 8 + 13 bits: one load instead of three. All
+else takes the word as two halves, since vectors hold twice as many: green begins at bit CHANNEL of the lower one, which
+has CUT bits of it, and blue at bit BLUE of the upper."""
 
-MASK = np.uint64(2**CHANNEL - 1)
+MASK = np.uint32(2**CHANNEL - 1)
 ONE_LEVEL = np.float32(2**FRACTION)
 BYTE = np.uint32(255)
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
@@ -33,15 +35,21 @@ ON_EDGE, BESIDE_EDGE = np.float32(0), np.float32(-0.5)
 
 @kernel
 def widened(field, margin):
-    """(H, W) float32 with ``margin`` more mirrored rows and columns on every side."""
+    """(H, W) float32 with ``margin`` more mirrored rows and columns on every side; each row begins a cache line."""
     height, width = field.shape
-    out = np.empty((height + 2 * margin, width + 2 * margin), field.dtype)
+    line = LINE // field.itemsize
+    pitch = -(-(width + 2 * margin) // line) * line
+    out = scratch((height + 2 * margin) * pitch, field.dtype).reshape(height + 2 * margin, pitch)
+    mirrored = np.empty(pitch, np.uint64)
+    for x in range(pitch):
+        mirrored[x] = beside(x - margin, width)
     for y in range(out.shape[0]):
         row, source = out[y], field[beside(y - margin, height)]
         copy(source, row[margin : margin + width])
         for x in range(margin):
-            row[x] = source[beside(x - margin, width)]
-            row[margin + width + x] = source[beside(width + x, width)]
+            row[x] = source[mirrored[x]]
+        for x in range(margin + width, pitch):
+            row[x] = source[mirrored[x]]
     return out
 
 
@@ -139,9 +147,16 @@ def byte(word, channel):
 
 
 @inlined
-def fine(word, channel):
-    """A channel of a sampled packed pixel, float32, in units of 2^-FRACTION levels."""
-    return np.float32(np.int32(word >> np.uint64(CHANNEL * channel) & MASK))
+def joined(red, green, blue):
+    """A fine pixel's lower and upper half of its word, from its channels (uint32)."""
+    return red | green << CHANNEL, green >> CUT | blue << BLUE
+
+
+@inlined
+def fine(low, high):
+    """The channels of a fine pixel, float32, from the halves of its word."""
+    green = (low >> CHANNEL | high << CUT) & MASK
+    return np.float32(np.int32(low & MASK)), np.float32(np.int32(green)), np.float32(np.int32(high >> BLUE))
 
 
 @inlined
@@ -152,27 +167,34 @@ def blended(a, b, c, d, part_x, part_y):
     return upper + (lower - upper) * part_y
 
 
+@inlined
+def fixed(level):
+    """A level as a fine pixel has it, rounded."""
+    return np.uint32(np.int32(level * ONE_LEVEL + HALF))
+
+
 @kernel
 def sample_bytes(corners, xs, ys, row):
-    """Fills a row with packed fine pixels from the corners and the parts of each place."""
+    """Fills a row of fine pixels, as halves of words, from the corners and the parts of each place."""
     left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
-    for x in range(row.size):
+    for x in range(xs.size):
         a, b, c, d = left_tops[x], right_tops[x], left_lows[x], right_lows[x]
-        word = np.uint64(0)
-        for k in range(3):
-            level = blended(byte(a, k), byte(b, k), byte(c, k), byte(d, k), xs[x], ys[x])
-            word |= np.uint64(np.int32(level * ONE_LEVEL + HALF)) << np.uint64(CHANNEL * k)
-        row[x] = word
+        red = fixed(blended(byte(a, 0), byte(b, 0), byte(c, 0), byte(d, 0), xs[x], ys[x]))
+        green = fixed(blended(byte(a, 1), byte(b, 1), byte(c, 1), byte(d, 1), xs[x], ys[x]))
+        blue = fixed(blended(byte(a, 2), byte(b, 2), byte(c, 2), byte(d, 2), xs[x], ys[x]))
+        row[2 * x], row[2 * x + 1] = joined(red, green, blue)
 
 
 @kernel
-def sample_fine(corners, xs, ys, channel, plane):
-    """Fills a row of one channel with truncated levels from the corners and the parts of each place."""
+def sample_fine(corners, xs, ys, reds, greens, blues):
+    """Fills rows of truncated levels from the corners, as halves of words, and the parts of each place."""
     left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
-    for x in range(plane.size):
-        a, b = fine(left_tops[x], channel), fine(right_tops[x], channel)
-        c, d = fine(left_lows[x], channel), fine(right_lows[x], channel)
-        plane[x] = np.uint8(np.int32(blended(a, b, c, d, xs[x], ys[x])) >> FRACTION)
+    for x in range(xs.size):
+        a, b = fine(left_tops[2 * x], left_tops[2 * x + 1]), fine(right_tops[2 * x], right_tops[2 * x + 1])
+        c, d = fine(left_lows[2 * x], left_lows[2 * x + 1]), fine(right_lows[2 * x], right_lows[2 * x + 1])
+        reds[x] = np.uint8(np.int32(blended(a[0], b[0], c[0], d[0], xs[x], ys[x])) >> FRACTION)
+        greens[x] = np.uint8(np.int32(blended(a[1], b[1], c[1], d[1], xs[x], ys[x])) >> FRACTION)
+        blues[x] = np.uint8(np.int32(blended(a[2], b[2], c[2], d[2], xs[x], ys[x])) >> FRACTION)
 
 
 @kernel
@@ -201,6 +223,7 @@ def warp(image, inverse):
     width = shape[1]
     source = pack(image.reshape(-1))
     out = np.empty(source.size, np.uint64)
+    halves = out.view(np.uint32)
     places = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
     corners = scratch(4 * width, np.uint32).reshape(4, width)
@@ -213,7 +236,7 @@ def warp(image, inverse):
             xs[x], ys[x] = slope_x * at + start_x, slope_y * at + start_y
         locate(xs, ys, shape, ON_EDGE, places)
         fetch(source, width, places, corners)
-        sample_bytes(corners, xs, ys, out[y * width : (y + 1) * width])
+        sample_bytes(corners, xs, ys, halves[2 * y * width : 2 * (y + 1) * width])
     return out
 
 
@@ -226,6 +249,7 @@ def displace(source, right, down, gain):
     places = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
     corners = scratch(4 * width, np.uint64).reshape(4, width)
+    halves = corners.view(np.uint32)
     planes = np.empty((3, width), np.uint8)
     for y in range(shape[0]):
         start_y = np.float32(y)
@@ -235,7 +259,6 @@ def displace(source, right, down, gain):
             ys[x] = start_y + down_row[x] * gain
         locate(xs, ys, shape, BESIDE_EDGE, places)
         fetch(source, width, places, corners)
-        for k in range(3):
-            sample_fine(corners, xs, ys, k, planes[k])
+        sample_fine(halves, xs, ys, planes[0], planes[1], planes[2])
         join(planes[0], planes[1], planes[2], out[3 * y * width : 3 * (y + 1) * width])
     return out.reshape(shape[0], width, 3)

@@ -26,7 +26,7 @@ COLUMNS = 32
 one array at fixed distances, so that all terms become one vector loop; where the columns do not divide the width, the
 last ones are smoothed twice."""
 
-TOTAL, NOW = 0, COLUMNS
+TOTAL, NEXT, NOW = 0, COLUMNS, 2 * COLUMNS
 BEFORE = NOW + TERMS * COLUMNS
 SIZE = BEFORE + TERMS * COLUMNS
 
@@ -35,7 +35,7 @@ class Waves(NamedTuple):
     """A filter as cosines for lines of one size.
 
     ``first``: (size, TERMS) weights of the sums at place 0. ``rows``: the mirrored places from -reach - 1 to
-    size + reach. Then each term's factors: of its last sum, of the samples that enter, and of those that leave.
+    size + reach + 1. Then each term's factors: of its last sum, of the samples that enter, and of those that leave.
     """
 
     first: NDArray[np.float32]
@@ -59,7 +59,7 @@ def waves(sigma: float, truncate: float, size: int) -> Waves:
     angles = [2.0 * math.pi * k / ((truncate + SPARE) * sigma) for k in range(TERMS)]
     weights = [(2.0 if k else 1.0) * math.exp(-0.5 * (angle * sigma) ** 2) for k, angle in enumerate(angles)]
     first = np.zeros((size, TERMS))
-    rows = np.array([beside(i, size) for i in range(-reach - 1, size + reach + 1)], np.uint64)
+    rows = np.array([beside(i, size) for i in range(-reach - 1, size + reach + 2)], np.uint64)
     for i in range(-reach, reach + 1):
         first[rows[i + reach + 1]] += [w * math.cos(a * i) for w, a in zip(weights, angles, strict=True)]
     scale = first.sum()
@@ -89,7 +89,7 @@ def begin(bank, lines, first):
 def smooth_columns(field, first, rows, turns, enters, leaves):
     """(H, W) float32 smoothed along its columns, transposed: (W, H)."""
     height, width = field.shape
-    window = rows.size - height - 1  # from the first sample of a window to the one after its last
+    window = rows.size - height - 2  # from the first sample of a window to the one after its last
     out = np.empty((width, height), np.float32)
     lines = scratch(height * COLUMNS, np.float32).reshape(height, COLUMNS)
     bank = scratch(SIZE, np.float32)
@@ -101,22 +101,32 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
                 lines[y, x] = row[x]
         begin(bank, lines, first)
         target = out[left : left + COLUMNS]
-        for y in range(height):
-            outside, behind, ahead, beyond = rows[y], rows[y + 1], rows[y + window], rows[y + window + 1]
+        # Two rows at a time, so that the sums are read and written half as often.
+        for y in range(0, height, 2):
+            a, b, c = rows[y], rows[y + 1], rows[y + 2]
+            d, e, f = rows[y + window], rows[y + window + 1], rows[y + window + 2]
             for x in range(COLUMNS):
-                inner, outer = lines[ahead, x] + lines[behind, x], lines[beyond, x] + lines[outside, x]
-                total = bank[NOW + x]
+                inner, outer = lines[d, x] + lines[b, x], lines[e, x] + lines[a, x]
+                next_inner, next_outer = lines[e, x] + lines[c, x], lines[f, x] + lines[b, x]
                 # The constant is a plain sliding sum, which rounds less.
-                bank[NOW + x] = total + (lines[beyond, x] - lines[behind, x]) * enters[0]
+                total = bank[NOW + x]
+                next_total = total + (lines[e, x] - lines[b, x]) * enters[0]
+                bank[NOW + x] = next_total + (lines[f, x] - lines[c, x]) * enters[0]
                 for k in range(1, TERMS):
                     now = bank[NOW + k * COLUMNS + x]
+                    step = (turns[k] * now - bank[BEFORE + k * COLUMNS + x]) + (outer * enters[k] - inner * leaves[k])
                     total += now
-                    step = turns[k] * now - bank[BEFORE + k * COLUMNS + x]
-                    bank[NOW + k * COLUMNS + x] = step + (outer * enters[k] - inner * leaves[k])
-                    bank[BEFORE + k * COLUMNS + x] = now
+                    next_total += step
+                    bank[BEFORE + k * COLUMNS + x] = step
+                    change = next_outer * enters[k] - next_inner * leaves[k]
+                    bank[NOW + k * COLUMNS + x] = (turns[k] * step - now) + change
                 bank[TOTAL + x] = total
+                bank[NEXT + x] = next_total
             for x in range(COLUMNS):
                 target[x, y] = bank[TOTAL + x]
+            if y + 1 < height:
+                for x in range(COLUMNS):
+                    target[x, y + 1] = bank[NEXT + x]
     return out
 
 
