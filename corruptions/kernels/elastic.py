@@ -130,14 +130,13 @@ def locate(xs, ys, shape, mirror, places):
 
 
 @kernel
-def fetch(source, width, places, corners):
-    """Fills (4, W) ``corners`` with the pixels left-top, right-top, left-low, right-low of each place of a row."""
-    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+def fetch(source, width, places, uppers, lowers):
+    """Fills (2 W,) with pairs of pixels: those at each place of a row and right of it, and the two below."""
     right, low, right_low = source[1:], source[width:], source[width + 1 :]
     for x in range(places.size):
         place = np.uint64(places[x])  # an unsigned index needs no check for a count from the end
-        left_tops[x], right_tops[x] = source[place], right[place]
-        left_lows[x], right_lows[x] = low[place], right_low[place]
+        uppers[2 * x], uppers[2 * x + 1] = source[place], right[place]
+        lowers[2 * x], lowers[2 * x + 1] = low[place], right_low[place]
 
 
 @inlined
@@ -174,11 +173,10 @@ def fixed(level):
 
 
 @kernel
-def sample_bytes(corners, xs, ys, row):
-    """Fills a row of fine pixels, as halves of words, from the corners and the parts of each place."""
-    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+def sample_bytes(uppers, lowers, xs, ys, row):
+    """Fills a row of fine pixels, as halves of words, from the pairs of pixels and the parts of each place."""
     for x in range(xs.size):
-        a, b, c, d = left_tops[x], right_tops[x], left_lows[x], right_lows[x]
+        a, b, c, d = uppers[2 * x], uppers[2 * x + 1], lowers[2 * x], lowers[2 * x + 1]
         red = fixed(blended(byte(a, 0), byte(b, 0), byte(c, 0), byte(d, 0), xs[x], ys[x]))
         green = fixed(blended(byte(a, 1), byte(b, 1), byte(c, 1), byte(d, 1), xs[x], ys[x]))
         blue = fixed(blended(byte(a, 2), byte(b, 2), byte(c, 2), byte(d, 2), xs[x], ys[x]))
@@ -186,12 +184,11 @@ def sample_bytes(corners, xs, ys, row):
 
 
 @kernel
-def sample_fine(corners, xs, ys, reds, greens, blues):
-    """Fills rows of truncated levels from the corners, as halves of words, and the parts of each place."""
-    left_tops, right_tops, left_lows, right_lows = corners[0], corners[1], corners[2], corners[3]
+def sample_fine(uppers, lowers, xs, ys, reds, greens, blues):
+    """Fills rows of truncated levels from the pairs of pixels, as halves of words, and the parts of each place."""
     for x in range(xs.size):
-        a, b = fine(left_tops[2 * x], left_tops[2 * x + 1]), fine(right_tops[2 * x], right_tops[2 * x + 1])
-        c, d = fine(left_lows[2 * x], left_lows[2 * x + 1]), fine(right_lows[2 * x], right_lows[2 * x + 1])
+        a, b = fine(uppers[4 * x], uppers[4 * x + 1]), fine(uppers[4 * x + 2], uppers[4 * x + 3])
+        c, d = fine(lowers[4 * x], lowers[4 * x + 1]), fine(lowers[4 * x + 2], lowers[4 * x + 3])
         reds[x] = np.uint8(np.int32(blended(a[0], b[0], c[0], d[0], xs[x], ys[x])) >> FRACTION)
         greens[x] = np.uint8(np.int32(blended(a[1], b[1], c[1], d[1], xs[x], ys[x])) >> FRACTION)
         blues[x] = np.uint8(np.int32(blended(a[2], b[2], c[2], d[2], xs[x], ys[x])) >> FRACTION)
@@ -226,7 +223,7 @@ def warp(image, inverse):
     halves = out.view(np.uint32)
     places = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
-    corners = scratch(4 * width, np.uint32).reshape(4, width)
+    uppers, lowers = scratch(2 * width, np.uint32), scratch(2 * width, np.uint32)
     slope_x, slope_y = np.float32(inverse[0, 0]), np.float32(inverse[1, 0])
     for y in range(shape[0]):
         start_x = np.float32(inverse[0, 1] * y + inverse[0, 2])
@@ -235,8 +232,8 @@ def warp(image, inverse):
             at = np.float32(np.int32(x))
             xs[x], ys[x] = slope_x * at + start_x, slope_y * at + start_y
         locate(xs, ys, shape, ON_EDGE, places)
-        fetch(source, width, places, corners)
-        sample_bytes(corners, xs, ys, halves[2 * y * width : 2 * (y + 1) * width])
+        fetch(source, width, places, uppers, lowers)
+        sample_bytes(uppers, lowers, xs, ys, halves[2 * y * width : 2 * (y + 1) * width])
     return out
 
 
@@ -248,8 +245,8 @@ def displace(source, right, down, gain):
     out = np.empty(3 * source.size, np.uint8)
     places = scratch(width, np.int32)
     xs, ys = scratch(width, np.float32), scratch(width, np.float32)
-    corners = scratch(4 * width, np.uint64).reshape(4, width)
-    halves = corners.view(np.uint32)
+    uppers, lowers = scratch(2 * width, np.uint64), scratch(2 * width, np.uint64)
+    upper_halves, lower_halves = uppers.view(np.uint32), lowers.view(np.uint32)
     planes = np.empty((3, width), np.uint8)
     for y in range(shape[0]):
         start_y = np.float32(y)
@@ -258,7 +255,7 @@ def displace(source, right, down, gain):
             xs[x] = np.float32(np.int32(x)) + right_row[x] * gain
             ys[x] = start_y + down_row[x] * gain
         locate(xs, ys, shape, BESIDE_EDGE, places)
-        fetch(source, width, places, corners)
-        sample_fine(halves, xs, ys, planes[0], planes[1], planes[2])
+        fetch(source, width, places, uppers, lowers)
+        sample_fine(upper_halves, lower_halves, xs, ys, planes[0], planes[1], planes[2])
         join(planes[0], planes[1], planes[2], out[3 * y * width : 3 * (y + 1) * width])
     return out.reshape(shape[0], width, 3)
