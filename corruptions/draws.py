@@ -12,6 +12,9 @@ from corruptions.kernels import poisson, random
 
 Shape = tuple[int, ...]
 
+Part = tuple[slice, ...]
+"""Of an array, along its first axes, in steps of 1."""
+
 SEED_BITS = 128
 WORD = 2**32
 SMALL_SPAN, SMALL_PER_WORD = 16, 4
@@ -24,8 +27,8 @@ SALT_SHARE = 0.5
 class DrawSource(Protocol):
     """What a corruption may ask for. Both sources give the same distributions."""
 
-    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.floating]:
-        """Normal numbers."""
+    def normal(self, loc: float, scale: float, shape: Shape, part: Part = ()) -> NDArray[np.floating]:
+        """Normal numbers; of an array of this shape, only the ``part`` that is used."""
 
     def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.floating]:
         """Uniform numbers in low..high."""
@@ -55,9 +58,9 @@ class PublishedDraws:
     def __init__(self, rng: np.random.RandomState) -> None:
         self._rng = rng
 
-    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.float64]:
-        """float64 normal numbers."""
-        return self._rng.normal(loc, scale, shape)
+    def normal(self, loc: float, scale: float, shape: Shape, part: Part = ()) -> NDArray[np.float64]:
+        """float64 normal numbers; what is not used is drawn all the same, as published."""
+        return self._rng.normal(loc, scale, shape)[part]
 
     def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float64]:
         """float64 numbers in low..high."""
@@ -107,10 +110,14 @@ class FastDraws:
         self._calls += 1
         return self._key % WORD, self._key // WORD, call, self._upper % WORD, self._upper // WORD
 
-    def normal(self, loc: float, scale: float, shape: Shape) -> NDArray[np.float32]:
-        """float32 normal numbers."""
-        values: NDArray[np.float32] = random.normals(_size(shape), np.float32(loc), np.float32(scale), self._stream())
-        return values.reshape(shape)
+    def normal(self, loc: float, scale: float, shape: Shape, part: Part = ()) -> NDArray[np.float32]:
+        """float32 normal numbers; rows outside the part are not drawn."""
+        rows = range(shape[0])[part[0]] if part else range(shape[0])
+        across = _size(shape[1:])
+        values: NDArray[np.float32] = random.normals(
+            rows.start * across, len(rows) * across, np.float32(loc), np.float32(scale), self._stream()
+        )
+        return values.reshape(len(rows), *shape[1:])[(slice(None), *part[1:])]
 
     def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float32]:
         """float32 numbers in low..high, with 24 random bits."""

@@ -44,8 +44,10 @@ class SnowDraws(NamedTuple):
 
 def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
     """A layer as large as the image, of which the centre is kept, and an angle."""
-    layer = source.normal(parameters.loc, parameters.scale, image.shape[:2])
-    return SnowDraws(zoom.centre(layer, parameters.zoom), source.angle(MIN_FALL, MAX_FALL))
+    height, width, _ = image.shape
+    part = zoom.centre((height, width), parameters.zoom)
+    centre = source.normal(parameters.loc, parameters.scale, (height, width), part)
+    return SnowDraws(centre, source.angle(MIN_FALL, MAX_FALL))
 
 
 def lay_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:

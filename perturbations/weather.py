@@ -42,8 +42,9 @@ class Snow:
 def turning_snow(views: Views, parameters: Snow, source: DrawSource, indices: Indices) -> Frames:
     """One layer of flakes for the sequence, whose fall turns."""
     height, width, channels = views.base.shape
-    drawn = source.normal(parameters.loc, parameters.scale, (height, width))
-    layer = zoom.zoom_centre(zoom.centre(drawn, parameters.zoom), (height, width), parameters.zoom)
+    part = zoom.centre((height, width), parameters.zoom)
+    centre = source.normal(parameters.loc, parameters.scale, (height, width), part)
+    layer = zoom.zoom_centre(centre, (height, width), parameters.zoom)
     flakes = blend.flake_levels(layer, SNOW_THRESHOLD)
     pixels = views.base.reshape(height, width * channels)
     keep, whiteness = np.float32(SNOW_KEPT), np.float32(1 - SNOW_KEPT)

@@ -60,7 +60,7 @@ def adjust_pixels(flat, gain, offset, shift):
         source, target = flat[start : start + 3 * CHUNK], out[start : start + 3 * CHUNK]
         split(source, reds, greens, blues)
         for i in range(CHUNK):
-            r, g, b = unit(reds[i]), unit(greens[i]), unit(blues[i])
+            r, g, b = unit(reds[i], np.float64), unit(greens[i], np.float64), unit(blues[i], np.float64)
             reds[i], greens[i], blues[i] = adjusted(r, g, b, gain, offset, shift)
         join(reds, greens, blues, target)
     return out

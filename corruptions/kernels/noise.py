@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.planes import unit
 
 
 @inlined
@@ -19,7 +20,7 @@ def add_noise(levels, noise):
     out = np.empty_like(levels)
     kind = noise.dtype.type
     for i in range(levels.size):
-        out[i] = level_of(kind(levels[i]) / kind(255) + noise[i], kind)
+        out[i] = level_of(unit(levels[i], kind) + noise[i], kind)
     return out
 
 
@@ -29,7 +30,7 @@ def multiply_noise(levels, noise):
     out = np.empty_like(levels)
     kind = noise.dtype.type
     for i in range(levels.size):
-        x = kind(levels[i]) / kind(255)
+        x = unit(levels[i], kind)
         out[i] = level_of(x + x * noise[i], kind)
     return out
 

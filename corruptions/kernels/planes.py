@@ -13,15 +13,17 @@ from corruptions.kernels import inlined, kernel
 CHUNK = 2048
 """Pixels per pass of :func:`pack`: three planes stay in the first-level cache."""
 
-UNIT_HIGH = float.fromhex("0x1.01010101010p-8")
-UNIT_LOW = float.fromhex("0x1.01010101010p-56")
-"""Their sum is 1 / 255 with 100 bits; a level times the first is exact, and the sum of both products rounds once."""
+UNIT_HIGH = float.fromhex("0x1.01p-8")
+UNIT_LOW = float.fromhex("0x1.0101010101010p-24")
+"""Their sum is 1 / 255 with more bits than a float64 holds; a level times the first is exact in float32 too, so that
+the sum of both products rounds once."""
 
 
 @inlined
-def unit(level):
-    """``level / 255.0`` in float64, bit for bit for every level 0..255, without the division."""
-    return level * UNIT_HIGH + level * UNIT_LOW
+def unit(level, kind):
+    """``level / 255`` in a float type, bit for bit for every level 0..255, without the division."""
+    value = kind(level)
+    return value * kind(UNIT_HIGH) + value * kind(UNIT_LOW)
 
 
 @inlined

@@ -99,20 +99,23 @@ def turn(word):
 
 
 @kernel
-def normals(count, loc, scale, stream):
-    """(count,) float32 normal numbers by Box-Muller; the radius has 32 random bits, so tails reach 6.7 sigma."""
+def normals(first, count, loc, scale, stream):
+    """(count,) float32 normal numbers of a call, from number ``first`` on, by Box-Muller.
+
+    The radius has 32 random bits, so tails reach 6.7 sigma.
+    """
     out = np.empty(count, np.float32)
     words = np.empty(CHUNK, np.uint32)
     values = np.empty(CHUNK, np.float32)
-    for start in range(0, count, CHUNK):
+    for start in range(first // CHUNK * CHUNK, first + count, CHUNK):
         fill_words(words, start // 4, stream)
         for i in range(HALF):
             radius = np.sqrt(MINUS_TWO * log_of(np.float32(words[i]) * FROM_WORD + HALF_WORD))
             cosine, sine = turn(words[i + HALF])
             values[i] = radius * cosine * scale + loc
             values[i + HALF] = radius * sine * scale + loc
-        chunk = out[start : start + CHUNK]
-        copy(values, chunk)
+        begin, end = max(start, first), min(start + CHUNK, first + count)
+        copy(values[begin - start : end - start], out[begin - first : end - first])
     return out
 
 

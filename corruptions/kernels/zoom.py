@@ -46,10 +46,10 @@ def crop_side(side: int, factor: float) -> tuple[int, int]:
     return (side - length) // 2, length
 
 
-def centre(layer: NDArray[Any], factor: float) -> NDArray[Any]:
-    """The part of a layer (H, W) that a zoom by ``factor`` about the centre reads, as a view."""
-    (top, height), (left, width) = (crop_side(side, factor) for side in layer.shape)
-    return layer[top : top + height, left : left + width]
+def centre(shape: tuple[int, int], factor: float) -> tuple[slice, slice]:
+    """The part of a layer (H, W) that a zoom by ``factor`` about the centre reads."""
+    (top, height), (left, width) = (crop_side(side, factor) for side in shape)
+    return slice(top, top + height), slice(left, left + width)
 
 
 @lru_cache(maxsize=1024)

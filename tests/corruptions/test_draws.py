@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from corruptions.draws import FastDraws, PublishedDraws
+from corruptions.draws import DrawSource, FastDraws, PublishedDraws
 from corruptions.kernels import random
 
 ALL_ONES = 0xFFFFFFFF
@@ -48,6 +50,13 @@ def test_a_longer_call_begins_like_a_shorter_one() -> None:
     for count in (1, 3, 1023, 1024, 1025):
         assert np.array_equal(FastDraws(9).normal(0, 1, (count,)), FastDraws(9).normal(0, 1, (5000,))[:count])
         assert np.array_equal(FastDraws(9).integers(0, 7, (count,)), FastDraws(9).integers(0, 7, (5000,))[:count])
+
+
+@pytest.mark.parametrize("source", [lambda: FastDraws(9), lambda: PublishedDraws(np.random.RandomState(9))])
+@pytest.mark.parametrize(("top", "end"), [(0, 40), (3, 4), (7, 33), (39, 40)])
+def test_a_part_is_what_the_whole_has_there(source: Callable[[], DrawSource], top: int, end: int) -> None:
+    shape, part = (40, 210), (slice(top, end), slice(5, 90))
+    assert np.array_equal(source().normal(0.1, 0.3, shape, part), source().normal(0.1, 0.3, shape)[part])
 
 
 def test_normal_moments_and_law() -> None:

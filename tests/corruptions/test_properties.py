@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,9 +113,10 @@ def test_colour_is_scikit_images(name: str, profile: str) -> None:
         assert np.array_equal(corruptions.corrupt(image, name, severity, profile=profile), expected)
 
 
-def test_levels_become_units_without_a_division() -> None:
-    levels = np.arange(256)
-    assert np.array_equal(levels * planes.UNIT_HIGH + levels * planes.UNIT_LOW, levels / 255.0)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_levels_become_units_without_a_division(kind: Any) -> None:
+    levels = np.arange(256, dtype=kind)
+    assert np.array_equal(planes.unit.py_func(levels, kind), levels / kind(255))
 
 
 @pytest.mark.parametrize("sigma", [1.28, 2.44, 19.52, 28.8, 170.8])
