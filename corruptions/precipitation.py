@@ -52,15 +52,11 @@ def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
 
 def lay_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
     """The image, whitened, under falling flakes and the same flakes turned by 180 degrees."""
-    height, width, channels = image.shape
+    height, width, _ = image.shape
     layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom)
     flakes = blend.flake_levels(layer, parameters.threshold)
     fallen = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
-    keep, whiteness = np.float32(parameters.mix), np.float32(1 - parameters.mix)
-    gain, offset = np.float32(SNOW_GAIN), np.float32(SNOW_OFFSET)
-    pixels = image.reshape(height, width * channels)
-    snowy: Image = blend.lay_snow(pixels, fallen, keep, whiteness, gain, offset)
-    return snowy.reshape(image.shape)
+    return blend.lay_snow(image, fallen, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
 
 
 SNOW = table(

@@ -41,21 +41,16 @@ class Snow:
 
 def turning_snow(views: Views, parameters: Snow, source: DrawSource, indices: Indices) -> Frames:
     """One layer of flakes for the sequence, whose fall turns."""
-    height, width, channels = views.base.shape
+    height, width, _ = views.base.shape
     part = zoom.centre((height, width), parameters.zoom)
     centre = source.normal(parameters.loc, parameters.scale, (height, width), part)
     layer = zoom.zoom_centre(centre, (height, width), parameters.zoom)
     flakes = blend.flake_levels(layer, SNOW_THRESHOLD)
-    pixels = views.base.reshape(height, width * channels)
-    keep, whiteness = np.float32(SNOW_KEPT), np.float32(1 - SNOW_KEPT)
 
     def frame(index: int) -> NDArray[np.uint8]:
         angle = FIRST_FALL + FALL_STEP * index
         fallen = motion_blur(flakes, parameters.radius, parameters.sigma, angle, parameters.motion)
-        snowy: NDArray[np.uint8] = blend.lay_snow(
-            pixels, fallen, keep, whiteness, np.float32(SNOW_GAIN), np.float32(SNOW_OFFSET)
-        )
-        return snowy.reshape(views.base.shape)
+        return blend.lay_snow(views.base, fallen, SNOW_KEPT, SNOW_GAIN, SNOW_OFFSET)
 
     return stack(views, indices, frame)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.planes import split
 
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 """OpenCV's weights of a grey value."""
@@ -47,30 +50,29 @@ def spread(values, row):
 
 
 @inlined
-def whiten(source, gain, offset, white):
-    """``white`` (W,) = the grey of a row of pixels (3 W,) times gain plus offset, on 0..255."""
+def whiten(source, planes, gain, offset, white):
+    """``white`` (W,) = the grey of a row of pixels (3 W,) times gain plus offset, on 0..255; by way of planes."""
+    reds, greens, blues = planes[0], planes[1], planes[2]
+    split(source, reds, greens, blues)
     for x in range(white.size):
-        red, green, blue = np.float32(source[3 * x]), np.float32(source[3 * x + 1]), np.float32(source[3 * x + 2])
+        red, green, blue = np.float32(reds[x]), np.float32(greens[x]), np.float32(blues[x])
         white[x] = (red * RED + green * GREEN + blue * BLUE) * gain + offset
 
 
 @kernel
-def lay_snow(pixels, flakes, keep, whiteness, gain, offset):
-    """(H, W * 3) uint8: keep * x + whiteness * max(x, grey * gain + offset), plus the flakes and the flakes turned.
-
-    ``flakes`` is (H, W) uint8, ``offset`` is on 0..1; calculated on levels 0..255 in float32.
-    """
+def cover(pixels, flakes, turned, keep, whiteness, gain, offset):
+    """(H, W * 3) uint8: keep * x + whiteness * max(x, grey * gain + offset), plus two layers of flakes (H, W)."""
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    white, fallen = np.empty(width // 3, np.float32), np.empty(width // 3, np.float32)
-    veiled, snow = np.empty(width, np.float32), np.empty(width, np.float32)
+    planes = np.empty((3, width // 3), np.uint8)
+    white, fallen = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
+    veiled, snow = scratch(width, np.float32), scratch(width, np.float32)
     for y in range(height):
         source, target = pixels[y], out[y]
-        whiten(source, gain, offset * WHITE, white)
-        down, up = flakes[y], flakes[height - 1 - y]
+        whiten(source, planes, gain, offset, white)
+        down, up = flakes[y], turned[y]
         for x in range(fallen.size):
-            both = np.uint16(down[x]) + np.uint16(up[np.uint64(fallen.size - 1 - x)])
-            fallen[x] = np.float32(np.int32(both))
+            fallen[x] = np.float32(np.int32(np.uint16(down[x]) + np.uint16(up[x])))
         spread(white, veiled)
         spread(fallen, snow)
         for i in range(width):
@@ -78,6 +80,21 @@ def lay_snow(pixels, flakes, keep, whiteness, gain, offset):
             level = keep * level + whiteness * max(level, veiled[i]) + snow[i]
             target[i] = np.uint8(np.int32(min(level, WHITE)))
     return out
+
+
+def lay_snow(
+    image: NDArray[np.uint8], flakes: NDArray[np.uint8], keep: float, gain: float, offset: float
+) -> NDArray[np.uint8]:
+    """(H, W, 3) uint8, whitened but for a share ``keep``, under flakes (H, W) and the same ones turned by 180 degrees.
+
+    What whitens is the grey times ``gain`` plus ``offset``, on 0..1; calculated on levels 0..255 in float32.
+    """
+    single = np.float32
+    pixels, turned = image.reshape(image.shape[0], -1), cv2.flip(flakes, -1)
+    snowy: NDArray[np.uint8] = cover(
+        pixels, flakes, turned, single(keep), single(1 - keep), single(gain), single(offset) * WHITE
+    )
+    return snowy.reshape(image.shape)
 
 
 @kernel

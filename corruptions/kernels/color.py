@@ -12,6 +12,19 @@ CHUNK = 1024
 """Pixels per pass: the planes of a chunk stay in the first-level cache, and loops over them vectorise."""
 
 
+SIXTH = 1.0 / 6.0
+
+
+@inlined
+def sixth(x):
+    """``x / 6.0`` in float64, bit for bit, without the division: a quotient and what it leaves over, exactly."""
+    quotient = x * SIXTH
+    fourfold, twofold = quotient * 4.0, quotient * 2.0
+    sixfold = fourfold + twofold
+    lost = twofold - (sixfold - fourfold)
+    return quotient + ((x - sixfold) - lost) * SIXTH
+
+
 @inlined
 def hue_of(r, g, b, top, delta):
     """Hue in sixths of a turn, 0..6, from channels in 0..1; ``delta`` is the largest less the smallest."""
@@ -19,7 +32,7 @@ def hue_of(r, g, b, top, delta):
     span = 1.0 if delta == 0.0 else delta
     difference = r - g if b == top else (b - r if g == top else g - b)
     start = 4.0 if b == top else (2.0 if g == top else 0.0)
-    hue = (difference / span + start) / 6.0
+    hue = sixth(difference / span + start)
     hue = hue + 1.0 if hue < 0.0 else hue
     return 0.0 if delta == 0.0 else hue * 6.0  # grey has no hue: as published, it counts as red
 

@@ -14,7 +14,7 @@ from scipy import ndimage
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from corruptions.kernels import elastic, planes
+from corruptions.kernels import color, elastic, planes
 
 SIZES = ((16, 16), (16, 40), (61, 97), (97, 61), (224, 224), (300, 500))
 UNTOUCHED_FLAT = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "contrast",
@@ -117,6 +117,22 @@ def test_colour_is_scikit_images(name: str, profile: str) -> None:
 def test_levels_become_units_without_a_division(kind: Any) -> None:
     levels = np.arange(256, dtype=kind)
     assert np.array_equal(planes.unit.py_func(levels, kind), levels / kind(255))
+
+
+@given(st.floats(-6.0, 6.0).filter(lambda x: x == 0.0 or abs(x) > 1e-9))
+@settings(max_examples=2000)
+def test_a_sixth_is_a_division(x: float) -> None:
+    assert color.sixth.py_func(x) == x / 6.0
+
+
+def test_a_sixth_of_every_hue_is_a_division() -> None:
+    levels = np.arange(256) / 255.0
+    for bottom in range(256):
+        spans = np.arange(bottom + 1, 256)
+        for start in (0.0, 2.0, 4.0):
+            hues = (levels[bottom:] - levels[bottom]) / (levels[spans] - levels[bottom])[:, None] + start
+            assert np.array_equal(color.sixth.py_func(hues), hues / 6.0)
+            assert np.array_equal(color.sixth.py_func(-hues), -hues / 6.0)
 
 
 @pytest.mark.parametrize("sigma", [1.28, 2.44, 19.52, 28.8, 170.8])

@@ -74,8 +74,7 @@ def test_flakes_are_truncated_and_fall_twice_turned_by_half():
     assert blend.flake_levels(layer, 0.5).tolist() == [[0, 127, 254, 255, 0]]
     flakes = np.zeros((2, 3), np.uint8)
     flakes[0, 0] = 100
-    one, nothing = np.float32(1), np.float32(0)
-    snowy = blend.lay_snow(np.zeros((2, 9), np.uint8), flakes, one, nothing, nothing, nothing).reshape(2, 3, 3)
+    snowy = blend.lay_snow(np.zeros((2, 3, 3), np.uint8), flakes, 1.0, 0.0, 0.0)
     assert snowy[..., 0].tolist() == [[100, 0, 0], [0, 0, 100]]
 
 
