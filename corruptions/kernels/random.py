@@ -106,16 +106,19 @@ def normals(first, count, loc, scale, stream):
     """
     out = np.empty(count, np.float32)
     words = np.empty(CHUNK, np.uint32)
-    values = np.empty(CHUNK, np.float32)
+    spare = np.empty(CHUNK, np.float32)
     for start in range(first // CHUNK * CHUNK, first + count, CHUNK):
         fill_words(words, start // 4, stream)
+        whole = start >= first and start + CHUNK <= first + count
+        values = out[start - first : start - first + CHUNK] if whole else spare
         for i in range(HALF):
             radius = np.sqrt(MINUS_TWO * log_of(np.float32(words[i]) * FROM_WORD + HALF_WORD))
             cosine, sine = turn(words[i + HALF])
             values[i] = radius * cosine * scale + loc
             values[i + HALF] = radius * sine * scale + loc
-        begin, end = max(start, first), min(start + CHUNK, first + count)
-        copy(values[begin - start : end - start], out[begin - first : end - first])
+        if not whole:
+            begin, end = max(start, first), min(start + CHUNK, first + count)
+            copy(spare[begin - start : end - start], out[begin - first : end - first])
     return out
 
 
