@@ -90,27 +90,30 @@ def add_pair(total, left, right, weight):
 
 @inlined
 def add_pairs(total, a, b, outer, c, d, inner):
-    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often.
-
-    Levels are made floats before they are added: sums of small integers would be numbers of 64 bits.
-    """
-    kind = total.dtype.type
+    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often."""
     for i in range(total.size):
-        left, right = kind(a[i]) + kind(b[i]), kind(c[i]) + kind(d[i])
-        total[i] += left * outer + right * inner
+        total[i] += (a[i] + b[i]) * outer + (c[i] + d[i]) * inner
 
 
 @inlined
-def smooth_down(source, y, half, row):
-    """``row`` = row ``y`` of ``source``, or beyond its edges, smoothed along y, from the outermost pair inwards."""
-    last = source.shape[0] - 1
-    centre = source[min(max(y, 0), last)]
+def ring_places(first, size, height, count):
+    """(size,) places of the rows from ``first`` on in a ring of ``count``; beyond the edges those of the edge rows."""
+    places = np.empty(size, np.uint64)
+    for i in range(size):
+        places[i] = min(max(first + i, 0), height - 1) % count
+    return places
+
+
+@inlined
+def smooth_down(ring, places, at, half, row):
+    """``row`` = the row at ``places[at]`` of a ring, smoothed along y, from the outermost pair inwards."""
+    centre = ring[places[at]]
     for i in range(row.size):
         row[i] = centre[i] * half[0]
     for k in range(half.size - 1, 0, -2):
-        above, below = source[min(max(y - k, 0), last)], source[min(max(y + k, 0), last)]
-        nearer = source[min(max(y - k + 1, 0), last)], source[min(max(y + k - 1, 0), last)]
-        add_pairs(row, above, below, half[k], nearer[0], nearer[1], half[k - 1])
+        above, below = ring[places[at - k]], ring[places[at + k]]
+        nearer_above, nearer_below = ring[places[at - k + 1]], ring[places[at + k - 1]]
+        add_pairs(row, above, below, half[k], nearer_above, nearer_below, half[k - 1])
 
 
 @inlined
@@ -143,6 +146,13 @@ def mix_rows(rows, first, weights, row):
 
 
 @inlined
+def convert(source, target):
+    """``target`` = ``source`` as floats."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@inlined
 def store(row, target):
     """``target`` = ``row``, truncated if it is of levels: by way of 32 bits, which takes half the time."""
     if target.itemsize == 1:
@@ -156,18 +166,24 @@ def store(row, target):
 def smooth(source, near, across, far, channels, out):
     """(H, W * channels) smoothed by a :class:`Filter`, in the type of its weights, into ``out``, truncated if integer.
 
-    Only the kept rows within reach of the row that is made are there at a time: they stay in the cache.
+    Only the rows (as floats) and the kept rows that one row needs are there at a time: they stay in the cache.
     """
     height, width = source.shape
-    stride, reach = far.shape[0], far.shape[1] // 2
+    stride, reach, radius = far.shape[0], far.shape[1] // 2, near.size - 1
+    floats = scratch((2 * radius + 1) * width, far.dtype).reshape(2 * radius + 1, width)
+    first = (1 - reach) * stride - radius
+    places = ring_places(first, height + (2 * reach - 1) * stride + 2 * radius, height, floats.shape[0])
     margin = (across.size - 1) * channels
     rows = scratch(2 * reach * width, far.dtype).reshape(2 * reach, width)
     line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
-    ready = 1 - reach
+    ready, present = 1 - reach, 0
     for y in range(height):
         kept = y // stride
         while ready <= kept + reach:
-            smooth_down(source, ready * stride, near, line[margin : margin + width])
+            while present <= min(ready * stride + radius, height - 1):
+                convert(source[present], floats[places[present - first]])
+                present += 1
+            smooth_down(floats, places, ready * stride - first, near, line[margin : margin + width])
             smooth_across(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
         if stride > 1:
