@@ -180,7 +180,7 @@ def smooth(source, near, across, far, channels, out):
     for y in range(height):
         kept = y // stride
         while ready <= kept + reach:
-            while present <= min(ready * stride + radius, height - 1):
+            while present <= min(max(ready * stride + radius, 0), height - 1):
                 convert(source[present], floats[places[present - first]])
                 present += 1
             smooth_down(floats, places, ready * stride - first, near, line[margin : margin + width])

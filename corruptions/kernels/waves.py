@@ -101,7 +101,8 @@ def smooth_columns(field, first, rows, turns, enters, leaves):
                 lines[y, x] = row[x]
         begin(bank, lines, first)
         target = out[left : left + COLUMNS]
-        # Two rows at a time, so that the sums are read and written half as often.
+        # Two rows at a time, so that the sums are read and written half as often. The first row's window is the samples
+        # from b to d, with a and e beside it; the second's is from c to e, between b and f.
         for y in range(0, height, 2):
             a, b, c = rows[y], rows[y + 1], rows[y + 2]
             d, e, f = rows[y + window], rows[y + window + 1], rows[y + window + 2]
