@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Protocol
 
@@ -113,7 +114,7 @@ class FastDraws:
     def normal(self, loc: float, scale: float, shape: Shape, part: Part = ()) -> NDArray[np.float32]:
         """float32 normal numbers; rows outside the part are not drawn."""
         rows = range(shape[0])[part[0]] if part else range(shape[0])
-        across = _size(shape[1:])
+        across = math.prod(shape[1:])
         values: NDArray[np.float32] = random.normals(
             rows.start * across, len(rows) * across, np.float32(loc), np.float32(scale), self._stream()
         )
@@ -121,7 +122,8 @@ class FastDraws:
 
     def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float32]:
         """float32 numbers in low..high, with 24 random bits."""
-        values: NDArray[np.float32] = random.uniforms(_size(shape), np.float32(low), np.float32(high), self._stream())
+        count, stream = math.prod(shape), self._stream()
+        values: NDArray[np.float32] = random.uniforms(count, np.float32(low), np.float32(high), stream)
         return values.reshape(shape)
 
     def angle(self, low: float, high: float) -> float:
@@ -150,7 +152,7 @@ class FastDraws:
         """uint8 codes, from one 32-bit word for each value."""
         struck = round(amount * WORD)
         pepper = round(amount * (1 - SALT_SHARE) * WORD)
-        codes: NDArray[np.uint8] = random.salt_and_pepper(_size(shape), pepper, struck, self._stream())
+        codes: NDArray[np.uint8] = random.salt_and_pepper(math.prod(shape), pepper, struck, self._stream())
         return codes.reshape(shape)
 
     def at(self, call: int) -> FastDraws:
@@ -158,11 +160,3 @@ class FastDraws:
         source = copy(self)
         source._calls = call
         return source
-
-
-def _size(shape: Shape) -> int:
-    """How many values an array of this shape holds."""
-    size = 1
-    for side in shape:
-        size *= side
-    return size

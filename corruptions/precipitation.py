@@ -43,7 +43,7 @@ class SnowDraws(NamedTuple):
 
 
 def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
-    """A layer as large as the image, of which the centre is kept, and an angle."""
+    """The centre of a layer as large as the image, which is all that the zoom reads, and an angle."""
     height, width, _ = image.shape
     part = zoom.centre((height, width), parameters.zoom)
     centre = source.normal(parameters.loc, parameters.scale, (height, width), part)

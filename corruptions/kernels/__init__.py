@@ -34,7 +34,10 @@ inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 @inlined
 def copy(source, target):
-    """``target`` = ``source``. As a loop this becomes vectors; an assignment to a slice copies value by value."""
+    """``target`` = ``source``, in the target's type.
+
+    As a loop this becomes vectors; an assignment to a slice copies value by value.
+    """
     for i in range(target.size):
         target[i] = source[i]
 

@@ -59,7 +59,7 @@ def whiten(source, planes, gain, offset, white):
 
 
 @kernel
-def cover(pixels, flakes, keep, whiteness, gain, offset):
+def add_snow(pixels, flakes, keep, whiteness, gain, offset):
     """(H, W * 3) uint8: keep * x + whiteness * max(x, grey * gain + offset), plus the flakes and the flakes turned."""
     height, width = pixels.shape
     out = np.empty_like(pixels)
@@ -90,11 +90,8 @@ def lay_snow(
 
     What whitens is the grey times ``gain`` plus ``offset``, on 0..1; calculated on levels 0..255 in float32.
     """
-    single = np.float32
-    pixels = image.reshape(image.shape[0], -1)
-    snowy: NDArray[np.uint8] = cover(
-        pixels, flakes, single(keep), single(1 - keep), single(gain), single(offset) * WHITE
-    )
+    numbers = np.array([keep, 1 - keep, gain, offset * WHITE], np.float32)
+    snowy: NDArray[np.uint8] = add_snow(image.reshape(image.shape[0], -1), flakes, *numbers)
     return snowy.reshape(image.shape)
 
 

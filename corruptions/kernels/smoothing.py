@@ -146,13 +146,6 @@ def mix_rows(rows, first, weights, row):
 
 
 @inlined
-def convert(source, target):
-    """``target`` = ``source`` as floats."""
-    for i in range(target.size):
-        target[i] = source[i]
-
-
-@inlined
 def store(row, target):
     """``target`` = ``row``, truncated if it is of levels: by way of 32 bits, which takes half the time."""
     if target.itemsize == 1:
@@ -181,7 +174,7 @@ def smooth(source, near, across, far, channels, out):
         kept = y // stride
         while ready <= kept + reach:
             while present <= min(max(ready * stride + radius, 0), height - 1):
-                convert(source[present], floats[places[present - first]])
+                copy(source[present], floats[places[present - first]])
                 present += 1
             smooth_down(floats, places, ready * stride - first, near, line[margin : margin + width])
             smooth_across(line, across, channels, rows[ready % (2 * reach)])
