@@ -1,8 +1,10 @@
 """One build at a time where there are no kernel locks: tickets and signs of life as files.
 
-A build leaves a ticket, whose time the store itself notes, and renews a sign of life. Who finds a ticket that is no
-younger than its own, and whose owner lives, gives way. Writing before looking is what makes this safe: of two builds at
-least one sees the other. A build that was killed shows no sign of life any more, and its ticket is cleared away.
+A build leaves a ticket and renews a sign of life. Who finds the ticket of another that lives gives way. Writing before
+looking is what makes this safe: of two builds at least one sees the other. When tickets were left does not decide (a
+store may show a ticket later than the time that it notes for it, and by then another build has looked); it only tells
+builds of the same moment, which may have seen each other, from those that came later. A build that was killed shows no
+sign of life any more, and its ticket is cleared away.
 """
 
 from __future__ import annotations
@@ -51,11 +53,10 @@ def lease(files: Files) -> Iterator[None]:
     """Hold the store for as long as the block runs. Raises UserError where another build holds it."""
     for attempt in (1, 2):
         with _ticket(files) as own:
-            before = _no_younger(files, own)
-            tied = files.modified(own + _TICKET) in before.values()
-            if not tied or attempt == 2:
-                _refuse_if_alive(files, before)
-                for other in before:
+            others = [ticket for ticket in _tickets(files) if ticket != own]
+            if attempt == 2 or _came_last(files, own, others):
+                _refuse_if_alive(files, others)
+                for other in others:
                     _clear(files, other)
                 yield
                 return
@@ -101,13 +102,13 @@ def _renew(files: Files, own: str, ended: threading.Event) -> None:
             continue  # the work itself will tell; the next sign of life may get through
 
 
-def _no_younger(files: Files, own: str) -> dict[str, datetime]:
-    """The tickets of others that were left before ours or in the same moment, and when."""
+def _came_last(files: Files, own: str, others: Iterable[str]) -> bool:
+    """Whether all the tickets of others were left before ours."""
     ours = files.modified(own + _TICKET)
     if ours is None:
         raise UnreachableError(f"{files.root} does not keep what is written to it")
-    times = {other: files.modified(other + _TICKET) for other in _tickets(files) if other != own}
-    return {other: left for other, left in times.items() if left is not None and left <= ours}
+    times = (files.modified(other + _TICKET) for other in others)
+    return all(left is None or left < ours for left in times)
 
 
 def _lives(files: Files, other: str) -> bool:

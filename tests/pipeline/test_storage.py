@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -92,6 +94,28 @@ def test_a_damaged_upload_never_gets_its_name(
     assert store.size("a/x.txt") == -1
 
 
+def test_a_folder_that_fails_to_be_listed_is_not_left_out(
+    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a/b/x.txt", "a/c/d/y.txt", "a/z.txt"]
+    for name in names:
+        store.publish_bytes(b"data", name)
+    listed, asked = LocalFileSystem.ls, list[str]()
+
+    def unreliable(self: Any, path: str, **options: Any) -> Any:
+        asked.append(path)
+        if asked.count(path) == 1:
+            raise OSError("cut off")
+        return listed(self, path, **options)
+
+    monkeypatch.setattr(LocalFileSystem, "ls", unreliable)
+    assert list(store.listing("a", ".txt")) == names
+    assert len(asked) == 8
+    monkeypatch.setattr(LocalFileSystem, "ls", lambda self, path, **options: 1 / 0)
+    with pytest.raises(UnreachableError, match="cannot list"):
+        store.listing("a", ".txt")
+
+
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same lease in a tenth of the time."""
@@ -128,6 +152,18 @@ def test_of_many_builds_at_one_moment_one_at_most_goes_on(store: UrlStore, hurri
             tried.result(timeout=60)
     assert sorted(inside + refused) == [0, 1, 2, 3]
     assert len(inside) <= 1
+
+
+def test_a_ticket_that_tells_a_later_time_than_ours_holds_all_the_same(
+    store: UrlStore, hurried: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ours may have got its time before, and its name after the other build had looked."""
+    monkeypatch.setattr(lease, "TIE_WAIT_S", 0.0)
+    with store.exclusive():
+        (ticket,) = (tmp_path / "data" / ".lock").glob("*.ticket")
+        os.utime(ticket, times=(time.time() + 60,) * 2)
+        with pytest.raises(UserError, match="another build is writing"), store.exclusive():
+            pass
 
 
 def test_builds_of_the_same_moment_try_once_more(
