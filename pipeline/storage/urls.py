@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
@@ -61,6 +61,10 @@ class UrlStore:
         """The file system. fsspec keeps it, one for each process: those of a parent cannot be used in a child."""
         return fsspec.core.url_to_fs(self.root, use_listings_cache=False)[0]
 
+    @property
+    def _atomic(self) -> bool:
+        return urlsplit(self.root).scheme in ATOMIC
+
     def above(self) -> UrlStore:
         """The folder that holds this one."""
         above = self.root.rpartition("/")[0]
@@ -111,12 +115,10 @@ class UrlStore:
 
     def entries(self, folder: str) -> list[Entry]:
         """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
-        place = self._place(folder)
         try:
-            listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
+            listed = self._list(folder)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UserError(f"cannot list the folder {self.root}/{folder}: {error}") from error
-        listed = [each for each in listed if each["name"].rstrip("/") != place]  # an empty object for the folder itself
         found = (
             Entry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
             if each["type"] == "directory"
@@ -127,13 +129,10 @@ class UrlStore:
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
-        place = self._place(folder)
-        try:
-            found = patiently(f"list {self.root}/{folder}", partial(self._files.find, place, detail=True))
-        except FileNotFoundError:
-            return {}
-        named = {each.removeprefix(f"{self._folder}/"): int(told["size"]) for each, told in found.items()}
-        return {name: named[name] for name in sorted(named, key=by_parts) if name.endswith(suffix)}
+        find = self._find_at_once if self._atomic else self._find_by_folder
+        found = ((each["name"].removeprefix(f"{self._folder}/"), int(each["size"])) for each in find(folder))
+        named = {name: size for name, size in found if name.endswith(suffix)}
+        return {name: named[name] for name in sorted(named, key=by_parts)}
 
     def scratch(self) -> Path:
         """A new local path to write aside, unknown to any other writer."""
@@ -177,15 +176,42 @@ class UrlStore:
 
     def _upload(self, written: Path, name: str) -> None:
         files, target = self._files, self._place(name)
-        atomic = urlsplit(self.root).scheme in ATOMIC
-        place = target if atomic else self._place(f"{_ASIDE}/{uuid.uuid4().hex}")
-        if not atomic:
+        place = target if self._atomic else self._place(f"{_ASIDE}/{uuid.uuid4().hex}")
+        if not self._atomic:
             for each in (place, target):
                 files.makedirs(each.rpartition("/")[0], exist_ok=True)
         files.put_file(str(written), place)
         _compare(written, files, place)
-        if not atomic:
+        if not self._atomic:
             files.mv(place, target)
+
+    def _find_at_once(self, folder: str) -> Iterable[Mapping[str, Any]]:
+        """All files below a folder, of a store that knows no folders and lists whatever begins alike."""
+        try:
+            found: Mapping[str, Any] = patiently(
+                f"list {self.root}/{folder}", partial(self._files.find, self._place(folder), detail=True)
+            )
+        except FileNotFoundError:
+            return []
+        return found.values()
+
+    def _find_by_folder(self, folder: str) -> Iterator[Mapping[str, Any]]:
+        """All files below a folder. Not fsspec's ``find``, which leaves out in silence what it fails to list."""
+        try:
+            listed = self._list(folder)
+        except FileNotFoundError:  # never there, or gone in the meantime
+            return
+        for each in listed:
+            if each["type"] == "directory":
+                yield from self._find_by_folder(each["name"].rstrip("/").removeprefix(f"{self._folder}/"))
+            else:
+                yield each
+
+    def _list(self, folder: str) -> list[Mapping[str, Any]]:
+        """What lies in a folder, without an empty object for the folder itself."""
+        place = self._place(folder)
+        listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
+        return [each for each in listed if each["name"].rstrip("/") != place]
 
     def _info(self, name: str) -> Mapping[str, Any] | None:
         try:
