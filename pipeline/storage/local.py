@@ -69,15 +69,20 @@ class LocalStore:
             with os.scandir(place) as found:
                 listed = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
         except OSError as error:
-            raise UserError(f"cannot list the folder {place}: {error.strerror}") from error
+            raise _unlisted(error) from error
         for each in listed:
             if each.is_symlink() and each.is_dir() and _leads_back(place.absolute(), Path(each.path)):
                 raise UserError(f"the folder {each.path} links back to one that holds it; remove the link")
         return [Entry(each.name, each.is_dir(), -1 if each.is_dir() else _size(each)) for each in listed]
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
-        paths = (path for path in (self._folder / folder).rglob(f"*{suffix}") if path.is_file())
+        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names.
+
+        Raises UserError for a folder below it that cannot be listed.
+        """
+        found = ((Path(place), names) for place, _, names in os.walk(self._folder / folder, onerror=_refuse_unlisted))
+        ending = (place / name for place, names in found for name in names if name.endswith(suffix))
+        paths = (path for path in ending if path.is_file())
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=by_parts)}
 
@@ -158,6 +163,16 @@ class LocalStore:
 def _leads_back(folder: Path, link: Path) -> bool:
     """Whether a link in a folder leads to one through which the folder was reached."""
     return link.resolve() in {each.resolve() for each in (folder, *folder.parents)}
+
+
+def _unlisted(error: OSError) -> UserError:
+    return UserError(f"cannot list the folder {error.filename}: {error.strerror}")
+
+
+def _refuse_unlisted(error: OSError) -> None:
+    """Of ``os.walk``, which would leave the folder out. One that is not there, or gone by now, holds nothing."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise _unlisted(error) from error
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.storage import UrlStore, lease
+from pipeline.storage import LocalStore, UrlStore, lease
 from pipeline.storage.patience import ATTEMPTS, patiently
 
 
@@ -113,6 +114,25 @@ def test_a_folder_that_fails_to_be_listed_is_not_left_out(
     assert len(asked) == 8
     monkeypatch.setattr(LocalFileSystem, "ls", lambda self, path, **options: 1 / 0)
     with pytest.raises(UnreachableError, match="cannot list"):
+        store.listing("a", ".txt")
+
+
+def test_a_folder_that_must_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a/b/x.txt", "a/c/y.txt"]
+    store = LocalStore(str(tmp_path))
+    for name in names:
+        store.publish_bytes(b"data", name)
+    assert store.listing("a", ".txt") == dict.fromkeys(names, 4)
+    assert store.listing("nothing", ".txt") == {}
+    scan = os.scandir
+
+    def refused(place: str) -> Any:
+        if place.endswith("c"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(UserError, match=f"cannot list the folder {tmp_path}/a/c: Permission denied"):
         store.listing("a", ".txt")
 
 
