@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from pipeline.errors import UserError
@@ -29,6 +30,10 @@ class LocalStore:
         self.root = root
         self._folder = Path(root)
 
+    @cached_property
+    def _resolved(self) -> Path:
+        return self._folder.resolve()
+
     def above(self) -> LocalStore:
         """The folder that holds this one."""
         return LocalStore(str(self._folder.parent))
@@ -36,7 +41,7 @@ class LocalStore:
     def path(self, name: str) -> Path:
         """The file's path. Raises UserError where ``name`` would lead out of the store."""
         path = self._folder / name
-        if not path.resolve().is_relative_to(self._folder.resolve()):
+        if not path.resolve().is_relative_to(self._resolved):
             raise UserError(f"{name!r} leads out of {self.root}")
         return path
 

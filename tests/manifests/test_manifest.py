@@ -102,6 +102,16 @@ def test_merging_keeps_the_order_and_cuts_row_groups_between_steps(merged: Path)
     assert [[each.max for each in pair] for pair in bounds] == steps
 
 
+def test_values_that_come_again_take_a_dictionary_and_the_others_are_compressed(merged: Path) -> None:
+    metadata = pq.read_metadata(merged)
+    columns = [metadata.row_group(1).column(place) for place in range(metadata.num_columns)]
+    told = {each.path_in_schema: (each.has_dictionary_page, each.compression) for each in columns}
+    distinct = {"key", "offset", "size", "source_id", "source_sha256", "origin", "payload_sha256", "pixel_sha256"}
+    alone, again = (False, "ZSTD"), (True, "UNCOMPRESSED")
+    assert told == {name: alone if name in distinct else again for name in manifests.COLUMNS}
+    assert sum(each.total_compressed_size for each in columns if each.path_in_schema not in distinct) < 20_000
+
+
 def test_rows_of_one_step_are_read_without_the_rest(merged: Path, tmp_path: Path) -> None:
     metadata = pq.read_metadata(merged)
     kept = tmp_path / "kept"
