@@ -14,11 +14,10 @@ from typing import cast
 import numpy as np
 from PIL import Image as PillowImage
 
-import manifests
 from bench.images import repeated
 from bench.peers import Corrupt
 from pipeline import recipes
-from pipeline.dataset import MANIFEST_FILE
+from pipeline.build import merge_parts
 from pipeline.pieces import Attempt
 from pipeline.plan import make_blocks, make_plan
 from pipeline.render import Renderer
@@ -87,10 +86,7 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
         *_, report = worker.run(Attempt(block))
         total.add(cast(Report, report))
     merging = perf_counter()
-    store = LocalStore(str(output))
-    scratch = store.scratch()
-    manifests.merge((map(store.path, parts) for parts in plan.parts()), {}, scratch)
-    store.publish(scratch, MANIFEST_FILE)
+    merge_parts(plan, LocalStore(str(output)))
     total.seconds["merge"] += perf_counter() - merging
     return perf_counter() - start, total
 

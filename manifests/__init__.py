@@ -5,6 +5,7 @@ A leaf of the project: it knows rows and files, and nothing of how they come abo
 
 from manifests.files import (
     EVERYWHERE,
+    Merged,
     MergeError,
     Where,
     merge,
@@ -23,6 +24,7 @@ __all__ = [
     "OK",
     "SCHEMA",
     "MergeError",
+    "Merged",
     "Row",
     "Where",
     "merge",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from operator import and_
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,9 @@ _REPEATING = frozenset(
 The others' values hardly ever do: a dictionary would hold them all, and zstd alone makes less of them. Without this
 distinction merging takes twice as long, and the file is a tenth larger."""
 
+_ARROW = b"ARROW:schema"
+"""What Arrow adds to a file's facts."""
+
 _A_FEW_AT_A_TIME: Mapping[str, Any] = MappingProxyType({"batch_size": 4096, "batch_readahead": 1, "use_threads": False})
 """What a reader of rows holds, beside the compressed row group that they come from."""
 
@@ -44,7 +48,14 @@ Part = Path | tuple[str, bytes]
 
 
 class MergeError(Exception):
-    """A part is missing, unreadable or has another schema."""
+    """A part is missing, unreadable, has another schema, or lacks a fact."""
+
+
+class Merged(NamedTuple):
+    """What was merged: the number of rows, and the facts about the whole."""
+
+    rows: int
+    facts: dict[str, str]
 
 
 def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> None:
@@ -61,10 +72,10 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
 def read_facts(file: Part) -> dict[str, str]:
     """The facts of a part or of a merged manifest; empty where there is no readable file."""
     try:
-        metadata = pq.read_schema(_readable(file)).metadata or {}
+        metadata = pq.read_metadata(_readable(file)).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
-    return {key.decode(): value.decode() for key, value in metadata.items()}
+    return {key.decode(): value.decode() for key, value in metadata.items() if key != _ARROW}
 
 
 def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
@@ -139,32 +150,51 @@ def _name(part: Part) -> str:
     return str(part if isinstance(part, Path) else part[0])
 
 
-def merge(groups: Iterable[Iterable[Part]], facts: Mapping[str, str], path: Path, columns: pa.Schema = SCHEMA) -> int:
-    """Write all rows of the parts, in their order, to one file; returns how many. The parts have these ``columns``.
+def merge(
+    groups: Iterable[Iterable[Part]],
+    facts: Mapping[str, str],
+    path: Path,
+    columns: pa.Schema = SCHEMA,
+    summed: Collection[str] = (),
+) -> Merged:
+    """Write all rows of the parts, in their order, to one file. The parts have these ``columns``.
 
     A group is the parts of one transform and level: no row group of the file holds rows of two, so that a reader finds
     those of one transform by the statistics. Large groups are cut, small parts are collected, so that memory and the
-    file's footer stay bounded. Raises MergeError.
+    file's footer stay bounded. The file's facts are ``facts`` and, of each fact ``summed``, the sum over the parts.
+    Raises MergeError.
     """
-    total = 0
-    schema = columns.with_metadata(dict(facts))
+    total, sums = 0, Counter[str]()
     repeating = [name for name in columns.names if name in _REPEATING]
     compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in columns.names}
-    with pq.ParquetWriter(path, schema, compression=compression, use_dictionary=repeating) as writer:
+    with pq.ParquetWriter(path, columns, compression=compression, use_dictionary=repeating) as writer:
         for parts in groups:
-            for table in _row_groups(parts, columns):
-                writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=table.num_rows)
+            for table in _row_groups(_counted(part, columns, summed, sums) for part in parts):
+                writer.write_table(table, row_group_size=table.num_rows)
                 total += table.num_rows
-    return total
+        whole = {**facts, **{name: str(sums[name]) for name in summed}}
+        writer.add_key_value_metadata(whole)
+    return Merged(total, whole)
 
 
-def _row_groups(parts: Iterable[Part], columns: pa.Schema) -> Iterator[pa.Table]:
+def _counted(part: Part, columns: pa.Schema, summed: Iterable[str], sums: Counter[str]) -> pa.Table:
+    """The rows of a part, its facts added to the sums."""
+    table = _read_part(part, columns)
+    told = table.schema.metadata or {}
+    for name in summed:
+        if name.encode() not in told:
+            raise MergeError(f"the manifest part {_name(part)} does not tell {name}")
+        sums[name] += int(told[name.encode()])
+    return table.replace_schema_metadata(None)
+
+
+def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows of the parts, as many together as a row group holds."""
     waiting: list[pa.Table] = []
     held = 0
     for part in parts:
-        waiting.append(_read_part(part, columns))
-        held += waiting[-1].num_rows
+        waiting.append(part)
+        held += part.num_rows
         if held >= _ROW_GROUP:
             yield pa.concat_tables(waiting).combine_chunks()
             waiting, held = [], 0
@@ -182,4 +212,4 @@ def _read_part(part: Part, columns: pa.Schema) -> pa.Table:
         raise MergeError(f"the manifest part {_name(part)} cannot be read: {error}") from error
     if not table.schema.remove_metadata().equals(columns):
         raise MergeError(f"the manifest part {_name(part)} has other columns: {', '.join(table.schema.names)}")
-    return table.replace_schema_metadata(None)
+    return table

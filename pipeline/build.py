@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -30,7 +29,7 @@ from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
 from pipeline.sources import AUTO, KINDS, Source, detect, open_source
-from pipeline.storage import Store, open_store, read_ahead
+from pipeline.storage import Store, open_store, read_groups_ahead
 from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report, Worker
 
 FACT_PLAN = "plan"
@@ -117,7 +116,7 @@ def _build(
         if quota.withheld:
             outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
     if outcome.complete:
-        outcome.failed = _merge(plan, store)
+        outcome.failed = merge_parts(plan, store)
     outcome.seconds = perf_counter() - start
     if missing.shards:
         _record_run(request, outcome, begun, store)
@@ -217,19 +216,20 @@ def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Q
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 
 
-def _merge(plan: Plan, store: Store) -> int:
-    """Write the merged manifest unless it is there already; returns the number of failed samples."""
+def merge_parts(plan: Plan, store: Store) -> int:
+    """Write the merged manifest unless it is there already, and what describes it; the number of failed samples.
+
+    Raises UserError where a part cannot be read.
+    """
     there = manifests.read_facts(store.path(MANIFEST_FILE))
     if there.get(FACT_PLAN) == plan.digest:
         return int(there[FACT_FAILED])
-    parts = read_ahead(store, chain.from_iterable(plan.parts()))
-    failed = sum(int(manifests.read_facts(part)[FACT_FAILED]) for part in parts)
-    scratch = store.scratch()
-    groups = (read_ahead(store, parts) for parts in plan.parts())
+    scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
     try:
-        manifests.merge(groups, {FACT_PLAN: plan.digest, FACT_FAILED: str(failed)}, scratch)
+        merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
     except manifests.MergeError as error:
         raise UserError(f"{error}: remove it, and run the same command again") from error
+    failed = int(merged.facts[FACT_FAILED])
     with open(scratch, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # before the manifest, which says that all is there

@@ -146,7 +146,7 @@ def index(
         }
         store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
         merged = store.scratch()
-        outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged))
+        outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged).rows)
         store.publish(merged, MANIFEST_FILE)
     return outcome
 

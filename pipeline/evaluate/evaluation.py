@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from pipeline.evaluate.settings import Request, settings
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import Attempt, Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
-from pipeline.storage import Store, open_store, read_ahead
+from pipeline.storage import Store, open_store, read_groups_ahead
 
 MAX_LOADERS = 16
 UNITS_AT_ONCE = 4
@@ -217,10 +217,11 @@ def _merge(store: Store, table: EvaluationTable, units: Sequence[Unit]) -> None:
     """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
     steps = groupby(units, key=lambda unit: unit.step)
     parts = [[part_file(unit.name) for unit in group] for _, group in steps]
-    facts = [manifests.read_facts(part) for part in read_ahead(store, chain.from_iterable(parts))]
-    total = {name: str(sum(int(each[name]) for each in facts)) for name in (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)}
-    scratch = store.scratch()
-    rows = manifests.merge((read_ahead(store, group) for group in parts), total, scratch, SCHEMA)
+    scratch, summed = store.scratch(), (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
+    try:
+        rows = manifests.merge(read_groups_ahead(store, parts), {}, scratch, SCHEMA, summed).rows
+    except manifests.MergeError as error:
+        raise UserError(f"{error}: remove it, and run the same command again") from error
     if rows != sum(unit.frames for unit in units):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
     store.publish(scratch, PREDICTIONS_FILE)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice, tee
 from pathlib import Path
 
 from pipeline.storage.base import Entry, Place, Store
 from pipeline.storage.local import LocalStore
 from pipeline.storage.urls import UrlStore
 
-__all__ = ["Entry", "LocalStore", "Place", "Store", "UrlStore", "find_place", "open_store", "read_ahead"]
+__all__ = [
+    "Entry",
+    "LocalStore",
+    "Place",
+    "Store",
+    "UrlStore",
+    "find_place",
+    "open_store",
+    "read_ahead",
+    "read_groups_ahead",
+]
 
 READERS = 16
 """Small files that are read at one time: each waits for a network or a disk."""
@@ -47,3 +58,11 @@ def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]
                 yield first, content.result()
         for last, content in waiting:
             yield last, content.result()
+
+
+def read_groups_ahead(store: Store, groups: Iterable[Sequence[str]]) -> Iterator[Iterator[tuple[str, bytes]]]:
+    """Small files as ``read_ahead`` gives them, by groups, each to be taken before the next: groups may be of one."""
+    names, lengths = tee(groups)
+    contents = read_ahead(store, chain.from_iterable(names))
+    for group in lengths:
+        yield islice(contents, len(group))

@@ -85,7 +85,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for index in range(ROWS_OF_A_PART)
             ]
             manifests.write_part(rows, {}, path)
-    assert manifests.merge(groups, {"plan": "y"}, folder / "merged") == 75_000
+    assert manifests.merge(groups, {"plan": "y"}, folder / "merged") == (75_000, {"plan": "y"})
     return folder / "merged"
 
 
@@ -151,11 +151,22 @@ def test_other_readers_find_one_step_by_the_statistics(merged: Path) -> None:
 def test_a_group_without_rows_has_no_row_group(tmp_path: Path) -> None:
     for name, rows in (("empty", []), ("full", [ROW])):
         manifests.write_part(rows, {}, tmp_path / name)
-    assert manifests.merge([[tmp_path / "empty"], [tmp_path / "full"], []], {}, tmp_path / "merged") == 1
+    assert manifests.merge([[tmp_path / "empty"], [tmp_path / "full"], []], {}, tmp_path / "merged").rows == 1
     assert pq.read_metadata(tmp_path / "merged").num_row_groups == 1
-    assert manifests.merge([[tmp_path / "empty"]], {"plan": "y"}, tmp_path / "none") == 0
+    assert manifests.merge([[tmp_path / "empty"]], {"plan": "y"}, tmp_path / "none").rows == 0
     assert list(manifests.read_rows(tmp_path / "none")) == []
     assert manifests.read_facts(tmp_path / "none") == {"plan": "y"}
+
+
+def test_facts_of_parts_are_summed_where_that_is_asked_for(tmp_path: Path) -> None:
+    for name, failed in (("one", 2), ("two", 40)):
+        manifests.write_part([ROW], {"failed": str(failed), "task": name}, tmp_path / name)
+    groups = [[tmp_path / "one"], [("two", (tmp_path / "two").read_bytes())]]
+    merged = manifests.merge(groups, {"plan": "y"}, tmp_path / "merged", summed=["failed"])
+    assert merged == (2, {"plan": "y", "failed": "42"})
+    assert manifests.read_facts(tmp_path / "merged") == merged.facts
+    with pytest.raises(manifests.MergeError, match="one does not tell changed"):
+        manifests.merge(groups, {}, tmp_path / "merged", summed=["failed", "changed"])
 
 
 def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.storage import LocalStore, UrlStore, lease
+from pipeline.storage import READERS, LocalStore, UrlStore, lease, read_groups_ahead
 from pipeline.storage.patience import ATTEMPTS, patiently
 
 
@@ -134,6 +136,32 @@ def test_a_folder_that_must_not_be_read_is_told(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(UserError, match=f"cannot list the folder {tmp_path}/a/c: Permission denied"):
         store.listing("a", ".txt")
+
+
+class Echo(LocalStore):
+    """A store whose files hold their names."""
+
+    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
+        return name.encode()
+
+
+@given(st.lists(st.integers(0, 40), max_size=12))
+def test_groups_are_read_ahead_one_into_the_next(sizes: list[int]) -> None:
+    groups = [[f"{group}/{name}" for name in range(size)] for group, size in enumerate(sizes)]
+    asked, taken = list[str](), list[list[str]]()
+
+    def asking() -> Iterator[list[str]]:
+        for group in groups:
+            asked.extend(group)
+            yield group
+
+    for group in read_groups_ahead(Echo("nowhere"), asking()):
+        taken.append([])
+        for name, content in group:
+            assert content == name.encode()
+            assert len(asked) >= min(sum(map(len, taken)) + 2 * READERS, sum(sizes))
+            taken[-1].append(name)
+    assert taken == groups
 
 
 @pytest.fixture
