@@ -34,7 +34,7 @@ ENDS_PROCESSES = "ends the process that works on it, in every attempt"
 
 PUBLISHING_THREADS = 4
 
-IMAGES_TOGETHER, BYTES_TOGETHER = 4, 2**24
+IMAGES_TOGETHER, BYTES_TOGETHER = 8, 2**24
 """How many images at most have their samples made together, transform by transform, and bytes of outputs that go
 through a stage together: where each sample goes through all stages by itself, no stage finds its code and tables in the
 caches. All of them are in memory, so an image that is larger than these bytes is made by itself."""
