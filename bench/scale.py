@@ -144,7 +144,7 @@ def page(runs: Mapping[str, Drive], planned: Mapping[str, tuple[Drive, Drive]]) 
 
 PAGE_TEXT = """# Scale
 
-Written by `make scale`, on {machine}, {cpus} cores, with {load:.0f} processes waiting for them on average. The command
+Written by `make scale`, on {machine}, {cpus} cores, at a load average of {load:.0f}. The command
 fails where the driver of a build takes more than {limit:,} MB, or where resuming makes anything but what is missing.
 
 ## {samples:,} samples
