@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
@@ -145,6 +145,7 @@ class Echo(LocalStore):
         return name.encode()
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=12))
 def test_groups_are_read_ahead_one_into_the_next(sizes: list[int]) -> None:
     groups = [[f"{group}/{name}" for name in range(size)] for group, size in enumerate(sizes)]
