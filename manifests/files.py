@@ -72,10 +72,13 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
 def read_facts(file: Part) -> dict[str, str]:
     """The facts of a part or of a merged manifest; empty where there is no readable file."""
     try:
-        metadata = pq.read_metadata(_readable(file)).metadata or {}
+        return _facts(pq.read_metadata(_readable(file)))
     except (OSError, pa.ArrowInvalid):
         return {}
-    return {key.decode(): value.decode() for key, value in metadata.items() if key != _ARROW}
+
+
+def _facts(file: pq.FileMetaData) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (file.metadata or {}).items() if key != _ARROW}
 
 
 def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
@@ -169,7 +172,7 @@ def merge(
     compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in columns.names}
     with pq.ParquetWriter(path, columns, compression=compression, use_dictionary=repeating) as writer:
         for parts in groups:
-            for table in _row_groups(_counted(part, columns, summed, sums) for part in parts):
+            for table in _row_groups(_read_and_sum(part, columns, summed, sums) for part in parts):
                 writer.write_table(table, row_group_size=table.num_rows)
                 total += table.num_rows
         whole = {**facts, **{name: str(sums[name]) for name in summed}}
@@ -177,15 +180,14 @@ def merge(
     return Merged(total, whole)
 
 
-def _counted(part: Part, columns: pa.Schema, summed: Iterable[str], sums: Counter[str]) -> pa.Table:
-    """The rows of a part, its facts added to the sums."""
-    table = _read_part(part, columns)
-    told = table.schema.metadata or {}
+def _read_and_sum(part: Part, columns: pa.Schema, summed: Iterable[str], sums: Counter[str]) -> pa.Table:
+    """The rows of a part; its facts of the names ``summed`` are added to the sums."""
+    table, facts = _read_part(part, columns)
     for name in summed:
-        if name.encode() not in told:
+        if name not in facts:
             raise MergeError(f"the manifest part {_name(part)} does not tell {name}")
-        sums[name] += int(told[name.encode()])
-    return table.replace_schema_metadata(None)
+        sums[name] += int(facts[name])
+    return table
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -202,14 +204,14 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting).combine_chunks()
 
 
-def _read_part(part: Part, columns: pa.Schema) -> pa.Table:
-    """All of a part, by one read of the file: to map it into memory takes twice as long."""
+def _read_part(part: Part, columns: pa.Schema) -> tuple[pa.Table, dict[str, str]]:
+    """All rows of a part, and its facts, by one read of the file: to map it into memory takes twice as long."""
     try:
         content = part.read_bytes() if isinstance(part, Path) else part[1]
         with pq.ParquetFile(pa.BufferReader(content)) as file:
-            table = file.read(use_threads=False)
+            table, facts = file.read(use_threads=False).replace_schema_metadata(None), _facts(file.metadata)
     except (OSError, pa.ArrowInvalid) as error:
         raise MergeError(f"the manifest part {_name(part)} cannot be read: {error}") from error
-    if not table.schema.remove_metadata().equals(columns):
+    if not table.schema.equals(columns):
         raise MergeError(f"the manifest part {_name(part)} has other columns: {', '.join(table.schema.names)}")
-    return table
+    return table, facts

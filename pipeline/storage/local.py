@@ -10,7 +10,6 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 
 from pipeline.errors import UserError
@@ -30,10 +29,6 @@ class LocalStore:
         self.root = root
         self._folder = Path(root)
 
-    @cached_property
-    def _resolved(self) -> Path:
-        return self._folder.resolve()
-
     def above(self) -> LocalStore:
         """The folder that holds this one."""
         return LocalStore(str(self._folder.parent))
@@ -41,7 +36,7 @@ class LocalStore:
     def path(self, name: str) -> Path:
         """The file's path. Raises UserError where ``name`` would lead out of the store."""
         path = self._folder / name
-        if not path.resolve().is_relative_to(self._resolved):
+        if not path.resolve().is_relative_to(self._folder.resolve()):
             raise UserError(f"{name!r} leads out of {self.root}")
         return path
 
