@@ -16,10 +16,12 @@ from manifests.files import (
     write_part,
 )
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
+from manifests.seal import FACT_SEAL, is_sealed, is_sealed_file, seal, seal_file, with_blank_seal
 
 __all__ = [
     "COLUMNS",
     "EVERYWHERE",
+    "FACT_SEAL",
     "FAILED",
     "OK",
     "SCHEMA",
@@ -27,10 +29,15 @@ __all__ = [
     "Merged",
     "Row",
     "Where",
+    "is_sealed",
+    "is_sealed_file",
     "merge",
     "read_columns",
     "read_facts",
     "read_rows",
     "read_slice",
+    "seal",
+    "seal_file",
+    "with_blank_seal",
     "write_part",
 ]

@@ -29,3 +29,7 @@ class SampleError(Exception):
 
 class UnreachableError(Exception):
     """A store does not answer. No sample is to blame: the work is tried again, and given up if that does not help."""
+
+
+class RefusedFileError(OSError):
+    """A file that is not read: it is no regular file (a pipe, a device, a folder), or larger than its reader allows."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 import corruptions
 import perturbations
+from corruptions.cache import user_cache
 from corruptions.kernels import numba_config
 from pipeline.decoders import decode
 from pipeline.encoders import Jpeg, encode_members
@@ -114,21 +113,11 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
     content = [(str(path), path.stat().st_mtime_ns) for path in sorted(kernels)]
     machine = (sys.version, numba_config.CPU_FEATURES, numba_config.CACHE_DIR)  # a home may serve several
     where = (*machine, recipe.profile, recipe.transforms, recipe.encoder, content)
-    name = f"robustshards-{os.getuid()}-{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
-    with open(_cache_folder() / name, "a+") as file:
+    name = f"{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
+    with open(user_cache() / name, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         yield file
-
-
-def _cache_folder() -> Path:
-    """A folder of the user's own; where there is none to write to, one that all share."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robustshards"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.gettempdir())
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from numba import njit
 from numba.core.codegen import get_host_cpu_features
+
+from corruptions.cache import user_cache, writable
 
 
 def target_features(host: str) -> str:
@@ -24,6 +27,9 @@ numba_config: Any = numba.config
 
 if numba_config.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
     numba_config.CPU_FEATURES = target_features(get_host_cpu_features())
+
+if not numba_config.CACHE_DIR and not writable(Path(__file__).parent / "__pycache__"):  # NUMBA_CACHE_DIR goes first
+    numba_config.CACHE_DIR = str(user_cache() / "kernels")  # else numba looks for a home, which there may be none of
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
 """The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""

@@ -59,11 +59,8 @@ class ImageFolder:
 
     def _walk(self, folder: str) -> Iterator[tuple[str, int]]:
         """(path below the root, size in bytes) of each image below ``folder``, in no order."""
-        for entry in self._store.entries(folder):
-            path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_folder:
-                yield from self._walk(path)
-            elif suffix(entry.name) in SUFFIXES:
-                yield path, entry.size
+        for path, size in self._store.walk(folder):
+            if suffix(path) in SUFFIXES:
+                yield path, size
             else:
-                self.ignored[suffix(entry.name) or "no suffix"] += 1
+                self.ignored[suffix(path) or "no suffix"] += 1

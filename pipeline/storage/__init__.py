@@ -6,19 +6,25 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice, tee
-from pathlib import Path
 
-from pipeline.storage.base import Entry, Place, Store
-from pipeline.storage.local import LocalStore
+from pipeline.errors import UserError
+from pipeline.storage.base import LARGEST_READ, SMALL_FILE, Entry, Place, Store
+from pipeline.storage.local import LocalStore, open_regular
+from pipeline.storage.locations import is_url, local_path
 from pipeline.storage.urls import UrlStore
 
 __all__ = [
+    "LARGEST_READ",
+    "SMALL_FILE",
     "Entry",
     "LocalStore",
     "Place",
     "Store",
     "UrlStore",
     "find_place",
+    "is_url",
+    "local_path",
+    "open_regular",
     "open_store",
     "read_ahead",
     "read_groups_ahead",
@@ -30,16 +36,19 @@ READERS = 16
 
 def open_store(location: str) -> Store:
     """The store at a path or URL. Raises UserError."""
-    return UrlStore(location) if "://" in location else LocalStore(location)
+    return UrlStore(location) if is_url(location) else LocalStore(location)
 
 
 def find_place(location: str) -> Place | None:
     """The folder or file at a path or URL; None where there is nothing. Raises UserError."""
-    if "://" not in location:
-        path = Path(location)
-        if path.is_file():
-            return Place(LocalStore(str(path.parent)), path.name)
-        return Place(LocalStore(location), "") if path.is_dir() else None
+    if not is_url(location):
+        path = local_path(location)
+        try:
+            if path.is_dir():
+                return Place(LocalStore(location), "")
+            return Place(LocalStore(str(path.parent)), path.name) if path.exists() else None
+        except OSError as error:  # a name that is too long, for example
+            raise UserError(f"{location} cannot be used: {error.strerror}") from error
     store = UrlStore(location)
     if store.is_folder():
         return Place(store, "")

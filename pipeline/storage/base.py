@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+LARGEST_READ = 2**28
+"""Bytes of a file that is read whole, where its reader sets no other limit: 256 MiB."""
+
+SMALL_FILE = 2**22
+"""Bytes of a file with settings or a list of names: 4 MiB."""
 
 
 class Entry(NamedTuple):
@@ -40,8 +47,12 @@ class Store(Protocol):
     def open(self, name: str) -> io.BufferedReader:
         """A file to read from, at any place in it."""
 
-    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
-        """``size`` bytes of a file from ``offset`` on, or all that follow."""
+    def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
+        """``size`` bytes of a file from ``offset`` on, or all that follow.
+
+        Raises RefusedFileError where all that follow are more than ``limit`` (default: LARGEST_READ), and in a folder
+        of this machine for what is no regular file.
+        """
 
     def size(self, name: str) -> int:
         """Length in bytes; -1 where there is no such file."""
@@ -51,6 +62,12 @@ class Store(Protocol):
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
+
+    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+        """Name -> bytes of all files below ``folder``, in no order, without hidden names; links are followed.
+
+        Raises UserError where a folder cannot be listed, or is reached a second time.
+        """
 
     def scratch(self) -> Path:
         """A new local path to write aside, unknown to any other writer."""

@@ -7,16 +7,29 @@ import fcntl
 import io
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.errors import UserError
-from pipeline.storage.base import Entry, by_parts
+from pipeline.errors import RefusedFileError, UserError
+from pipeline.storage.base import LARGEST_READ, Entry, by_parts
+from pipeline.storage.locations import local_path
 
 _SCRATCH = ".partial"
 _LOCK = ".lock"
+
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A lock that is a link would be another file, a pipe would be waited for."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class LocalStore:
@@ -26,31 +39,54 @@ class LocalStore:
         """Raises UserError for URLs, which are not paths."""
         if "://" in root:
             raise UserError(f"{root} is a URL; here only a local folder will do")
-        self.root = root
-        self._folder = Path(root)
+        self._folder = local_path(root)
+        self.root = str(self._folder)
 
     def above(self) -> LocalStore:
         """The folder that holds this one."""
         return LocalStore(str(self._folder.parent))
 
     def path(self, name: str) -> Path:
-        """The file's path. Raises UserError where ``name`` would lead out of the store."""
+        """The file's path.
+
+        Raises UserError where ``name`` would lead out of the store or cannot be a file's, and for what is there but
+        neither a regular file nor a folder: whoever opened a pipe would wait for ever.
+        """
+        if "\0" in name:
+            raise UserError(f"the file name {name!r} holds a NUL byte: no file can have that name")
         path = self._folder / name
-        if not path.resolve().is_relative_to(self._folder.resolve()):
-            raise UserError(f"{name!r} leads out of {self.root}")
+        try:
+            resolved = path.resolve()
+            if not resolved.is_relative_to(self._folder.resolve()):
+                raise UserError(f"{name!r} leads out of {self.root}")
+            kind = resolved.stat().st_mode
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return path
+            raise UserError(f"{path} cannot be used: {error.strerror}") from error
+        except RuntimeError as error:  # links that lead to each other
+            raise UserError(f"{path} cannot be used: its links lead in a circle") from error
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            raise UserError(f"{path} is {_KINDS.get(stat.S_IFMT(kind), 'no regular file')}: regular files are allowed")
         return path
 
     def open(self, name: str) -> io.BufferedReader:
         """A file to read from, at any place in it. Raises OSError."""
-        return open(self.path(name), "rb")
+        return open_regular(self.path(name))
 
-    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
+    def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         """``size`` bytes of a file from ``offset`` on, or all that follow. Raises OSError."""
         # Not through path(), which asks the disk about every folder on the way: names here come from our own listing.
-        with open(self._folder / name, "rb") as file:
+        most = LARGEST_READ if limit is None else limit
+        with open_regular(self._folder / name) as file:
             if offset:
                 file.seek(offset)
-            return file.read(-1 if size is None else size)
+            if size is not None:
+                return file.read(size)
+            content = b"" if os.fstat(file.fileno()).st_size - offset > most else file.read(most + 1)
+            if (not content and os.fstat(file.fileno()).st_size > offset) or len(content) > most:
+                raise RefusedFileError(errno.EFBIG, f"it has more than the {most} bytes allowed", str(file.name))
+            return content
 
     def size(self, name: str) -> int:
         """Length in bytes; -1 where there is no such file."""
@@ -60,19 +96,13 @@ class LocalStore:
             return -1
 
     def entries(self, folder: str) -> list[Entry]:
-        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed.
-
-        A link to one of the folders that hold it is refused.
-        """
+        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         place = self._folder / folder
         try:
             with os.scandir(place) as found:
                 listed = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
         except OSError as error:
             raise _unlisted(error) from error
-        for each in listed:
-            if each.is_symlink() and each.is_dir() and _leads_back(place.absolute(), Path(each.path)):
-                raise UserError(f"the folder {each.path} links back to one that holds it; remove the link")
         return [Entry(each.name, each.is_dir(), -1 if each.is_dir() else _size(each)) for each in listed]
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
@@ -86,9 +116,35 @@ class LocalStore:
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=by_parts)}
 
+    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+        """Name -> bytes of all files below ``folder``, in no order, without hidden names; links are followed.
+
+        Raises UserError where a folder cannot be listed, or is reached a second time: its files would count twice, and
+        links to links could make any number of paths.
+        """
+        seen: dict[tuple[int, int], str] = {}
+        waiting = [folder]
+        while waiting:
+            name = waiting.pop()
+            try:
+                about = (self._folder / name).stat()
+            except OSError as error:
+                raise _unlisted(error) from error
+            first = seen.setdefault((about.st_dev, about.st_ino), name)
+            if first != name:
+                raise UserError(f"{self.root}/{name} and {self.root}/{first} are the same folder; remove the link")
+            for entry in self.entries(name):
+                path = f"{name}/{entry.name}" if name else entry.name
+                if entry.is_folder:
+                    waiting.append(path)
+                else:
+                    yield path, entry.size
+
     def scratch(self) -> Path:
-        """A new path to write aside, unknown to any other writer."""
+        """A new path to write aside, unknown to any other writer. Raises UserError where it would lead out."""
         folder = self._folder / _SCRATCH
+        if folder.is_symlink():
+            raise UserError(f"{folder} is a link: what is written there would lead out of {self.root}; remove it")
         folder.mkdir(parents=True, exist_ok=True)
         return folder / uuid.uuid4().hex
 
@@ -118,9 +174,9 @@ class LocalStore:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            lock = open(self._folder / _LOCK, "w")  # noqa: SIM115 - held open for as long as the build
+            lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "r+b")
         except OSError as error:
-            raise UserError(f"cannot write to {self.root}: {error.strerror}") from error
+            raise self._no_lock(error) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,7 +197,13 @@ class LocalStore:
             fault = errno.EACCES
         if fault:
             raise UserError(f"cannot write to {self.root}: {os.strerror(fault)}")
-        with suppress(FileNotFoundError), open(self._folder / _LOCK) as lock:
+        try:
+            lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDONLY | _NO_LINK), "rb")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._no_lock(error) from error
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -156,13 +218,28 @@ class LocalStore:
         folder = self._folder.absolute()
         return next(path for path in (folder, *folder.parents) if path.exists())
 
+    def _no_lock(self, error: OSError) -> UserError:
+        place = self._folder / _LOCK
+        if place.is_symlink() or (place.exists() and not place.is_file()):
+            return UserError(f"{place} is a link, a folder or a device, and no lock of a build: remove it")
+        return UserError(f"cannot write to {self.root}: {error.strerror}")
+
     def _held(self) -> UserError:
         return UserError(f"another build is writing to {self.root}; wait for it or choose another folder")
 
 
-def _leads_back(folder: Path, link: Path) -> bool:
-    """Whether a link in a folder leads to one through which the folder was reached."""
-    return link.resolve() in {each.resolve() for each in (folder, *folder.parents)}
+def open_regular(path: Path) -> io.BufferedReader:
+    """A file to read from. Raises OSError, RefusedFileError for what is no regular file: it is looked at once open."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        kind = os.fstat(handle).st_mode
+        if not stat.S_ISREG(kind):
+            what = _KINDS.get(stat.S_IFMT(kind), "no regular file")
+            raise RefusedFileError(errno.EINVAL, f"it is {what}: regular files are allowed", str(path))
+        return open(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def _unlisted(error: OSError) -> UserError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import io
 import os
@@ -17,9 +18,10 @@ from urllib.parse import urlsplit
 
 import fsspec.core
 
-from pipeline.errors import UserError
+from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import Entry, by_parts
 from pipeline.storage.lease import check_lease, lease
+from pipeline.storage.locations import check_url
 from pipeline.storage.own_folder import own_folder
 from pipeline.storage.patience import patiently
 
@@ -40,17 +42,12 @@ class UrlStore:
     """A folder behind a URL. Every call is made again where the network fails; what is written is compared."""
 
     def __init__(self, root: str) -> None:
-        """Raises UserError for a URL that holds credentials, or of a kind whose library is not installed."""
-        parts = urlsplit(root)
-        if parts.password or parts.query:
-            raise UserError(
-                f"the URL {parts.scheme}://{parts.hostname}... holds credentials, which would be recorded: give them "
-                "as the provider's own tools take them (environment, configuration file, role of the machine)"
-            )
+        """Raises UserError for a URL that is refused, or of a kind whose library is not installed."""
+        check_url(root)
         self.root = root.rstrip("/")
         try:
             self._folder = fsspec.core.url_to_fs(self.root)[1].rstrip("/")
-        except (ImportError, ValueError) as error:
+        except (ImportError, ValueError, TypeError, OSError) as error:
             raise UserError(
                 f"{root} cannot be reached: {error}; s3:// needs pip install 'robustshards[s3]', gs:// "
                 "'robustshards[gs]', hf:// 'robustshards[hf]'"
@@ -89,8 +86,13 @@ class UrlStore:
         """A file to read from, at any place in it."""
         return patiently(f"read {self.root}/{name}", self._files.open, self._place(name), "rb")
 
-    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
-        """``size`` bytes of a file from ``offset`` on, or all that follow."""
+    def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
+        """``size`` bytes of a file from ``offset`` on, or all that follow.
+
+        A ``limit`` costs a request more; without one, a file is as large as its listing says.
+        """
+        if limit is not None and self.size(name) - offset > limit:
+            raise RefusedFileError(errno.EFBIG, f"it has more than the {limit} bytes allowed", f"{self.root}/{name}")
         asked: dict[str, int] = {} if not offset and size is None else {"start": offset}
         if size is not None:
             asked["end"] = offset + size
@@ -124,6 +126,7 @@ class UrlStore:
             if each["type"] == "directory"
             else Entry(each["name"].rpartition("/")[2], False, int(each["size"]))
             for each in listed
+            if each["type"] in ("directory", "file")
         )
         return sorted(entry for entry in found if not entry.name.startswith("."))
 
@@ -133,6 +136,15 @@ class UrlStore:
         found = ((each["name"].removeprefix(f"{self._folder}/"), int(each["size"])) for each in find(folder))
         named = {name: size for name, size in found if name.endswith(suffix)}
         return {name: named[name] for name in sorted(named, key=by_parts)}
+
+    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+        """Name -> bytes of all files below ``folder``, in no order, without hidden names."""
+        for entry in self.entries(folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_folder:
+                yield from self.walk(path)
+            else:
+                yield path, entry.size
 
     def scratch(self) -> Path:
         """A new local path to write aside, unknown to any other writer."""

@@ -141,7 +141,7 @@ def test_a_folder_that_must_not_be_read_is_told(tmp_path: Path, monkeypatch: pyt
 class Echo(LocalStore):
     """A store whose files hold their names."""
 
-    def read(self, name: str, offset: int = 0, size: int | None = None) -> bytes:
+    def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         return name.encode()
 
 
