@@ -6,21 +6,24 @@ Two kinds: what a build wrote, and what others made and :mod:`pipeline.index` wr
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 import manifests
 from manifests import Row
+from pipeline import places
 from pipeline.encoders import ENCODERS, MAX_FRAMES, Npy, member_suffixes, npy_header
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
 from pipeline.recipes import Recipe, parse
 from pipeline.samples import Sample, side_members, told_columns
-from pipeline.storage import Store, open_store, read_ahead
+from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, read_ahead
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 RECIPE_FILE = "recipe.toml"
@@ -35,6 +38,9 @@ UNIT_ROWS = 1000
 
 MAX_PAYLOAD_BYTES = 2**28
 """Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
+
+SHOWN = 200
+"""Characters of what a file says that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -191,15 +197,15 @@ class Built(DataSet):
             what = f"has {row.frames} frames in the manifest; 1 to {MAX_FRAMES} can be"
             raise UnsoundShardError(Fault(row.key, what))
         suffixes, faults = self.suffixes(row), []
-        places, members = [], {}
+        found, members = [], {}
         for suffix in suffixes:
             place = _expect(tar, row, suffix)
-            places.append(place)
+            found.append(place)
             members[suffix] = _data(tar, place, row.size or 0)
         for suffix, content in side_members(told_columns(row)).items():
             if _data(tar, _expect(tar, row, suffix), len(content)) != content:
                 faults.append(Fault(row.key + suffix, "does not say what the manifest says"))
-        offset, size = places[0].offset_data, places[-1].offset_data + places[-1].size - places[0].offset_data
+        offset, size = found[0].offset_data, found[-1].offset_data + found[-1].size - found[0].offset_data
         if (offset, size) != (row.offset, row.size):
             what = f"is {size} bytes at {offset}, the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
@@ -211,12 +217,12 @@ class Indexed(DataSet):
     """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
 
     def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
-        places: Counter[tuple[str, int]] = Counter()
+        seen: Counter[tuple[str, int]] = Counter()
 
         def piece(row: Sequence[Any]) -> tuple[str, int, int]:
             place = (row[0], row[1])
-            places[place] += 1
-            return (*place, (places[place] - 1) // UNIT_ROWS)
+            seen[place] += 1
+            return (*place, (seen[place] - 1) // UNIT_ROWS)
 
         return piece
 
@@ -262,30 +268,92 @@ class IndexTable(StrictTable):
     location: str
 
 
-def open_data_set(folder: str) -> DataSet:
-    """The data set that was built or indexed into a folder. Raises UserError where there is none."""
+def open_data_set(folder: str, data: str | None = None) -> DataSet:
+    """Open the data set that was built or indexed into a folder.
+
+    Args:
+        folder: Path or URL of the data set.
+        data: Path or URL of the files of an index, where the user names it. Without it, an index is only believed
+            where its files are in or below its own folder, or where this user made it on this machine.
+
+    Raises:
+        UserError: There is no readable data set, or nobody may say where its files are.
+    """
     store = open_store(folder)
     if store.size(INDEX_FILE) >= 0:
         where = f"{store.root}/{INDEX_FILE}"
-        table = validated(IndexTable, read_toml(store.read(INDEX_FILE).decode(), where), where)
-        return Indexed(store, table.name, table.family, None, {}, open_store(table.location))
+        table = validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
+        return Indexed(store, table.name, table.family, None, {}, _files_of_index(store, table.location, data))
     recipe = read_recipe(store)
+    if data is not None:
+        raise UserError(f"{folder} was built and holds its own shards: omit --data {data}, which is for indexes")
     return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
 
 
 def open_built(folder: str) -> Built:
     """As :func:`open_data_set`, for what needs the recipe. Raises UserError for an indexed data set."""
-    data_set = open_data_set(folder)
-    if not isinstance(data_set, Built):
+    store = open_store(folder)
+    if store.size(INDEX_FILE) >= 0:
         raise UserError(f"{folder} is an index of files that others made: it has no recipe to make them by")
-    return data_set
+    recipe = read_recipe(store)
+    return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
 
 
 def read_recipe(store: Store) -> Recipe:
     """The recipe that a data set was built by. Raises UserError where there is none."""
     if store.size(RECIPE_FILE) < 0:
         raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
-    return parse(store.read(RECIPE_FILE).decode(), f"{store.root}/{RECIPE_FILE}")
+    return parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
+
+
+def _settings(store: Store, name: str) -> str:
+    """Return the text of a small file of a data set. Raises UserError."""
+    where = f"{store.root}/{name}"
+    try:
+        return store.read(name, limit=SMALL_FILE).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise UserError(f"{where} cannot be read: {error.strerror or error}") from error
+
+
+def _files_of_index(store: Store, location: str, data: str | None) -> Store:
+    """Return where the files of an index are: no file of a data set may send its reader anywhere. Raises UserError."""
+    if data is not None:
+        return _folder_of_files(data, f"--data {data}")
+    if is_url(location) or (is_url(store.root) and location.startswith("/")):
+        place, inside = location, False
+    elif is_url(store.root):
+        place, inside = f"{store.root}/{location}", ".." not in location.split("/")
+    else:
+        folder = local_path(store.root).resolve()
+        place = _resolved(folder, location)
+        inside = local_path(place).is_relative_to(folder)
+    if inside or places.recall(store.root, "data") == places.absolute(place):
+        return _folder_of_files(place, f"the location {shown(location)} in {store.root}/{INDEX_FILE}")
+    raise UserError(
+        f"{store.root}/{INDEX_FILE} names {shown(location)} as the location of its files: files outside of the index's "
+        "folder are only read where the user says so; give --data PATH, the folder that holds them"
+    )
+
+
+def _folder_of_files(place: str, named: str) -> Store:
+    if not is_url(place) and not os.path.isdir(local_path(place)):  # unlike Path.is_dir, False for any bad name
+        raise UserError(f"{named} is not a folder: give with --data PATH the folder that holds the files of the index")
+    return open_store(place)
+
+
+def _resolved(folder: Path, location: str) -> str:
+    """Return the path that an index of this machine names, its links followed. Raises UserError."""
+    try:
+        return str((folder / local_path(location)).resolve())
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"the location {shown(location)} in {folder}/{INDEX_FILE} cannot be used: {error}") from error
+
+
+def shown(text: str) -> str:
+    """Return what a file says, fit for a message: escaped, and not too long."""
+    return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")
 
 
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -7,14 +7,15 @@ import random
 
 import manifests
 from manifests import Row
-from pipeline.dataset import Built, Fault, open_built
+from pipeline import places
+from pipeline.dataset import Built, Fault, open_built, shown
 from pipeline.errors import SampleError, UserError
 from pipeline.families import Step
 from pipeline.render import Renderer, source_digest
 from pipeline.samples import payload_digest
 from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
-from pipeline.storage import open_store
+from pipeline.storage import SMALL_FILE, open_store
 from pipeline.verify import Findings
 
 
@@ -42,12 +43,25 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
 
 
 def last_source(output: str) -> str:
-    """Where the latest run of the build had its photographs. Raises UserError where no run is recorded."""
+    """Return where this user built the data set from, on this machine. Raises UserError where that is not known.
+
+    What the data set's own files say is not believed: they may come from anybody, and would be opened.
+    """
+    known = places.recall(output, "source")
+    if known is None:
+        raise UserError(f"{output} was not built here: give --source PATH, where the photographs are{_hint(output)}")
+    return known
+
+
+def _hint(output: str) -> str:
+    """Return what the latest run says of its source, to be read by people only."""
     store = open_store(output)
-    runs = list(store.listing("runs", ".json"))
-    if not runs:
-        raise UserError(f"{output} records no run; say with --source where the photographs are")
-    return str(json.loads(store.read(runs[-1]))["source"])
+    try:
+        runs = list(store.listing("runs", ".json"))
+        source = str(json.loads(store.read(runs[-1], limit=SMALL_FILE))["source"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return f" (the latest run names {shown(source)})"
 
 
 def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:

@@ -1,0 +1,120 @@
+"""Files of data sets name places, and only those that the user named are opened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from pipeline import places
+from pipeline.dataset import DataSet, Indexed, open_built, open_data_set
+from pipeline.deep import last_source
+from pipeline.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered from other tests."""
+    monkeypatch.setattr(places, "user_cache", lambda: tmp_path / "cache")
+
+
+def indexed(folder: Path, location: object) -> Path:
+    """An index of which only the place of its files matters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = {"name": "theirs", "family": "corruptions", "layout": "folders", "location": str(location)}
+    (folder / "index.toml").write_text(tomli_w.dumps(table))
+    return folder
+
+
+def files_of(data_set: DataSet) -> Path:
+    assert isinstance(data_set, Indexed)
+    return Path(data_set.files.root).resolve()
+
+
+@pytest.mark.parametrize("location", [".", "files", "files/../files", "link"])
+def test_files_in_or_below_the_index_are_read(tmp_path: Path, location: str) -> None:
+    folder = indexed(tmp_path / "index", location)
+    (folder / "files").mkdir()
+    (folder / "link").symlink_to("files")
+    assert files_of(open_data_set(str(folder))) == (folder / location).resolve()
+    assert files_of(open_data_set(str(indexed(folder, folder / "files")))) == folder / "files"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("/etc", "..", "../other", "files/../../other", "out", "~", "s3://bucket/data", "http://127.0.0.1:1/x"),
+        *("memory://x", "reference://::data:application/json,{}", "simplecache::file:///etc", "file:///etc"),
+    ],
+)
+def test_places_that_only_an_index_names_are_refused(tmp_path: Path, location: str) -> None:
+    folder = indexed(tmp_path / "index", location)
+    (tmp_path / "other").mkdir()
+    (folder / "files").mkdir()
+    (folder / "out").symlink_to(tmp_path / "other")
+    with pytest.raises(UserError, match=r"--data PATH") as refused:
+        open_data_set(str(folder))
+    assert repr(location) in str(refused.value)
+
+
+@pytest.mark.parametrize("location", ["", "\0", "files\0", "~nobody-of-that-name/x", "x" * 10_000, "\x1b[2Jx"])
+def test_places_that_cannot_be_are_refused_in_one_bounded_line(tmp_path: Path, location: str) -> None:
+    with pytest.raises(UserError) as refused:
+        open_data_set(str(indexed(tmp_path / "index", location)))
+    assert len(str(refused.value)) < 1000
+    assert str(refused.value).isprintable()
+
+
+def test_the_user_names_the_place(tmp_path: Path) -> None:
+    folder = indexed(tmp_path / "index", "reference://::data:{}")
+    (tmp_path / "mine").mkdir()
+    assert files_of(open_data_set(str(folder), str(tmp_path / "mine"))) == tmp_path / "mine"
+    with pytest.raises(UserError, match=r"--data .*gone is not a folder"):
+        open_data_set(str(folder), str(tmp_path / "gone"))
+    with pytest.raises(UserError, match="chained"):
+        open_data_set(str(folder), "reference://::data:{}")
+
+
+def test_an_index_that_this_user_made_here_is_believed(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    folder = indexed(tmp_path / "index", files)
+    with pytest.raises(UserError, match="--data PATH"):
+        open_data_set(str(folder))
+    places.remember(str(folder), "data", str(files))
+    assert files_of(open_data_set(str(folder))) == files
+    with pytest.raises(UserError, match="--data PATH"):  # what is remembered is the place, not the trust
+        open_data_set(str(indexed(folder, "/etc")))
+    indexed(folder, files)
+    files.rmdir()
+    with pytest.raises(UserError, match="not a folder: give with --data"):
+        open_data_set(str(folder))
+
+
+def test_a_built_data_set_has_no_other_place(tmp_path: Path, built_once: Path) -> None:
+    with pytest.raises(UserError, match="omit --data"):
+        open_data_set(str(built_once), str(tmp_path))
+    with pytest.raises(UserError, match="no recipe to make them by"):
+        open_built(str(indexed(tmp_path / "index", "/etc")))
+
+
+@pytest.mark.parametrize("recorded", [{"source": "s3://theirs/x\x1b[2J"}, {}, [], "x", {"source": "y" * 10_000}])
+def test_the_source_that_a_run_records_is_not_believed(tmp_path: Path, recorded: object) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "1.json").write_text(json.dumps(recorded))
+    with pytest.raises(UserError, match="--source PATH") as refused:
+        last_source(str(tmp_path))
+    assert len(str(refused.value)) < 1000
+    assert str(refused.value).isprintable()
+    places.remember(str(tmp_path), "source", "photographs")
+    assert last_source(str(tmp_path)) == str(Path("photographs").resolve())
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff\xfe", b"{", b"1" * 5_000])
+def test_a_damaged_record_of_a_run_is_no_traceback(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "1.json").write_bytes(content)
+    with pytest.raises(UserError, match="--source PATH"):
+        last_source(str(tmp_path))
