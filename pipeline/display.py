@@ -71,7 +71,7 @@ class Display:
 
     def preparing(self, what: str) -> None:
         """Say what goes on before the work."""
-        self._console.print(f"{what} ...", style="dim", highlight=False)
+        self._console.print(f"{what} ...", style="dim", highlight=False, markup=False)
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Say what is there and what is missing."""
@@ -81,6 +81,7 @@ class Display:
         self._console.print(
             f"{plan.images:,} images, {plan.shards:,} shards: {there:,} already there, {shards:,} to make",
             highlight=False,
+            markup=False,
         )
         if self._console.is_terminal and shards:
             self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from corruptions import imagemagick, textures
+from corruptions.kernels import numba_config
 from pipeline.decoders import DECODERS
 from pipeline.fingerprints import fingerprint
 from pipeline.software import cpu_count, versions
@@ -93,7 +94,7 @@ def _features() -> Iterator[Finding]:
 
 def _processor() -> str:
     cpus = Path("/proc/cpuinfo")
-    for line in cpus.read_text().splitlines() if cpus.exists() else []:
+    for line in cpus.read_text("utf-8", "replace").splitlines() if cpus.exists() else []:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor() or "unknown"
@@ -105,13 +106,15 @@ def _gpu() -> str:
     if command is None:
         return ""
     query = [command, "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    done = subprocess.run(query, capture_output=True, text=True, timeout=NVIDIA_TIMEOUT_S, check=False)
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=NVIDIA_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # a driver that hangs
+        return ""
     return "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
 
 
 def _kernel_cache() -> str:
     """Where numba keeps what it compiles: beside the package if that can be written, else in the user's cache."""
-    folder = os.environ.get("NUMBA_CACHE_DIR")
     package = importlib.util.find_spec("corruptions")
     beside = Path(package.origin).parent / "kernels" if package and package.origin else Path()
-    return folder or (f"{beside}/__pycache__" if os.access(beside, os.W_OK) else "the user's cache folder")
+    return numba_config.CACHE_DIR or f"{beside}/__pycache__"

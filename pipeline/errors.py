@@ -12,6 +12,7 @@ class Exit(IntEnum):
     FAULTS = 1
     USAGE = 2
     INCOMPLETE = 3
+    BUG = 70
     INTERRUPTED = 130
 
 

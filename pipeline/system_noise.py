@@ -117,6 +117,6 @@ def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Diffe
 
 def published_differences() -> dict[str, Any]:
     """What ``make differences`` measured last: ``measured_on`` in words, and ``pairs`` with name, mean and largest."""
-    text = resources.files(__package__).joinpath("decoder_differences.json").read_text()
+    text = resources.files(__package__).joinpath("decoder_differences.json").read_text("utf-8")
     measured: dict[str, Any] = json.loads(text)
     return measured

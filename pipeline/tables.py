@@ -33,22 +33,30 @@ def one_of(allowed: Iterable[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def read_toml(text: str, where: str) -> dict[str, Any]:
-    """The content of a TOML file. Raises UserError that names ``where``."""
+def read_toml(content: bytes | str, where: str) -> dict[str, Any]:
+    """Return the content of a TOML file. Raises UserError that names ``where``."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(content if isinstance(content, str) else content.decode())
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{where} is not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where} is not valid TOML: it is no UTF-8 text (byte {error.start})") from error
+    except RecursionError:
+        raise UserError(f"{where} is not valid TOML: its tables and arrays are nested too deeply") from None
+    except ValueError:  # what Python's own limit of digits raises
+        raise UserError(f"{where} is not valid TOML: one of its numbers has thousands of digits") from None
 
 
 def validated(model: type[Table], content: dict[str, Any], where: str) -> Table:
-    """The table that a TOML file's content is. Raises UserError that names ``where`` and the field."""
+    """Return the table that a TOML file's content is. Raises UserError that names ``where`` and the field."""
     try:
         # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
         return model.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
         faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
         raise UserError(f"{where} is not valid: {faults}") from error
+    except (RecursionError, ValueError):
+        raise UserError(f"{where} is not valid: its tables are nested too deeply, or a number is too long") from None
 
 
 def _field(place: tuple[str | int, ...]) -> str:

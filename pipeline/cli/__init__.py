@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import typer
 
 from pipeline.cli import judging, making, reading, signals
+from pipeline.cli.console import bugs_told
+from pipeline.cli.output import checked_output
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "list": making.list_all,
@@ -29,7 +31,7 @@ app = typer.Typer(
     name="robustshards",
     help="Regenerate ImageNet-C, -P and -S from your own photographs, as checkable WebDataset shards.",
     epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
-    "130 interrupted (run it again).",
+    "70 a bug, 130 interrupted (run it again).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,6 +42,7 @@ for _name, _command in COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command line, and exit."""
     signals.handle()
-    app()
+    with checked_output(), bugs_told():
+        app()

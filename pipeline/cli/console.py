@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.cli.output import OutputError, one_line, printable, writing
 from pipeline.cli.signals import preempted
-from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError
+from pipeline.errors import Exit, RefusedFileError, UnfinishedError, UnreachableError, UserError
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+AGAIN = "what is finished is kept, run the same command again"
+
+_NAMED_WRONGLY = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError, RefusedFileError)
+_NAMED_WRONGLY_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
+"""Errors that come again however often a command is run."""
 
 
 class Told(Protocol):
@@ -33,8 +42,9 @@ class Told(Protocol):
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
-    _out.print(text, markup=False)
+    """A line on standard output. Raises OutputError, as all that print there."""
+    with writing():
+        _out.print(printable(text), markup=False)
 
 
 def say_all(lines: Iterable[str]) -> None:
@@ -45,17 +55,19 @@ def say_all(lines: Iterable[str]) -> None:
 
 def show(part: Any) -> None:
     """Anything that rich can print, on standard output."""
-    _out.print(part)
+    with writing():
+        _out.print(part)
 
 
 def warn(text: str) -> None:
     """A warning on standard error."""
-    _err.print(f"warning: {text}", markup=False)
+    _err.print(f"warning: {one_line(text)}", markup=False)
 
 
 def print_json(**facts: Any) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(facts, indent=1))
+    with writing():
+        print(json.dumps(facts, indent=1), flush=True)
 
 
 def tell(outcome: Told, as_json: bool, output: str) -> None:
@@ -73,27 +85,56 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None
     table = Table(*titles, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*map(str, row))
-    _out.print(table)
-    _out.print()
+    with writing():
+        _out.print(table)
+        _out.print()
 
 
 @contextmanager
 def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterator[None]:
-    """Errors of the user's world become one line and an exit code; a bug keeps its traceback."""
+    """Print expected errors as one line and exit; let unexpected ones raise, which :func:`bugs_told` reports."""
     try:
         yield
     except UnfinishedError as error:
         _end(str(error), Exit.INCOMPLETE, as_json)
     except UserError as error:
         _end(str(error), Exit.USAGE, as_json)
-    except (OSError, UnreachableError) as error:
-        _end(f"{error}; what is finished is kept, run the same command again", Exit.INCOMPLETE, as_json)
+    except OSError as error:
+        _end_of_file_error(error, as_json)
+    except UnreachableError as error:
+        _end(f"{error}; {AGAIN}", Exit.INCOMPLETE, as_json)
+    except MemoryError:
+        _end("this machine has too little memory for what was asked for", Exit.USAGE, as_json)
     except KeyboardInterrupt:
-        what, code = ("told to end", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
-        _end(f"{what}; what is finished is kept, run the same command again", code, as_json)
+        what, code = ("stopped by SIGTERM", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
+        _end(f"{what}; {AGAIN}", code, as_json)
 
 
-def _end(message: str, code: int, as_json: bool) -> None:
+@contextmanager
+def bugs_told() -> Iterator[None]:
+    """Print an unexpected error as one line and exit with 70; with ROBUSTSHARDS_TRACEBACK=1, let it raise."""
+    try:
+        yield
+    except (OutputError, OSError):  # outside of a command, only what is printed can fail so
+        raise
+    except Exception as error:
+        if os.environ.get("ROBUSTSHARDS_TRACEBACK") == "1":
+            raise
+        what = one_line(f"{type(error).__name__}: {error}")
+        _err.print(f"error: a bug: {what}; please report it with what ROBUSTSHARDS_TRACEBACK=1 shows", markup=False)
+        raise SystemExit(Exit.BUG) from None
+
+
+def _end_of_file_error(error: OSError, as_json: bool) -> NoReturn:
+    """End with 2 for a file that is not as it must be, with 3 where the machine is to blame and may recover."""
+    what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    if isinstance(error, _NAMED_WRONGLY) or error.errno in _NAMED_WRONGLY_CODES:
+        _end(what, Exit.USAGE, as_json)
+    _end(f"{what}; {AGAIN}", Exit.INCOMPLETE, as_json)
+
+
+def _end(message: str, code: int, as_json: bool) -> NoReturn:
+    message = one_line(message)
     if as_json:
         print_json(error=message, exit_code=int(code))
     _err.print(f"error: {message}", markup=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.cli.console import errors_told, print_json, say, show, tell, warn
-from pipeline.cli.options import DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
+from pipeline.cli.options import DataOption, DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
 from pipeline.errors import Exit, UserError
 
 
@@ -37,6 +37,7 @@ def evaluate(
         int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
     ] = 0,
     address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    data: DataOption = None,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
@@ -49,7 +50,7 @@ def evaluate(
         evaluation, settings = _evaluator()
         request = settings.Request(
             data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
-            batch_size, input_size, triple(mean), triple(std), loaders, workers, address,
+            batch_size, input_size, triple(mean), triple(std, positive=True), loaders, workers, address, data,
         )  # fmt: skip
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
         with watcher:
@@ -82,7 +83,7 @@ def report(
         from pipeline.evaluate.tables import tables
 
         summary = summarise(evaluations, baseline or (), anomalous)
-        if out:
+        if out is not None:
             write_report(summary, title, out)
         if as_json:
             print_json(**summary.facts())
@@ -91,7 +92,7 @@ def report(
             show(part)
         for warning in summary.warnings:
             warn(warning)
-        if out:
+        if out is not None:
             say(f"wrote {out}/report.html, .md, .csv, .json")
 
 

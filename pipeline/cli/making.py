@@ -30,9 +30,10 @@ from pipeline.cli.options import (
     ShardSizeOption,
     SourceOption,
     numbers,
+    path_of,
     words,
 )
-from pipeline.errors import Exit
+from pipeline.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from pipeline.recipes import Recipe
@@ -123,14 +124,15 @@ def plan(
         from pipeline.sources import KINDS, open_source
 
         chosen = _recipe(
-            recipe, kind=kind, only=only or grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
+            recipe, kind=kind, only=only, grid=grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
             encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
         chosen = with_kind(chosen, source)
         images = open_source(chosen.source.kind, source, ids)
         made = make_plan(chosen, images)
-        try_transforms(chosen, frost_folder)
-        cost = estimate(made, images, measure, frost_folder)
+        textures = path_of(frost_folder)
+        try_transforms(chosen, textures)
+        cost = estimate(made, images, measure, textures)
         facts = {
             "recipe": chosen.name,
             "source_kind": chosen.source.kind,
@@ -205,11 +207,11 @@ def build(
         from pipeline.quota import parse_size
 
         chosen = _recipe(
-            recipe, kind=kind, only=only or grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
+            recipe, kind=kind, only=only, grid=grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
             encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
-        limit_ = parse_size(max_bytes) if max_bytes else math.inf
-        request = Request(chosen, source, out, workers, address, frost_folder, ids, retry_failed, limit_)
+        limit_ = math.inf if max_bytes is None else parse_size(max_bytes)
+        request = Request(chosen, source, out, workers, address, path_of(frost_folder), ids, retry_failed, limit_)
         watcher = BuildLog() if log == LogFormat.JSON else Display()
         if rehearse:
             with watcher:
@@ -233,6 +235,7 @@ def _recipe(
     *,
     kind: str | None,
     only: str | None,
+    grid: str | None,
     levels: str | None,
     limit: int | None,
     shard_size: int | None,
@@ -243,12 +246,14 @@ def _recipe(
     resize: str | None,
     fields: list[str] | None,
 ) -> Recipe:
-    """The named recipe with the changes of the command line."""
+    """The named recipe with the changes of the command line. Raises UserError."""
     from pipeline import recipes
 
+    if only is not None and grid is not None:
+        raise UserError("--only and --grid both choose transforms: give one of them")
     named = recipes.load(name).changed(
         source={"kind": kind, "limit": limit},
-        transforms={"only": words(only), "levels": numbers(levels)},
+        transforms={"only": words(grid if only is None else only), "levels": numbers(levels)},
         shards={"size": shard_size},
         encoder={"name": encoder, "quality": quality},
         prepare={"decoder": decoder, "resize": resize},

@@ -5,17 +5,28 @@ Names that a text lists are those of a table elsewhere (a test compares them): l
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from pipeline.errors import UserError
+from pipeline.storage.locations import local_path
+
+LONGEST_SHOWN = 80
+"""Characters of an option's value in a message."""
 
 RecipeArgument = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A shipped recipe, or the path of your own .toml.")
 ]
 DataSetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build or an index wrote.")]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data", help="Of an index: the folder of the files that it describes, where the index cannot be believed."
+    ),
+]
 SourceOption = Annotated[str, typer.Option(help="The photographs: a folder per class, or any other known layout.")]
 KindOption = Annotated[
     str | None,
@@ -85,18 +96,32 @@ def words(text: str | None) -> list[str] | None:
 
 def numbers(text: str | None) -> list[int] | None:
     """Levels with commas between. Raises UserError."""
+    if text is None:
+        return None
     try:
-        return None if text is None else [int(word) for word in text.split(",")]
+        return [int(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"levels {text}: give whole numbers with commas between, as in 1,3,5") from None
+        raise UserError(f"invalid levels {_short(text)}: give whole numbers with commas between, as in 1,3,5") from None
 
 
-def triple(text: str | None) -> tuple[float, float, float] | None:
-    """Three numbers with commas between. Raises UserError."""
+def triple(text: str | None, positive: bool = False) -> tuple[float, float, float] | None:
+    """Three numbers with commas between, finite and, if so wanted, above zero. Raises UserError."""
     if text is None:
         return None
     try:
         red, green, blue = map(float, text.split(","))
     except ValueError:
-        raise UserError(f"{text!r}: give three numbers with commas between, as in 0.485,0.456,0.406") from None
+        raise UserError(f"{_short(text)}: give three numbers with commas between, as in 0.485,0.456,0.406") from None
+    if not all(math.isfinite(number) and (number > 0 or not positive) for number in (red, green, blue)):
+        allowed = "finite numbers above 0" if positive else "finite numbers"
+        raise UserError(f"{_short(text)}: {allowed} are allowed, as in 0.229,0.224,0.225")
     return red, green, blue
+
+
+def path_of(text: str | None) -> str | None:
+    """A path that a user may leave out, ``~`` expanded. Raises UserError for what cannot be a path."""
+    return None if text is None else str(local_path(text))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ...")

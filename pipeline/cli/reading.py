@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import errors_told, print_json, say, say_all
-from pipeline.cli.options import DataSetArgument, FrostOption, JsonOption, ThreadsOption, numbers
+from pipeline.cli.options import DataOption, DataSetArgument, FrostOption, JsonOption, ThreadsOption, numbers, path_of
 from pipeline.errors import Exit
 
 
@@ -23,6 +23,7 @@ def verify(
         int | None, typer.Option(help="With --deep: chooses the samples; default: at random.")
     ] = None,
     frost_folder: FrostOption = None,
+    data: DataOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,11 +35,13 @@ def verify(
         from pipeline.verify import verify as check
 
         with counting("checked") as checked:
-            found = check(data_set, threads or cpu_count(), checked)
+            found = check(data_set, threads or cpu_count(), checked, data)
         again = None
         if deep:
             chosen = random.SystemRandom().getrandbits(32) if sample_seed is None else sample_seed
-            again = regenerate(data_set, source or last_source(data_set), samples, chosen, frost_folder)
+            again = regenerate(
+                data_set, last_source(data_set) if source is None else source, samples, chosen, path_of(frost_folder)
+            )
         if as_json:
             print_json(
                 **found.facts(), regenerated=again and again.samples, deep_faults=again and list(map(str, again.faults))
@@ -63,6 +66,7 @@ def export(
     classes: Annotated[
         str | None, typer.Option(help="imagefolder: a text file of class names whose folders are made in any case.")
     ] = None,
+    data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a finished data set in a layout that other tools read."""
@@ -70,7 +74,7 @@ def export(
         from pipeline.exports import export as write
         from pipeline.sources.base import lines_at
 
-        done = write(data_set, to, out, lines_at(classes) if classes else ())
+        done = write(data_set, to, out, () if classes is None else lines_at(classes), data)
         if as_json:
             print_json(written=done.written, there=done.there, passed_over=done.passed_over, output=out)
         else:
@@ -98,7 +102,7 @@ def index(
         from pipeline.software import cpu_count
         from pipeline.sources.base import lines_at
 
-        named = lines_at(classes) if classes else ()
+        named = () if classes is None else lines_at(classes)
         with steps_told() as told:
             done = write(data, out, name, named, numbers(levels) or (), threads or cpu_count(), told)
         if as_json:
@@ -117,13 +121,14 @@ def preview(
     data_set: DataSetArgument,
     out: Annotated[str, typer.Option(help="The HTML page to write.")] = "preview.html",
     images: Annotated[int, typer.Option(min=1, max=100, help="How many images to show.")] = 3,
+    data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a contact sheet as one HTML page: a few images through every transform and level."""
     with errors_told(as_json):
         from pipeline.preview import preview as write
 
-        pictures = write(data_set, out, images)
+        pictures = write(data_set, out, images, data)
         if as_json:
             print_json(pictures=pictures, output=out)
         else:

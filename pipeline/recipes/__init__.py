@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
@@ -19,6 +18,7 @@ from pipeline.families import FAMILIES, Family, Step
 from pipeline.resizers import OPERATORS, STEPS
 from pipeline.seeds import SEED_LIMIT
 from pipeline.sources import AUTO, KINDS
+from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.system_noise import Pair
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
@@ -162,20 +162,21 @@ def load(name: str) -> Recipe:
     """A shipped recipe by name, or the user's own by its path. Raises UserError that names the file and the field."""
     edition = name.removesuffix(CLEAN)
     if edition in editions():
-        recipe = parse(resources.files(__name__).joinpath(f"{edition}.toml").read_text(), f"recipe {edition}")
+        recipe = parse(resources.files(__name__).joinpath(f"{edition}.toml").read_bytes(), f"recipe {edition}")
         return recipe if edition == name else clean_companion(recipe)
-    path = Path(name)
+    path = local_path(name)
     if path.suffix != ".toml":
         raise UserError(
             f"no recipe is called {name!r}; shipped: {', '.join(shipped())}; or give the path of a .toml file"
         )
     try:
-        return parse(path.read_text(), str(path))
+        content = LocalStore(str(path.parent)).read(path.name, limit=SMALL_FILE)
     except OSError as error:
         raise UserError(f"cannot read the recipe {path}: {error.strerror}") from error
+    return parse(content, str(path))
 
 
-def parse(text: str, where: str) -> Recipe:
+def parse(text: bytes | str, where: str) -> Recipe:
     """A recipe from the text of a TOML file; one that ``extends`` a shipped recipe states only what differs from it.
 
     Raises UserError that names ``where`` and the field.
@@ -215,6 +216,8 @@ def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
             parsed = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             parsed = value.strip()
+        except (ValueError, RecursionError):
+            raise UserError(f"{path.strip()}: the value is nested too deeply, or a number is too long") from None
         if dot:
             changes.setdefault(table, {})[field] = parsed
         else:

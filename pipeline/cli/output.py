@@ -1,0 +1,77 @@
+"""Standard output that may be closed or full: what cannot be written is an error, and never lost in silence."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from pipeline.errors import Exit
+
+LONGEST_MESSAGE = 2000
+"""Characters of an error: it may quote what came, and that may be anything."""
+
+
+class OutputError(Exception):
+    """Standard output cannot be written; its cause is the OSError that says why."""
+
+
+class _Closed(io.TextIOBase):
+    """Standard output of a process that was started without one."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """Write out all that was printed before the process ends, and exit with 3 where that is not possible."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OutputError as error:
+        _give_up(error.__cause__)
+    except OSError as error:
+        _give_up(error)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell apart what goes wrong with standard output from what goes wrong with the work. Raises OutputError."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError from error
+
+
+def printable(text: str) -> str:
+    """Return a text whose control characters are escaped: in the names of files they could steer a terminal."""
+    return "".join(c if c.isprintable() or c in " \n\u00a0\u202f\u3000" else _escaped(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return an error as one printable line of bounded length."""
+    line = printable(" ".join(text.split("\n")))
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]} ..."
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def _give_up(error: BaseException | None) -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try once more when it ends
+    if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # of a reader such as head, which has enough
+        reason = getattr(error, "strerror", None) or error
+        os.write(2, f"error: cannot write to standard output: {reason}; files are not affected\n".encode())
+    raise SystemExit(Exit.INCOMPLETE)
