@@ -21,6 +21,10 @@ PACKAGE_FOLDER = "frost"
 INSTALL_HINT = f'"pip install {PACKAGE}" brings them; or name a folder that holds the six files in frost_folder'
 
 
+MAX_BYTES = 2**24
+"""Of a texture's file: the largest has 2 MB, and what is longer has another digest anyway."""
+
+
 @dataclass(frozen=True)
 class Texture:
     """A file name and the sha256 of the file's bytes."""
@@ -58,7 +62,8 @@ def read_checked(path: Path, sha256: str) -> bytes:
     """The bytes of a texture. Raises FileNotFoundError, or ValueError if they are other bytes than the authors'."""
     if not path.is_file():
         raise FileNotFoundError(f"the frost texture {path} is missing; {INSTALL_HINT}")
-    content = path.read_bytes()
+    with open(path, "rb") as file:
+        content = file.read(MAX_BYTES)
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ValueError(

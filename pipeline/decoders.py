@@ -24,6 +24,9 @@ Image = NDArray[np.uint8]
 MAX_PIXELS = 2**26
 """A header that announces more pixels than this is refused before anything is decoded (67 megapixels)."""
 
+MAX_SCANNED = 2**32
+"""Pixels times scans of a JPEG: each scan of a progressive one goes over all its pixels again. A dozen are usual."""
+
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
 """What a file may hold, whatever its suffix says: ImageNet has PNG bytes in files named .JPEG."""
 
@@ -38,7 +41,7 @@ SIXTEEN_BIT_MODES = frozenset({"I;16", "I;16B", "I;16L", "I;16N"})
 JPEG_MODES = frozenset({"L", "RGB"})
 """JPEGs that every decoder reads for itself: grey and YCbCr. What else there is, Pillow reads for all of them."""
 
-END_OF_IMAGE, START_OF_SCAN = b"\xff\xd9", b"\xff\xda"
+START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
 """Markers of a JPEG file."""
 
 
@@ -83,6 +86,7 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
         try:
             with PillowImage.open(io.BytesIO(data), formats=FORMATS) as image:
                 _refuse_bomb(*image.size)
+                refuse_endless_scans(data, *image.size)
                 if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
                     return _rgb(image)
                 size = image.size
@@ -115,6 +119,15 @@ def _decode_jpeg(data: bytes, name: str, size: tuple[int, int]) -> Image:
 def _refuse_bomb(width: int, height: int) -> None:
     if width * height > MAX_PIXELS:
         raise SampleError(f"refused: {width} x {height} pixels are more than the {MAX_PIXELS} allowed")
+
+
+def refuse_endless_scans(data: bytes, width: int, height: int) -> None:
+    """Raise SampleError for a JPEG that would take minutes to decode. Other formats hold no such markers by intent."""
+    scans = data.count(START_OF_SCAN) if data.startswith(START_OF_IMAGE) else 1
+    if scans * width * height > MAX_SCANNED:
+        raise SampleError(
+            f"refused: {scans} scans of {width} x {height} pixels are more than the {MAX_SCANNED} allowed"
+        )
 
 
 def _rgb(image: PillowImage.Image) -> Image:

@@ -9,8 +9,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
+from unicodedata import category
 
 from pipeline.errors import Exit
+
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories: control and format characters, surrogates, separators of lines and paragraphs."""
+
+_HARMLESS = "\n\u200c\u200d"
+"""Joiners stand in names and between the parts of an emoji."""
 
 LONGEST_MESSAGE = 2000
 """Characters of an error: it may quote what came, and that may be anything."""
@@ -56,13 +63,14 @@ def writing() -> Iterator[None]:
 
 def printable(text: str) -> str:
     """Return a text whose control characters are escaped: in the names of files they could steer a terminal."""
-    return "".join(c if c.isprintable() or c in " \n\u00a0\u202f\u3000" else _escaped(c) for c in text)
+    return "".join(_escaped(c) if category(c) in _UNPRINTABLE and c not in _HARMLESS else c for c in text)
 
 
 def one_line(text: str) -> str:
     """Return an error as one printable line of bounded length."""
     line = printable(" ".join(text.split("\n")))
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]} ..."
+    half = LONGEST_MESSAGE // 2
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
 
 
 def _escaped(character: str) -> str:

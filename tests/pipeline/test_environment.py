@@ -1,0 +1,149 @@
+"""Where the command runs: closed and full outputs, early signals, locales, users without a home."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from corruptions.cache import user_cache
+from pipeline import places
+from tests.conftest import Run
+
+AS_NOBODY = """
+import os
+os.setgroups([])
+os.setgid(12345)
+os.setuid(12345)
+import numpy, corruptions
+from corruptions.cache import user_cache
+from corruptions.kernels import numba_config
+image = corruptions.corrupt(numpy.full((32, 32, 3), 99, numpy.uint8), "contrast", 3, profile="cifar")
+print(user_cache(), numba_config.CACHE_DIR, image.mean())
+"""
+
+COMMAND = str(Path(sys.executable).parent / "robustshards")
+
+
+def run(arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command in a shell, which can close and redirect its files."""
+    return subprocess.run(
+        f"{COMMAND} {arguments}", shell=True, capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("command", ["list", "list --json", "--help", "doctor --json"])
+def test_a_full_standard_output_is_an_error(command: str) -> None:
+    done = run(f"{command} > /dev/full")
+    assert done.returncode == 3
+    assert done.stderr == "error: cannot write to standard output: No space left on device; files are not affected\n"
+
+
+def test_a_closed_standard_output_is_an_error() -> None:
+    done = run("list --json >&-")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "it is closed" in done.stderr
+
+
+def test_a_closed_standard_output_is_no_number_for_another_file(small_source: Path, tmp_path: Path) -> None:
+    """The next file that a process opens gets the lowest free number: with 1 free, that of standard output."""
+    arguments = f"plan tiny-imagenet-c --source {small_source} --only contrast >&- 2>{tmp_path / 'errors'} <&-"
+    assert run(arguments).returncode == 3
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_a_reader_that_has_enough_gets_no_traceback() -> None:
+    assert run("list | head -1 > /dev/null").stderr == ""
+
+
+@pytest.mark.parametrize("delay", [0.04, 0.08, 0.15, 0.25])
+def test_an_early_interrupt_is_one_line(delay: float, small_source: Path) -> None:
+    arguments = [COMMAND, "plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors or "site" in errors  # Python itself, before its first line of ours
+    assert process.returncode in (130, -signal.SIGINT)
+
+
+def test_an_ascii_locale_takes_names_beyond_ascii(tmp_path: Path, small_source: Path) -> None:
+    shutil.copytree(small_source / "class0", tmp_path / "Straße")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run(f"plan tiny-imagenet-c --source {tmp_path} --only contrast --json", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["images"] == 3
+
+
+@pytest.mark.parametrize("name", ["Bildschirmfoto\u202f10", "图\u3000片", "a\u00a0b", "👩‍🔬"])
+def test_names_with_unusual_spaces_are_names(name: str, tmp_path: Path, robustshards: Run) -> None:
+    (tmp_path / "c").mkdir()
+    Image.new("RGB", (64, 64), (200, 30, 30)).save(tmp_path / "c" / f"{name}.png")
+    done = robustshards("plan", "tiny-imagenet-c", "--source", tmp_path, "--only", "contrast", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["images"] == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becoming another user needs root")
+def test_a_user_without_home_and_name_can_work() -> None:
+    """As with ``docker run --user 12345``: no HOME, no entry in the list of users, nothing of ours to write to."""
+    if not all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents):
+        pytest.skip(f"another user cannot run {Path(sys.executable).resolve()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        package = folder / "package"  # as root installed it: to be read by all, to be written by nobody else
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(__file__).parents[2] / "corruptions", package / "corruptions", ignore=ignore)
+        (folder / "temporary").mkdir()
+        (folder / "temporary").chmod(0o1777)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package), "TMPDIR": str(folder / "temporary")}
+        command = [sys.executable, "-c", AS_NOBODY]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=240, check=False, cwd="/", env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        cache, kernels, mean = done.stdout.split()
+        assert Path(cache) == folder / "temporary" / "robustshards-cache-12345"
+        assert kernels == f"{cache}/kernels"
+        assert float(mean) == 99
+
+
+def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled kernels are code: who can write them runs as whoever loads them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "robustshards").mkdir()
+    (tmp_path / "robustshards").chmod(0o777)
+    user_cache.cache_clear()
+    try:
+        assert user_cache().parent == tmp_path / "temporary"
+        assert user_cache().stat().st_mode & 0o077 == 0
+        user_cache.cache_clear()
+        (tmp_path / "robustshards").chmod(0o755)
+        assert user_cache() == tmp_path / "robustshards"
+    finally:
+        user_cache.cache_clear()
+
+
+def test_places_are_remembered_apart_from_the_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    user_cache.cache_clear()
+    try:
+        places.remember(str(tmp_path / "a"), "source", str(tmp_path / "photographs"))
+        assert places.recall(str(tmp_path / "b" / ".." / "a"), "source") == str(tmp_path / "photographs")
+        assert places.recall(str(tmp_path / "a"), "data") is None
+        assert places.recall(str(tmp_path / "b"), "source") is None
+        assert not (tmp_path / "a").exists()
+    finally:
+        user_cache.cache_clear()

@@ -1,0 +1,196 @@
+"""Whatever an option or a settings file holds: one line that names it, exit code 2, and no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipeline.cli import app
+from pipeline.cli.console import errors_told
+from pipeline.cli.output import LONGEST_MESSAGE, one_line, printable
+
+DIGITS = "1" * 5000
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def refused(result: Result, *words: str) -> None:
+    """One line on standard error that holds these words; exit code 2."""
+    assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.count("\n") == 1
+    assert len(result.stderr) < LONGEST_MESSAGE + 100
+    for word in words:
+        assert word in result.stderr
+    assert "run the same command again" not in result.stderr
+
+
+def endless_number() -> bytes:
+    return f"seed = {DIGITS}".encode()
+
+
+RECIPES = {
+    "binary": (b"\xff\xfe\x00[", "UTF-8"),
+    "utf-16": ("seed = 1".encode("utf-16"), "UTF-8"),
+    "nested arrays": (b"a = " + b"[" * 100_000, "nested too deeply"),
+    "nested keys": (b".".join([b"a"] * 50_000) + b" = 1", "nested too deeply"),
+    "endless number": (endless_number(), "thousands of digits"),
+    "NUL": (b"name = 'a\x00b'", "TOML"),
+    "unknown field": (b"extends = 'imagenet-c'\nnmae = 'x'", "nmae"),
+    "unknown base": (b"extends = 'imagenet-d'", "imagenet-d"),
+    "a list as base": (b"extends = [1]", "extends"),
+    "not a number": (b"extends = 'imagenet-c'\n[prepare]\nsteps = [['center_crop', nan]]", "steps"),
+    "huge": (b"#" * (5 << 20), "allowed"),
+    "empty": (b"", "Field required"),
+}
+
+
+@pytest.mark.parametrize(("content", "word"), RECIPES.values(), ids=RECIPES.keys())
+def test_a_recipe_that_is_none_is_named(content: bytes, word: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    refused(run("plan", path, "--source", tmp_path), "mine.toml", word)
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "device.toml").symlink_to("/dev/zero")
+    for name, word in (("folder", "a folder"), ("pipe", "a pipe"), ("device", "a device"), ("none", "No such file")):
+        refused(run("plan", tmp_path / f"{name}.toml", "--source", tmp_path), f"{name}.toml", word)
+
+
+SETTINGS = {
+    "encoder.quality=" + DIGITS: "encoder.quality",
+    "encoder.quality=" + "[" * 5000: "encoder.quality",
+    "encoder.quality=101": "quality",
+    "=3": "table.field=value",
+    "seed": "table.field=value",
+    "seed=nan": "seed",
+    "seed=-1": "seed",
+    "source.limit=1.5": "source.limit",
+    "name=../x": "name",
+    "shards.size=0": "shards.size",
+    "shards.size=1000000000": "shards.size",
+    'prepare.steps=[["shorter_side", 1e308]]': "prepare.steps",
+    'prepare.steps=[["center_crop", -5]]': "prepare.steps",
+    'transforms.only=["\\u0000"]': "transforms.only",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30])
+def test_a_field_that_cannot_be_is_named(setting: str, small_source: Path) -> None:
+    refused(run("plan", "imagenet-c", "--source", small_source, "--set", setting), SETTINGS[setting])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--source", ""), "empty"),
+        (("--source", " "), "empty"),
+        (("--source", "a\0b"), "NUL"),
+        (("--source", "x" * 5000), "too long"),
+        (("--source", "~nobody-of-this-name/photographs"), "home folder"),
+        (("--source", "nothing-is-here"), "does not exist"),
+        (("--source", "reference://::data:,x"), "refused"),
+        (("--source", "simplecache::s3://bucket/x"), "refused"),
+        (("--source", "s3://name:word@bucket/x"), "credentials"),
+        (("--source", "unknown://bucket/x"), "cannot be reached"),
+        (("--severities", DIGITS), "levels"),
+        (("--severities", ""), "levels"),
+        (("--severities", "1,,2"), "levels"),
+        (("--severities", "9"), "9"),
+        (("--only", ""), "transforms.only"),
+        (("--only", "fog\x1b[31m"), "\\x1b"),
+        (("--only", "fog", "--grid", "full"), "--grid"),
+        (("--limit", "-1"), "source.limit"),
+        (("--shard-size", "0"), "shards.size"),
+        (("--seed", "18446744073709551616"), "seed"),
+        (("--quality", "0"), "quality"),
+        (("--decoder", ""), "decoder"),
+        (("--source-kind", "x"), "source.kind"),
+        (("--ids", ""), "empty"),
+        (("--ids", "nothing-is-here"), "nothing-is-here"),
+        (("--frost-folder", ""), "empty"),
+        (("--only", "frost", "--frost-folder", "nothing-is-here"), "nothing-is-here"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_an_option_that_cannot_be_is_named(arguments: tuple[str, ...], word: str, small_source: Path) -> None:
+    source = () if "--source" in arguments else ("--source", small_source)
+    refused(run("plan", "imagenet-c", *source, *arguments), word)
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        (("verify", ""), "empty"),
+        (("verify", "nothing-is-here"), "no recipe.toml"),
+        (("verify", "reference://::data:,x"), "refused"),
+        (("preview", ""), "empty"),
+        (("export", "", "--to", "parquet", "--out", "x"), "empty"),
+        (("export", "x", "--to", "nothing", "--out", "x"), "nothing"),
+        (("index", "", "--out", "x"), "empty"),
+        (("index", "nothing-is-here", "--out", "x"), "does not exist"),
+        (("report", ""), "empty"),
+        (("report", "nothing-is-here"), "no evaluation"),
+        (("evaluate", "", "--model", "a:b", "--out", "x"), "empty"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "0,0,0"), "above 0"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "nan,1,1"), "finite"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--mean", "inf,1,1"), "finite"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--mean", "1"), "three numbers"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--precision", "fp8"), "fp8"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_a_command_that_cannot_be_is_one_line(
+    command: tuple[str, ...], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(run(*command), word)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:
+    """Shells leave ``~`` alone in ``--out=~/x``."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(built_once)
+    assert run("export", ".", "--to", "imagefolder", "--out=~/folders").exit_code == 0
+    assert (tmp_path / "folders" / "contrast" / "1").is_dir()
+    assert not (built_once / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "again"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file", "x"), 2, False),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, False),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), 2, False),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, False),
+        (OSError(errno.ENOSPC, "No space left on device", "x"), 3, True),
+        (OSError(errno.EIO, "Input/output error"), 3, True),
+        (MemoryError(), 2, False),
+    ],
+)
+def test_errors_of_files_advise_to_run_again_where_that_helps(
+    error: Exception, code: int, again: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    with pytest.raises(typer.Exit) as ended, errors_told(as_json=False):
+        raise error
+    assert ended.value.exit_code == code
+    assert ("run the same command again" in capsys.readouterr().err) == again
+
+
+def test_texts_are_printable_lines() -> None:
+    assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\n"
+    assert printable("Bild\u202f10 é 👩\u200d🔬") == "Bild\u202f10 é 👩\u200d🔬"
+    assert one_line("a\nb\udcff") == "a b\\udcff"
+    assert len(one_line("x" * 10_000)) == LONGEST_MESSAGE + 5
