@@ -18,11 +18,14 @@ import pytest
 from PIL import Image
 from ray.cluster_utils import Cluster
 
+from tests.golden import published
 from tests.photographs import write_photographs
 from tests.pipeline.sources.layouts import cifar_10
 
 ROOT = Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared"
 UNDER_CI = os.environ.get("CI") == "true"
+SHARED_REQUIRED = os.environ.get("REQUIRE_SHARED") == "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,12 +44,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference outputs beside the checkout; tests that need it skip where it is absent, except in CI."""
-    folder = ROOT.parent / "shared"
-    if not (folder / "golden").is_dir():
-        message = f"the reference files are not at {folder}"
-        pytest.fail(message) if UNDER_CI else pytest.skip(message)
-    return folder
+    """The folder of reference files beside the checkout; tests that need it skip where it is absent.
+
+    With REQUIRE_SHARED=1 they fail instead.
+    """
+    if not (SHARED / "golden").is_dir():
+        message = f"the reference files are not at {SHARED}"
+        pytest.fail(message) if SHARED_REQUIRED else pytest.skip(message)
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def golden_folder() -> Path:
+    """The published outputs: all of them where the reference files are there, else the small part of the project."""
+    if SHARED_REQUIRED or (SHARED / "golden").is_dir():
+        return SHARED / "golden"
+    return published.FOLDER
 
 
 @pytest.fixture(scope="session")

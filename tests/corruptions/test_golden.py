@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+from tests.golden import published
 
 LARGEST_DIFFERENCE = 3
 MORE_THAN_ONE_LEVEL = 0.001
@@ -21,8 +23,8 @@ GOLDEN_SEVERITIES = {"imagenet": SEVERITIES, "inception": (1, 3, 5), "tiny": SEV
 
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> dict[str, np.ndarray]:
-    with np.load(shared / "golden" / "imagenet_c.npz") as archive:
+def golden(golden_folder: Path) -> dict[str, np.ndarray]:
+    with np.load(golden_folder / "imagenet_c.npz") as archive:
         return dict(archive)
 
 
@@ -32,21 +34,23 @@ def test_equals_the_published_image(
     golden: dict[str, np.ndarray], profile: str, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     shares, largest = [], []
-    for index in range(GOLDEN_INPUTS[profile]):
-        image = golden[f"{profile}/{index}/input"]
-        for severity in GOLDEN_SEVERITIES[profile]:
-            rng = np.random.RandomState(FIRST_SEED + severity)
+    for index, severity in product(range(GOLDEN_INPUTS[profile]), GOLDEN_SEVERITIES[profile]):
+        expected = golden.get(f"{profile}/{index}/{name}/{severity}")
+        if expected is not None:
+            image, rng = golden[f"{profile}/{index}/input"], np.random.RandomState(FIRST_SEED + severity)
             ours = corruptions.corrupt(image, name, severity, profile=profile, rng=rng)
-            difference = np.abs(ours.astype(int) - golden[f"{profile}/{index}/{name}/{severity}"])
+            difference = np.abs(ours.astype(int) - expected)
             shares.append((difference > 1).mean())
             largest.append(difference.max())
+    if not shares:
+        pytest.skip(f"the published images of the profile {profile} are not here")
     worst = f"{100 * max(shares):.4f} % of values more than one level off, largest difference {max(largest)}"
     record_property("parity", f"{profile:9} {name:17} {worst}")
     assert max(shares) <= MORE_THAN_ONE_LEVEL
     assert max(largest) <= LARGEST_DIFFERENCE
 
 
-def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
+def test_covers_the_whole_file(golden: dict[str, np.ndarray], shared: Path) -> None:
     expected = {
         f"{profile}/{index}/{item}"
         for profile in PROFILE_SIDES
@@ -57,3 +61,13 @@ def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
         )
     }
     assert set(golden) == expected
+
+
+def test_the_small_part_is_of_the_whole(shared: Path) -> None:
+    with (
+        np.load(published.FOLDER / "imagenet_c.npz") as part,
+        np.load(shared / "golden" / "imagenet_c.npz") as whole,
+    ):
+        assert {key.split("/")[2] for key in part} == {"input", *corruptions.names("all")}
+        for key in part:
+            np.testing.assert_array_equal(part[key], whole[key])

@@ -23,12 +23,14 @@ EXACT = ("gaussian_noise", "shot_noise", "speckle_noise", "zoom_blur", "translat
 
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> dict[str, np.ndarray]:
-    with np.load(shared / "golden" / "imagenet_p.npz") as archive:
+def golden(golden_folder: Path) -> dict[str, np.ndarray]:
+    with np.load(golden_folder / "imagenet_p.npz") as archive:
         return dict(archive)
 
 
 def photograph(golden: dict[str, np.ndarray], profile: str) -> np.ndarray:
+    if f"{profile}/0/source" not in golden:
+        pytest.skip(f"the published frames of the profile {profile} are not here")
     with Image.open(io.BytesIO(golden[f"{profile}/0/source"].tobytes())) as image:
         return np.array(image.convert("RGB"))
 
@@ -69,7 +71,7 @@ def test_equals_the_published_frames(
         assert max(largest) == 0
 
 
-def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
+def test_covers_the_whole_file(golden: dict[str, np.ndarray], shared: Path) -> None:
     expected = {f"{profile}/0/{item}" for profile in PROFILE_SIDES for item in ("source", "base")}
     for profile in PROFILE_SIDES:
         for name in perturbations.names("all"):
