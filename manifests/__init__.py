@@ -3,18 +3,8 @@
 A leaf of the project: it knows rows and files, and nothing of how they come about.
 """
 
-from manifests.files import (
-    EVERYWHERE,
-    Merged,
-    MergeError,
-    Where,
-    merge,
-    read_columns,
-    read_facts,
-    read_rows,
-    read_slice,
-    write_part,
-)
+from manifests.files import Merged, MergeError, merge, part_facts, write_part
+from manifests.reading import EVERYWHERE, Where, read_columns, read_facts, read_rows, read_slice
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
 from manifests.seal import FACT_SEAL, is_sealed, is_sealed_file, seal, seal_file, with_blank_seal
 
@@ -32,6 +22,7 @@ __all__ = [
     "is_sealed",
     "is_sealed_file",
     "merge",
+    "part_facts",
     "read_columns",
     "read_facts",
     "read_rows",

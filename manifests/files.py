@@ -1,21 +1,21 @@
-"""Manifest files: one part per shard, and all of them merged."""
+"""Manifest parts, one per shard, and their merging."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from operator import and_
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import dataset
 
+from manifests.limits import LARGEST_TEXTS, LONGEST_ERROR, SHOWN, THRIFT, announced
+from manifests.reading import facts_of
 from manifests.schema import COLUMNS, SCHEMA, Row
+from manifests.seal import is_sealed, seal, with_blank_seal
 
 _ROW_GROUP = 1 << 16
 _PART_COMPRESSION, _COMPRESSION = "snappy", "zstd"
@@ -31,17 +31,8 @@ _REPEATING = frozenset(
 The others' values hardly ever do: a dictionary would hold them all, and zstd alone makes less of them. Without this
 distinction merging takes twice as long, and the file is a tenth larger."""
 
-_ARROW = b"ARROW:schema"
-"""What Arrow adds to a file's facts."""
-
-_A_FEW_AT_A_TIME: Mapping[str, Any] = MappingProxyType({"batch_size": 4096, "batch_readahead": 1, "use_threads": False})
-"""What a reader of rows holds, beside the compressed row group that they come from."""
-
-Where = Mapping[str, Collection[str | int]]
-"""Column -> values that are wanted."""
-
-EVERYWHERE: Where = MappingProxyType({})
-
+_WHOLE = re.compile("[0-9]{1,18}")
+"""A fact that can be summed."""
 
 Part = Path | tuple[str, bytes]
 """A file, or what it is called and its content."""
@@ -60,93 +51,32 @@ class Merged(NamedTuple):
 
 def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> None:
     """Write the rows of one shard, with ``facts`` about them in the file's metadata. Same rows, same bytes."""
-    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
-    table = pa.table(columns, schema=SCHEMA.with_metadata(dict(facts)))
+    columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    columns["error"] = [error and error[:LONGEST_ERROR] for error in columns["error"]]
     # Nobody asks a part for statistics, and its columns' dictionaries take as long as all else about a small one.
     plain = {"use_dictionary": False, "write_statistics": False}
     content = pa.BufferOutputStream()  # whole in memory first: Parquet writes a column in a dozen pieces
-    pq.write_table(table, content, compression=_PART_COMPRESSION, row_group_size=_ROW_GROUP, **plain)
-    path.write_bytes(content.getvalue())
+    with pq.ParquetWriter(content, SCHEMA, compression=_PART_COMPRESSION, **plain) as writer:
+        writer.write_table(pa.table(columns, schema=SCHEMA), row_group_size=_ROW_GROUP)
+        writer.add_key_value_metadata(with_blank_seal(facts))
+    path.write_bytes(seal(content.getvalue().to_pybytes()))
 
 
-def read_facts(file: Part) -> dict[str, str]:
-    """The facts of a part or of a merged manifest; empty where there is no readable file."""
+def part_facts(part: Part) -> dict[str, str]:
+    """Return the facts of a part; empty where it is missing, or its bytes are not those of its digest."""
     try:
-        return _facts(pq.read_metadata(_readable(file)))
-    except (OSError, pa.ArrowInvalid):
+        content = _content(part)
+        return facts_of(_parquet(content).metadata) if is_sealed(content) else {}
+    except (OSError, ValueError, pa.ArrowException):
         return {}
 
 
-def _facts(file: pq.FileMetaData) -> dict[str, str]:
-    return {key.decode(): value.decode() for key, value in (file.metadata or {}).items() if key != _ARROW}
+def _content(part: Part) -> bytes:
+    return part.read_bytes() if isinstance(part, Path) else part[1]
 
 
-def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
-    """The rows of a part or of a merged manifest, a bounded number in memory; ``where``: as of ``read_columns``.
-
-    Raises FileNotFoundError, or ValueError where the file is damaged or its columns are not those of :class:`Row`.
-    """
-    return (Row(*values) for values in read_columns(path, COLUMNS, where))
-
-
-def read_slice(path: Path, first: int, count: int) -> list[Row]:
-    """Consecutive rows of a merged manifest, reading no more of it than the row groups that hold them.
-
-    Raises FileNotFoundError, and ValueError as ``read_rows``.
-    """
-    changed = path.stat().st_mtime_ns
-    tables, start = [SCHEMA.empty_table()], 0
-    for group, rows in enumerate(_group_sizes(path, changed)):
-        if start < first + count and first < start + rows:
-            skipped = max(first - start, 0)
-            tables.append(_group(path, changed, group).slice(skipped, first + count - start - skipped))
-        start += rows
-    columns = pa.concat_tables(tables).to_pydict()
-    return [Row(*values) for values in zip(*(columns[name] for name in COLUMNS), strict=True)]
-
-
-@lru_cache(maxsize=4)
-def _group_sizes(path: Path, changed: int) -> list[int]:
-    """The number of rows in each row group; ``changed`` tells one state of the file from another."""
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_columns(path, file.schema_arrow)
-            return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-
-
-@lru_cache(maxsize=2)
-def _group(path: Path, changed: int, group: int) -> pa.Table:
-    """One row group, kept, since slices of it are mostly asked for one after another."""
-    with pq.ParquetFile(path) as file:
-        return file.read_row_group(group).replace_schema_metadata(None)
-
-
-def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) -> Iterator[tuple[Any, ...]]:
-    """Some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``.
-
-    ``where`` tells which rows: column -> values that it may have. Row groups that hold none of them are not read, by
-    their statistics: those of one transform are a part of the file by itself.
-    """
-    wanted = reduce(and_, (pc.field(name).isin(list(values)) for name, values in where.items()), pc.scalar(True))
-    try:
-        file = dataset.dataset(path, format="parquet")
-        _check_columns(path, file.schema)
-        for batch in file.to_batches(columns=list(names), filter=wanted, **_A_FEW_AT_A_TIME):
-            columns = batch.to_pydict()
-            yield from zip(*(columns[name] for name in names), strict=True)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-
-
-def _check_columns(path: Path, schema: pa.Schema) -> None:
-    if not schema.remove_metadata().equals(SCHEMA):
-        raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)}")
-
-
-def _readable(part: Part) -> Any:
-    return part if isinstance(part, Path) else pa.BufferReader(part[1])
+def _parquet(content: bytes, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(content), read_dictionary=list(dictionaries), **THRIFT)
 
 
 def _name(part: Part) -> str:
@@ -186,6 +116,8 @@ def _read_and_sum(part: Part, columns: pa.Schema, summed: Iterable[str], sums: C
     for name in summed:
         if name not in facts:
             raise MergeError(f"the manifest part {_name(part)} does not tell {name}")
+        if not _WHOLE.fullmatch(facts[name]):
+            raise MergeError(f"the manifest part {_name(part)} has {facts[name][:SHOWN]!r} as {name}, no whole number")
         sums[name] += int(facts[name])
     return table
 
@@ -206,12 +138,29 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def _read_part(part: Part, columns: pa.Schema) -> tuple[pa.Table, dict[str, str]]:
     """All rows of a part, and its facts, by one read of the file: to map it into memory takes twice as long."""
+    name = f"the manifest part {_name(part)}"
     try:
-        content = part.read_bytes() if isinstance(part, Path) else part[1]
-        with pq.ParquetFile(pa.BufferReader(content)) as file:
-            table, facts = file.read(use_threads=False).replace_schema_metadata(None), _facts(file.metadata)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise MergeError(f"the manifest part {_name(part)} cannot be read: {error}") from error
+        content = _content(part)
+        if not is_sealed(content):
+            raise MergeError(f"{name} is damaged, or from a version without digests: its bytes are not those written")
+        with _parquet(content) as file:
+            metadata = file.metadata
+            dictionaries = announced(name, len(content), metadata).dictionaries
+            table = _unfolded(content, dictionaries) if dictionaries else file.read(use_threads=False)
+            table, facts = table.replace_schema_metadata(None), facts_of(metadata)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise MergeError(f"{name} cannot be read: {error}") from error
     if not table.schema.equals(columns):
-        raise MergeError(f"the manifest part {_name(part)} has other columns: {', '.join(table.schema.names)}")
+        raise MergeError(f"{name} has other columns: {', '.join(table.schema.names)[:SHOWN]!a}")
     return table, facts
+
+
+def _unfolded(content: bytes, names: Sequence[str]) -> pa.Table:
+    """The rows of a part whose texts are in dictionaries. Raises ValueError where they would fill the memory."""
+    with _parquet(content, names) as file:
+        table = file.read(use_threads=False)
+        for name in names:
+            lengths = (pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in table[name].chunks)
+            if table.num_rows * max(lengths, default=0) > LARGEST_TEXTS:
+                raise ValueError(f"its texts of {name} are longer than {LARGEST_TEXTS} bytes together")
+        return table.cast(file.metadata.schema.to_arrow_schema())
