@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import io
 import os
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import manifests
 from manifests import Row
 from pipeline import places
-from pipeline.encoders import ENCODERS, MAX_FRAMES, Npy, member_suffixes, npy_header
+from pipeline.encoders import ENCODERS, Npy, member_suffixes, npy_header
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Family, Step
-from pipeline.recipes import Recipe, parse
+from pipeline.recipes import MAX_SHARD_SIZE, Recipe, parse
 from pipeline.samples import Sample, side_members, told_columns
 from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, read_ahead
+from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 RECIPE_FILE = "recipe.toml"
@@ -39,8 +39,14 @@ UNIT_ROWS = 1000
 MAX_PAYLOAD_BYTES = 2**28
 """Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
 
+MAX_UNITS = 2**20
+"""Of one data set: its readers keep a list of them."""
+
 SHOWN = 200
 """Characters of what a file says that a message repeats."""
+
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -121,20 +127,22 @@ class DataSet:
         for (transform, level, _), group in groupby(columns, key=self._unit_of()):
             step, oks = Step(transform, level), list[int]()
             count = 0
-            for *_, status, frames in group:
+            for *_, shard, status, frames in group:
                 count += 1
+                if count > MAX_SHARD_SIZE:
+                    where = f"{self.store.root}/{MANIFEST_FILE}"
+                    raise UserError(f"{where} has more than {MAX_SHARD_SIZE} rows of {shown(shard)}: it is damaged")
                 if status == manifests.OK:
                     oks.append(frames or 0)
+            if counts.total() == MAX_UNITS:
+                raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_UNITS} shards: it is damaged")
             yield Unit(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
             counts[step] += 1
             first += count
 
     def rows_of(self, unit: Unit) -> list[Row]:
         """The rows of a piece. Raises UserError as :meth:`rows`."""
-        try:
-            return manifests.read_slice(self.store.path(MANIFEST_FILE), unit.first, unit.count)
-        except ValueError as error:
-            raise UserError(f"the manifest cannot be read: {error}") from error
+        return list(_told(self.store, manifests.read_slice, unit.first, unit.count))
 
     def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         """Rows with equal values are of one piece."""
@@ -152,7 +160,7 @@ class DataSet:
         try:
             with self.files.open(row.shard) as file:
                 sample = self._pick(file, row)
-        except (OSError, ValueError, tarfile.TarError) as error:
+        except (OSError, ValueError) as error:
             raise UserError(f"{row.key} in {row.shard} cannot be read ({error}): run robustshards verify") from error
         if not sample.intact:
             raise UserError(f"{row.key} in {row.shard} is not what was built: run robustshards verify")
@@ -170,42 +178,39 @@ class Built(DataSet):
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
         """Member by member: whatever is out of place ends it, since all after it would be too."""
-        try:
-            with self.files.open(shard) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        with self.files.open(shard) as file:
+            try:
+                members = safe_members(file)
                 for row in rows:
                     if row.status == manifests.OK:
-                        yield self._finding(tar, row)
-                if (extra := tar.next()) is not None:
+                        yield self._finding(file, members, row)
+                if (extra := next(members, None)) is not None:
                     raise UnsoundShardError(Fault(shard, f"has {extra.name} after its last sample"))
-        except tarfile.TarError as error:
-            raise UnsoundShardError(Fault(shard, f"cannot be read: {error}")) from error
+            except UnsafeTarError as error:
+                raise UnsoundShardError(Fault(shard, str(error))) from error
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         # From the header of the first payload member on: what follows are whole members, whatever the first is called.
-        file.seek((row.offset or 0) - tarfile.BLOCKSIZE)
-        span = file.read(tarfile.BLOCKSIZE + _bounded(row))
-        with tarfile.open(fileobj=io.BytesIO(span + bytes(tarfile.RECORDSIZE)), mode="r:") as tar:
-            data = [_data(tar, member, row.size or 0) for member in tar if member.isreg()]
+        file.seek((row.offset or 0) - BLOCK)
+        span = file.read(BLOCK + _bounded(row))
+        tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
+        data = [_data(tar, member, row.size or 0) for member in safe_members(tar)]
         return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
 
     def suffixes(self, row: Row) -> tuple[str, ...]:
         """The suffixes of a sample's payload members."""
         return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
 
-    def _finding(self, tar: tarfile.TarFile, row: Row) -> Finding:
-        if not 1 <= (row.frames or 0) <= MAX_FRAMES:
-            what = f"has {row.frames} frames in the manifest; 1 to {MAX_FRAMES} can be"
-            raise UnsoundShardError(Fault(row.key, what))
-        suffixes, faults = self.suffixes(row), []
-        found, members = [], {}
-        for suffix in suffixes:
-            place = _expect(tar, row, suffix)
-            found.append(place)
-            members[suffix] = _data(tar, place, row.size or 0)
+    def _finding(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> Finding:
+        faults, found, members, allowed = list[Fault](), list[TarMember](), dict[str, bytes](), row.size or 0
+        for suffix in self.suffixes(row):
+            found.append(_expect(tar, row, suffix))
+            members[suffix] = _data(file, found[-1], allowed)
+            allowed -= len(members[suffix])
         for suffix, content in side_members(told_columns(row)).items():
-            if _data(tar, _expect(tar, row, suffix), len(content)) != content:
+            if _data(file, _expect(tar, row, suffix), len(content)) != content:
                 faults.append(Fault(row.key + suffix, "does not say what the manifest says"))
-        offset, size = found[0].offset_data, found[-1].offset_data + found[-1].size - found[0].offset_data
+        offset, size = found[0].offset, found[-1].offset + found[-1].size - found[0].offset
         if (offset, size) != (row.offset, row.size):
             what = f"is {size} bytes at {offset}, the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
@@ -245,6 +250,9 @@ class Indexed(DataSet):
 def found_payload(row: Row, data: bytes) -> Sample:
     """The sample of an indexed data set that ``data`` is; bare pixels become an array of their own."""
     if row.encoder != PIXELS:
+        if row.encoder not in ENCODERS:
+            allowed = ", ".join((*ENCODERS, PIXELS))
+            raise ValueError(f"has the encoder {shown(row.encoder)} in the manifest; allowed: {allowed}")
         encoder = ENCODERS[row.encoder](name=row.encoder)
         return Sample(row, {encoder.suffix: data}, encoder)
     npy = Npy()
@@ -306,15 +314,12 @@ def read_recipe(store: Store) -> Recipe:
     return parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
 
 
-def _settings(store: Store, name: str) -> str:
-    """Return the text of a small file of a data set. Raises UserError."""
-    where = f"{store.root}/{name}"
+def _settings(store: Store, name: str) -> bytes:
+    """Return the content of a small file of a data set. Raises UserError."""
     try:
-        return store.read(name, limit=SMALL_FILE).decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{where} is not UTF-8 text: {error}") from error
+        return store.read(name, limit=SMALL_FILE)
     except OSError as error:
-        raise UserError(f"{where} cannot be read: {error.strerror or error}") from error
+        raise UserError(f"{store.root}/{name} cannot be read: {error.strerror or error}") from error
 
 
 def _files_of_index(store: Store, location: str, data: str | None) -> Store:
@@ -357,31 +362,37 @@ def shown(text: str) -> str:
 
 
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The parts of a manifest or of predictions that are there, and the facts of each; no facts of damaged ones."""
+    """The parts of a manifest or of predictions that are there, and the facts of each; of damaged ones none."""
     for part in read_ahead(store, store.listing(folder, ".parquet")):
-        yield part[0], manifests.read_facts(part)
+        yield part[0], manifests.part_facts(part)
 
 
-def _told(store: Store, read: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:
+def _told(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
     """What is read of a merged manifest, its faults told as the user's."""
+    where = f"{store.root}/{MANIFEST_FILE}"
     if store.size(MANIFEST_FILE) < 0:
-        raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; run the same build command again")
+        remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"
+        raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; {remedy}")
     try:
         yield from read(store.path(MANIFEST_FILE), *arguments)
     except ValueError as error:
-        raise UserError(f"the manifest cannot be read: {error}") from error
+        raise UserError(f"the manifest cannot be read: {error}; copy or download it again") from error
+    except OSError as error:
+        raise UserError(f"the manifest {where} cannot be read: {error.strerror or error}") from error
 
 
-def _expect(tar: tarfile.TarFile, row: Row, suffix: str) -> tarfile.TarInfo:
+def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:
     """The next member, which must be this one. Raises UnsoundShardError."""
-    member, name = tar.next(), row.key + suffix
-    if member is None or member.name != name or not member.isreg():
+    member, name = next(tar, None), row.key + suffix
+    if member is None or member.name != name:
         got = "the end" if member is None else member.name
         raise UnsoundShardError(Fault(row.shard, f"has {got} where {name} belongs"))
     return member
 
 
-def _data(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
+def _data(file: BinaryIO, member: TarMember, limit: int) -> bytes:
     """A member's data; nothing where it is larger than it may be."""
-    file = tar.extractfile(member)
-    return file.read() if file and member.size <= limit else b""
+    if member.size > limit:
+        return b""
+    file.seek(member.offset)
+    return file.read(member.size)

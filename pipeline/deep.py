@@ -8,8 +8,8 @@ import random
 import manifests
 from manifests import Row
 from pipeline import places
-from pipeline.dataset import Built, Fault, open_built, shown
-from pipeline.errors import SampleError, UserError
+from pipeline.dataset import Built, open_built, shown
+from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.families import Step
 from pipeline.render import Renderer, source_digest
 from pipeline.samples import payload_digest
@@ -17,6 +17,10 @@ from pipeline.software import versions
 from pipeline.sources import Source, SourceImage, open_source
 from pipeline.storage import SMALL_FILE, open_store
 from pipeline.verify import Findings
+
+MAX_SIDE = 2048
+"""Largest step of a recipe's ``prepare.steps`` that is made again: recipes come from others too, and some transforms
+hold many copies of an image at once."""
 
 
 def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
@@ -26,6 +30,11 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
     """
     data_set = open_built(output)
     recipe = data_set.recipe
+    side = max((value for _, value in recipe.prepare.steps), default=0)
+    if side > MAX_SIDE:
+        raise UserError(
+            f"{output} has a recipe with prepare.steps up to {side:g}: here at most {MAX_SIDE} are made again"
+        )
     images = open_source(recipe.source.kind, source)
     renderer = Renderer(recipe, frost_folder)
     chosen = _choose(data_set, samples, seed)
@@ -33,12 +42,12 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
     listed = _find(images, {row.source_id for row in chosen})
     for row in chosen:
         if row.source_id not in listed:
-            found.faults.append(Fault(row.key, f"its source image {row.origin} is not in {source}"))
+            found.fault(row.key, f"its source image {row.origin} is not in {source}")
         elif what := _compare(row, images, listed[row.source_id], renderer):
-            found.faults.append(Fault(row.key, what))
+            found.fault(row.key, what)
     if found.faults and recipe.software != versions():
         built = ", ".join(f"{name} {version}" for name, version in recipe.software.items())
-        found.faults.append(Fault("software", f"this machine has other versions than the build, which had {built}"))
+        found.fault("software", f"this machine has other versions than the build, which had {shown(built)}")
     return found
 
 
@@ -83,14 +92,16 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
     """What differs, or None."""
     try:
         data = images.read(image)
-    except OSError as error:
+    except (OSError, SampleError) as error:
         return None if row.status == manifests.FAILED else f"its source image cannot be read: {error}"
     if row.source_sha256 is not None and source_digest(data) != row.source_sha256:
         return f"its source image {image.origin} has changed since the build"
     try:
         members = renderer.members(data, row.source_id, Step(row.transform, row.level), image.box)
-    except SampleError as error:
-        return None if row.status == manifests.FAILED else f"cannot be made again: {error}"
+    except (UserError, UnreachableError):
+        raise
+    except Exception as error:  # whatever a transform raises is a failed row of the build, too
+        return None if row.status == manifests.FAILED else f"cannot be made again: {type(error).__name__}: {error}"
     if row.status == manifests.FAILED:
         return f"is recorded as failed ({row.error}), but can be made: build with --retry-failed"
     same = payload_digest(members.values()) == row.payload_sha256
