@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import UserError
@@ -43,8 +43,9 @@ def _never(place: Place) -> bool:
 
 
 def _files(place: Place) -> list[str]:
-    """The name of the file, or those of all files right in the folder."""
-    return [entry.name for entry in place.store.entries("") if not entry.is_folder] if place.is_folder else [place.name]
+    """The name of the file, those that match, or those of all files right in the folder."""
+    listed = place.is_folder
+    return [each.name for each in place.store.entries("") if not each.is_folder] if listed else place.files("")
 
 
 def _holds(suffix: str) -> Callable[[Place], bool]:
@@ -129,10 +130,13 @@ class Subset:
     """
 
     def __init__(self, source: Source, listed: str) -> None:
+        """Raises UserError for a file that is no list, or lists nothing, or a name twice."""
         self.location = source.location
         self._source = source
         self._listed = listed
-        self._wanted = {_plain(line) for line in lines_at(listed)}
+        lines = lines_at(listed)
+        _refuse_repeated(listed, lines)
+        self._wanted = {_plain(line) for line in lines}
 
     @property
     def ignored(self) -> Counter[str]:
@@ -140,20 +144,44 @@ class Subset:
         return self._source.ignored
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """The listed images. Raises UserError, at the end, for lines that name none."""
-        missing = set(self._wanted)
+        """The listed images.
+
+        Raises UserError, at the end, for lines that name none, and for a line that names more than one.
+        """
+        found: dict[str, str] = {}
         for image in self._source:
             names = {_plain(image.id), _plain(image.origin), _plain(image.origin.rpartition("/")[2])} & self._wanted
+            if len(names) > 1:
+                raise UserError(
+                    f"{self._listed} lists {image.id} twice, as {' and '.join(sorted(names))}: remove one line"
+                )
+            for name in names:
+                if name in found:
+                    raise UserError(
+                        f"{self._listed} lists {name!r}, which is {found[name]} as well as {image.id}: list ids"
+                    )
+                found[name] = image.id
             if names:
-                missing -= names
                 yield image
-        if missing:
-            some = ", ".join(sorted(missing)[:3])
+        if missing := self._wanted - found.keys():
+            some = ", ".join(sorted(missing)[:3])[:300]
             raise UserError(f"{self._listed} lists {len(missing)} images that are not in {self.location}: {some} ...")
 
     def read(self, image: SourceImage) -> bytes | Pixels:
         """As the whole source."""
         return self._source.read(image)
+
+
+def _refuse_repeated(listed: str, lines: Sequence[str]) -> None:
+    """Raise UserError for a list that is empty, or names an image twice."""
+    if not lines:
+        raise UserError(f"{listed} lists nothing: write one id or file name per line")
+    seen: dict[str, str] = {}
+    for line in lines:
+        name = _plain(line)
+        if name in seen:
+            raise UserError(f"{listed} lists {line[:200]!r} twice (first as {seen[name][:200]!r}): remove one line")
+        seen[name] = line
 
 
 def _plain(name: str) -> str:

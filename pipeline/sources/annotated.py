@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -13,15 +14,28 @@ from pipeline.sources.base import (
     SUFFIXES,
     Box,
     SourceImage,
+    check_class,
+    check_size,
     identifier,
+    is_passed_over,
     read_lines,
+    read_text,
     refuse_duplicates,
     suffix,
 )
 from pipeline.sources.tars import TarIndex
-from pipeline.storage import Place, Store
+from pipeline.storage import Entry, Place, Store
 
-TINY_IMAGES = "val/images"
+TINY_IMAGES, TINY_LABELS = "val/images", "val/val_annotations.txt"
+
+LONGEST_CLASS = 200
+"""Characters of a class name in a label file."""
+
+LARGEST_ANNOTATION = 2**20
+"""Bytes of an XML file with boxes; those of ImageNet have at most 16 KB."""
+
+LARGEST_SIDE = 2**20
+"""Pixels: no box reaches farther."""
 
 BOX_FOLDERS = ("Annotation/CLS-LOC/val", "val")
 """Where the development kit has its XML files: one for each image."""
@@ -42,29 +56,94 @@ def validation_wnids(folder: Store) -> dict[str, str]:
     for store in (folder, folder.above()):
         for name in LABEL_FILES:
             if store.size(name) >= 0:
-                return _wnids_of(Place(store, name))
+                wnids = _wnids_of(Place(store, name))
+                if not wnids:
+                    raise UserError(f"{store.root}/{name} holds no labels: it is empty or damaged")
+                return wnids
     raise UserError(
         f"{folder.root} has no labels: put one of {', '.join(LABEL_FILES)} into it or into the folder above it"
     )
 
 
 def _wnids_of(place: Place) -> dict[str, str]:
-    lines = read_lines(place)
     if place.name.endswith(".csv"):
-        rows = csv.DictReader(lines)
-        if not {"ImageId", "PredictionString"} <= set(rows.fieldnames or ()):
-            raise UserError(f"{place.location} has no columns ImageId and PredictionString")
-        return {row["ImageId"]: row["PredictionString"].split()[0] for row in rows}
-    if not lines[0].isdigit():
-        return {f"ILSVRC2012_val_{index:08d}": wnid for index, wnid in enumerate(lines, start=1)}
+        return _solution(place)
+    lines = read_lines(place)
+    if not lines or not lines[0].isdigit():
+        named = enumerate(
+            (_wnid(line, f"{place.location}, line {n},") for n, line in enumerate(lines, start=1)), start=1
+        )
+        return {f"ILSVRC2012_val_{index:08d}": wnid for index, wnid in named}
     kit = Place(place.store, KIT_CLASSES)
     if kit.store.size(kit.name) < 0:
         raise UserError(
             f"{place.location} has the development kit's own class numbers, which are not in the order of the wnids: "
             f"put the kit's {KIT_CLASSES} beside it, or use {LABEL_FILES[0]}"
         )
-    wnids = {number: wnid for wnid, number, *_ in map(str.split, read_lines(kit))}
+    wnids = _kit_classes(kit)
+    for index, number in enumerate(lines, start=1):
+        if number not in wnids:
+            raise UserError(
+                f"{place.location}, line {index}, has the class {number[:40]!r}; {KIT_CLASSES} has {len(wnids)} classes"
+            )
     return {f"ILSVRC2012_val_{index:08d}": wnids[number] for index, number in enumerate(lines, start=1)}
+
+
+def _solution(place: Place) -> dict[str, str]:
+    """Kaggle's rows: an image, and its class before the boxes. Raises UserError."""
+    found: dict[str, str] = {}
+    rows = csv.reader(io.StringIO(read_text(place), newline=""), strict=True)
+    try:
+        columns = next(rows, [])
+        if not all(columns.count(name) == 1 for name in ("ImageId", "PredictionString")):
+            raise UserError(f"{place.location} has no columns ImageId and PredictionString")
+        image, prediction = columns.index("ImageId"), columns.index("PredictionString")
+        for row in rows:
+            if not any(map(str.strip, row)):
+                continue
+            where = f"{place.location}, line {rows.line_num},"
+            if len(row) != len(columns):
+                raise UserError(f"{where} has {len(row)} fields, not {len(columns)}")
+            name, words = row[image].strip(), row[prediction].split()
+            if not name or not words:
+                raise UserError(f"{where} has no image, or no class for it")
+            if name in found:
+                raise UserError(f"{where} has the image {name[:80]!r} a second time")
+            found[name] = _wnid(words[0], where)
+    except csv.Error as error:
+        raise UserError(f"{place.location}, line {rows.line_num}, cannot be read: {error}") from error
+    return found
+
+
+def _kit_classes(kit: Place) -> dict[str, str]:
+    """Number -> wnid of the development kit. Raises UserError."""
+    wnids: dict[str, str] = {}
+    seen: set[str] = set()
+    for index, line in enumerate(read_lines(kit), start=1):
+        words, where = line.split(), f"{kit.location}, line {index},"
+        if len(words) < 2 or not words[1].isdigit() or words[1] in wnids or words[0] in seen:
+            raise UserError(f"{where} is not 'wnid number name', or comes a second time: {line[:80]!r}")
+        wnids[words[1]] = _wnid(words[0], where)
+        seen.add(words[0])
+    return wnids
+
+
+def _wnid(text: str, where: str) -> str:
+    """A class as a label file names it. Raises UserError."""
+    if len(text) > LONGEST_CLASS or any(map(str.isspace, text)):
+        raise UserError(f"{where} has {text[:80]!r} where one class name belongs")
+    return check_class(text, where)
+
+
+def _class_list(place: Place) -> list[str]:
+    """The sorted classes of a ``wnids.txt``. Raises UserError."""
+    lines = read_lines(place)
+    wnids = [_wnid(line, f"{place.location}, line {index},") for index, line in enumerate(lines, start=1)]
+    twice = [wnid for wnid, count in Counter(wnids).items() if count > 1]
+    if not wnids or twice:
+        what = f"has the class {twice[0]!r} more than once" if twice else "holds no classes"
+        raise UserError(f"{place.location} {what}")
+    return sorted(wnids)
 
 
 def _labels(wnids: Mapping[str, str], classes: list[str]) -> Mapping[str, tuple[int, str]]:
@@ -87,8 +166,7 @@ class FlatValidation:
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
         self.ignored = Counter()
-        listed = self._folder.entries("")
-        images = [entry for entry in listed if not entry.is_folder and suffix(entry.name) in SUFFIXES]
+        images = _images(self._folder, "", self.ignored)
         refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
             label, wnid = _labelled(self._labels, entry.name)
@@ -96,6 +174,7 @@ class FlatValidation:
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one file."""
+        check_size(image)
         return self._folder.read(image.origin)
 
 
@@ -113,15 +192,21 @@ class ValidationTar:
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
         self.ignored = Counter()
+        images = []
         for name, member in sorted(self._index.members().items()):
-            if suffix(name) not in SUFFIXES:
+            if is_passed_over(name) or suffix(name) not in SUFFIXES:
                 self.ignored[suffix(name) or "no suffix"] += 1
-                continue
+            else:
+                images.append((name, member))
+        named = ((identifier(PurePosixPath(name).name), name) for name, _ in images)
+        refuse_duplicates(f"{self.location} has images", named)
+        for name, member in images:
             label, wnid = _labelled(self._labels, PurePosixPath(name).name)
             yield SourceImage(f"{wnid}/{identifier(PurePosixPath(name).name)}", label, wnid, name, member.size)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one member."""
+        check_size(image)
         return self._index.read(image.origin)
 
 
@@ -133,19 +218,38 @@ class TinyImageNet:
         self.location = place.location
         self.ignored: Counter[str] = Counter()
         self._folder = _folder(place)
-        pairs = [line.split("\t")[:2] for line in read_lines(Place(self._folder, "val/val_annotations.txt"))]
-        wnids = {name.rpartition(".")[0]: wnid for name, wnid in pairs}
-        self._labels = _labels(wnids, sorted(read_lines(Place(self._folder, "wnids.txt"))))
+        wnids = _tiny_wnids(Place(self._folder, TINY_LABELS))
+        classes = _class_list(Place(self._folder, "wnids.txt"))
+        self._labels = _labels(wnids, classes)
+        unknown = sorted(set(wnids.values()) - set(classes))
+        if unknown:
+            raise UserError(f"{self.location}/{TINY_LABELS} has the class {unknown[0]!r}, which is not in wnids.txt")
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
-        for entry in self._folder.entries(TINY_IMAGES):
+        self.ignored = Counter()
+        images = _images(self._folder, TINY_IMAGES, self.ignored)
+        refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
+        for entry in images:
             label, wnid = _labelled(self._labels, entry.name)
             yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of one file."""
+        check_size(image)
         return self._folder.read(f"{TINY_IMAGES}/{image.origin}")
+
+
+def _tiny_wnids(place: Place) -> dict[str, str]:
+    """Image name without suffix -> wnid, from lines ``image<TAB>wnid<TAB>box``. Raises UserError."""
+    wnids: dict[str, str] = {}
+    for index, line in enumerate(read_lines(place), start=1):
+        name, _, rest = line.partition("\t")
+        stem, where = name.rpartition(".")[0], f"{place.location}, line {index},"
+        if not stem or stem in wnids:
+            raise UserError(f"{where} names no image, or one a second time: {line[:80]!r}")
+        wnids[stem] = _wnid(rest.split("\t")[0], where)
+    return wnids
 
 
 class BoxedValidation:
@@ -168,44 +272,72 @@ class BoxedValidation:
         if not boxes:
             raise UserError(f"{self.location} has no boxes: put {BOX_FOLDERS[0]}/*.xml into it or beside it")
         self._boxes = boxes[0]
-        self._labels = _labels(validation_wnids(self._folder), sorted(read_lines(lists[0])))
+        self._all = validation_wnids(self._folder)
+        classes = _class_list(lists[0])
+        self._labels = _labels(self._all, classes)
+        if missing := sorted(set(classes) - set(self._all.values())):
+            raise UserError(f"{lists[0].location} has the class {missing[0]!r}, of which the label file has no image")
 
     def __iter__(self) -> Iterator[SourceImage]:
         """The images of the listed classes by name. Raises UserError."""
         self.ignored = Counter()
-        for entry in self._folder.entries(""):
+        images = _images(self._folder, "", self.ignored)
+        refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
+        for entry in images:
             name = entry.name.rpartition(".")[0]
-            if suffix(entry.name) in SUFFIXES and name in self._labels:
+            if name not in self._all:
+                raise _unlabelled(entry.name)
+            if name in self._labels:
                 label, wnid = self._labels[name]
                 box = first_box(Place(self._boxes.store, f"{self._boxes.name}/{name}.xml"))
                 yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size, box)
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of the whole file; its box says what of it counts."""
+        check_size(image)
         return self._folder.read(image.origin)
 
 
 def first_box(place: Place) -> Box:
     """The first bounding box of an annotation. Raises UserError; documents that declare entities are refused."""
     try:
-        text = place.store.read(place.name)
+        text = place.store.read(place.name, limit=LARGEST_ANNOTATION)
     except OSError as error:
-        raise UserError(f"cannot read the boxes in {place.location}: {error.strerror}") from error
-    if b"<!" in text.replace(b"<!--", b""):
-        raise UserError(f"{place.location} declares document types or entities: no annotation does")
+        raise UserError(f"cannot read the boxes in {place.location}: {error.strerror or error}") from error
+    if b"<!" in text.replace(b"<!--", b"") or b"\0" in text:  # entities could be hidden in UTF-16
+        raise UserError(f"{place.location} declares document types or entities, or is no UTF-8: no annotation does")
     try:
-        box = ElementTree.fromstring(text).find("object/bndbox")
+        box = ElementTree.fromstring(text, ElementTree.XMLParser(encoding="utf-8")).find("object/bndbox")
         left, top, right, bottom = (int(box.findtext(side, "")) for side in ("xmin", "ymin", "xmax", "ymax"))  # type: ignore[union-attr]
-    except (ElementTree.ParseError, AttributeError, ValueError) as error:
+    except (ElementTree.ParseError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise UserError(f"{place.location} has no bounding box with whole numbers") from error
+    if not all(-LARGEST_SIDE <= side <= LARGEST_SIDE for side in (left, top, right, bottom)):
+        raise UserError(f"{place.location} has a box beyond {LARGEST_SIDE} pixels, which no image has")
     return left, top, right, bottom
+
+
+def _images(folder: Store, below: str, ignored: Counter[str]) -> list[Entry]:
+    """The images right in a folder, by name; other files are counted."""
+    images = []
+    for entry in folder.entries(below):
+        if entry.is_folder:
+            continue
+        if suffix(entry.name) in SUFFIXES:
+            images.append(entry)
+        else:
+            ignored[suffix(entry.name) or "no suffix"] += 1
+    return images
 
 
 def _labelled(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, str]:
     stem = name.rpartition(".")[0]
     if stem not in labels:
-        raise UserError(f"the image {name} has no label in the label file")
+        raise _unlabelled(name)
     return labels[stem]
+
+
+def _unlabelled(name: str) -> UserError:
+    return UserError(f"the image {name} has no label in the label file: add it there, or move the image away")
 
 
 def _folder(place: Place) -> Store:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.sources import pickles
-from pipeline.sources.base import Pixels, SourceImage
+from pipeline.sources import npz, pickles
+from pipeline.sources.base import Pixels, SourceImage, check_size, identifier, named_class
 from pipeline.storage import Place
 
 CHANNELS = 3
@@ -43,13 +44,14 @@ class ArraySource:
     def __iter__(self) -> Iterator[SourceImage]:
         """All rows. Raises UserError where the file is not what it should be."""
         table = self._loaded()
-        stem = self._file.name.rpartition("/")[2].split(".")[0]
+        stem = identifier(self._file.name.rpartition("/")[2].split(".")[0])
         for index, label in enumerate(table.labels):
-            name = table.class_names[label] if 0 <= label < len(table.class_names) else str(label)
+            name = named_class(label, table.class_names, str(label), f"{self.location}, image {index},")
             yield SourceImage(f"{stem}_{index:06d}", label, name, f"{self._file.name}#{index}", table.rows.shape[1])
 
     def read(self, image: SourceImage) -> Pixels:
         """The pixels of one row. Raises OSError."""
+        check_size(image)
         table, index = self._loaded(), int(image.origin.rpartition("#")[2])
         side = isqrt(table.rows.shape[1] // CHANNELS)
         return np.ascontiguousarray(table.rows[index].reshape(CHANNELS, side, side).transpose(1, 2, 0))
@@ -62,7 +64,7 @@ class ArraySource:
         if self._table is None:
             table = self.load()
             side = isqrt(table.rows.shape[1] // CHANNELS)
-            if side * side * CHANNELS != table.rows.shape[1]:
+            if side < 1 or side * side * CHANNELS != table.rows.shape[1]:
                 raise UserError(f"{self.location} has rows of {table.rows.shape[1]} bytes: no square RGB images")
             self._table = table
         return self._table
@@ -82,7 +84,7 @@ class Cifar(ArraySource):
     def load(self) -> Table:
         """The batch. Raises UserError."""
         where = self.location
-        content = pickles.load(self._file.store.read(self._file.name), where)
+        content = pickles.load_file(self._file)
         rows = pickles.pixels(content, "data", where)
         return Table(rows, pickles.labels(content, self.label_key, len(rows), where), self._class_names())
 
@@ -90,8 +92,7 @@ class Cifar(ArraySource):
         meta = Place(self._file.store, self.meta_file)
         if meta.store.size(meta.name) < 0:
             return []
-        names = pickles.load(meta.store.read(meta.name), meta.location).get(self.names_key, [])
-        return [name.decode("latin1") if isinstance(name, bytes) else str(name) for name in names]
+        return pickles.names(pickles.load_file(meta), self.names_key, meta.location)
 
 
 class Cifar100(Cifar):
@@ -124,12 +125,11 @@ class DownsampledImageNet(ArraySource):
         """The images. A pickle is read whole (600 MB for 50,000 images of 64 x 64). Raises UserError."""
         where = self.location
         if self._file.name.endswith(".npz"):
-            try:
-                with np.load(self._file.store.path(self._file.name), allow_pickle=False) as archive:
-                    content = {key: archive[key] for key in ("data", "labels")}
-            except (OSError, ValueError, KeyError) as error:
-                raise UserError(f"{where} is refused: {error}") from error
+            content: Mapping[str, Any] = npz.load(self._file, ("data", "labels"))
         else:
-            content = pickles.load(self._file.store.read(self._file.name), where)
+            content = pickles.load_file(self._file)
         rows = pickles.pixels(content, "data", where)
-        return Table(rows, [label - 1 for label in pickles.labels(content, "labels", len(rows), where)], [])
+        numbers = pickles.labels(content, "labels", len(rows), where)
+        if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
+            raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: its labels count from 1")
+        return Table(rows, [label - 1 for label in numbers], [])

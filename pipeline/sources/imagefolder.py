@@ -6,7 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SUFFIXES, UNLABELLED, SourceImage, identifier, refuse_duplicates, suffix
+from pipeline.sources.base import (
+    SPLITS,
+    SUFFIXES,
+    UNLABELLED,
+    SourceImage,
+    check_size,
+    identifier,
+    is_system_folder,
+    refuse_duplicates,
+    refuse_lookalikes,
+    refuse_skipped,
+    suffix,
+)
 from pipeline.storage import Place
 
 
@@ -15,8 +27,8 @@ class ImageFolder:
 
     A folder that holds images and no class folders is taken as unlabelled. Order: class folders by name, then the
     paths inside, by code point, on every machine alike; one class is in memory at a time. Names that start with a
-    dot are passed over. The id of an image is its path below the root without the suffix, dots turned into
-    underscores.
+    dot are passed over, and so are folders that systems make by themselves. The id of an image is its path below the
+    root without the suffix, dots turned into underscores.
     """
 
     def __init__(self, place: Place) -> None:
@@ -27,27 +39,40 @@ class ImageFolder:
         self.ignored: Counter[str] = Counter()
         self._store = place.store
         entries = self._store.entries("")
-        self._classes = [entry.name for entry in entries if entry.is_folder]
+        folders = [entry.name for entry in entries if entry.is_folder]
+        self._classes = [name for name in folders if not is_system_folder(name)]
+        self._passed_over = [name for name in folders if is_system_folder(name)]
+        for entry in entries:
+            self._refuse_dangling(entry.name, entry.size, entry.is_folder)
         loose = [entry.name for entry in entries if not entry.is_folder and suffix(entry.name) in SUFFIXES]
         if loose and self._classes:
             raise UserError(
                 f"{self.location} holds images ({loose[0]}, ...) beside class folders ({self._classes[0]}, ...): "
                 "move them into a class folder, or away"
             )
+        if len(self._classes) > 1 and all(name.lower() in SPLITS for name in self._classes):
+            raise UserError(
+                f"{self.location} holds the splits {', '.join(self._classes)}, not class folders: name one of them, "
+                f"for example {self.location}/{self._classes[-1]}"
+            )
         # Ids begin with the class folder, so unlike class folders are all it takes for ids to differ across classes.
         named = ((name.replace(".", "_"), name) for name in self._classes)
         refuse_duplicates(f"{self.location} has class folders", named)
+        refuse_lookalikes(f"{self.location} has the class folders", self._classes)
+        for name in self._classes:
+            refuse_skipped(f"{name.replace('.', '_')}/", f"{self.location} has a class folder that readers skip: it")
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images in order. Raises UserError for an id that occurs twice and for names that are not valid text."""
-        self.ignored = Counter()
+        self.ignored = Counter(f"{name}/" for name in self._passed_over)
         if not self._classes:
             yield from self._folder("", UNLABELLED)
         for label, name in enumerate(self._classes):
             yield from self._folder(name, label)
 
     def read(self, image: SourceImage) -> bytes:
-        """The bytes of one file."""
+        """The bytes of one file. Raises OSError."""
+        check_size(image)
         return self._store.read(image.origin)
 
     def _folder(self, class_name: str, label: int) -> Iterator[SourceImage]:
@@ -59,8 +84,24 @@ class ImageFolder:
 
     def _walk(self, folder: str) -> Iterator[tuple[str, int]]:
         """(path below the root, size in bytes) of each image below ``folder``, in no order."""
-        for path, size in self._store.walk(folder):
+        for path, size in self._store.walk(folder, self._skipped):
             if suffix(path) in SUFFIXES:
                 yield path, size
             else:
+                self._refuse_dangling(path, size, False)
                 self.ignored[suffix(path) or "no suffix"] += 1
+
+    def _skipped(self, name: str) -> bool:
+        """Whether a folder is passed over, which is counted."""
+        if is_system_folder(name):
+            self.ignored[f"{name}/"] += 1
+            return True
+        return False
+
+    def _refuse_dangling(self, path: str, size: int, is_folder: bool) -> None:
+        """Raise UserError for a link to nothing that may stand for a folder. Images fail one by one."""
+        if size < 0 and not is_folder and suffix(path) not in SUFFIXES:
+            raise UserError(
+                f"{self.location}/{path} is a link to nothing, or cannot be looked at: if it stands for a folder of "
+                "images, they would be lost and labels shift; mend or remove it"
+            )

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SUFFIXES, UNLABELLED, SourceImage, suffix
+from pipeline.sources.base import (
+    SUFFIXES,
+    UNLABELLED,
+    SourceImage,
+    check_label,
+    check_size,
+    identifier,
+    is_passed_over,
+    refuse_mixed,
+    refuse_skipped,
+    source_files,
+    suffix,
+)
 from pipeline.storage import Place, Store
+from pipeline.storage.tars import MAX_MEMBERS, TarMember, UnsafeTarError, safe_members
 
 MAX_SIDE_BYTES = 2**20
 """Of a label or a description in a tar."""
+
+MAX_LABEL_DIGITS = 20
+
+MAX_CLASS_NAME = 1000
+"""Characters of a class name in a description."""
 
 
 class Member(NamedTuple):
@@ -36,30 +52,38 @@ class TarIndex:
     def members(self) -> Mapping[str, Member]:
         """Name -> member, read once. Raises UserError for names that lead out, links, devices, and damaged tars."""
         if self._members is None:
-            self._members = dict(_walk(Place(self._store, self._tar)))
+            self._members = _all_members(Place(self._store, self._tar))
         return self._members
 
     def read(self, name: str) -> bytes:
         """The bytes of a member. Raises OSError."""
         member = self.members()[name]
-        return self._store.read(self._tar, member.offset, member.size)
+        data = self._store.read(self._tar, member.offset, member.size)
+        if len(data) != member.size:
+            raise OSError(f"{self._tar} has become shorter: {len(data)} of {member.size} bytes are left")
+        return data
 
 
-def _walk(place: Place) -> Iterator[tuple[str, Member]]:
+def _all_members(place: Place) -> dict[str, Member]:
     """The plain files of a tar in their order. Raises UserError."""
+    found: dict[str, Member] = {}
     try:
-        with place.store.open(place.name) as file, tarfile.open(fileobj=file, mode="r:") as tar:
-            for member in tar:
-                if member.isdir():
-                    continue
-                path = PurePosixPath(member.name)
-                if not member.isreg() or path.is_absolute() or ".." in path.parts:
-                    raise UserError(
-                        f"{place.location} is refused: its member {member.name!r} is a link, a device, or leads out"
-                    )
-                yield member.name, Member(member.offset_data, member.size)
-    except (tarfile.TarError, OSError) as error:
-        raise UserError(f"{place.location} is no readable tar: {error}") from error
+        with place.store.open(place.name) as file:
+            for member in safe_members(file):
+                _add(found, member)
+    except UnsafeTarError as error:
+        raise UserError(f"{place.location} {error}") from error
+    except OSError as error:
+        raise UserError(f"{place.location} is no readable tar: {error.strerror or error}") from error
+    return found
+
+
+def _add(found: dict[str, Member], member: TarMember) -> None:
+    if member.name in found:
+        raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: readers would see one of them")
+    if len(found) == MAX_MEMBERS:
+        raise UnsafeTarError(f"has more than the {MAX_MEMBERS} members allowed: split it")
+    found[member.name] = Member(member.offset, member.size)
 
 
 class WebDatasetTars:
@@ -72,49 +96,128 @@ class WebDatasetTars:
         """Raises UserError where there is no tar."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._indexes = {name: TarIndex(place.store, name) for name in place.files(".tar")}
-        if not self._indexes:
+        names = source_files(place, ".tar")
+        if not names:
             raise UserError(f"{self.location} holds no .tar")
+        refuse_mixed(place, names)
+        self._indexes = {name: TarIndex(place.store, name) for name in names}
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All samples. Raises UserError for a sample without an image or label, and for keys that occur twice."""
+        """All samples. Raises UserError for a sample without an image, and for keys that occur twice.
+
+        Also where some samples have labels and others do not.
+        """
         self.ignored = Counter()
         seen: set[str] = set()
+        first: tuple[str, bool] | None = None
         for tar, index in self._indexes.items():
-            members = ((*_split_key(name), name, member) for name, member in index.members().items())
-            for key, group in groupby(members, key=lambda each: each[0]):
-                sample = {extension: (name, member) for _, extension, name, member in group}
-                if key in seen:
+            for key, group in groupby(self._parts(index), key=lambda each: each[0]):
+                sample = _sample(tar, key, list(group))
+                if (plain := key.removeprefix("./")) in seen:
                     raise UserError(f"{tar} has the key {key!r} a second time: keys must be unique over all tars")
-                seen.add(key)
-                yield self._image(tar, key, sample)
+                seen.add(plain)
+                image, labelled = self._image(tar, key, sample)
+                first = first or (key, labelled)
+                if labelled != first[1]:
+                    without, other = (first[0], key) if labelled else (key, first[0])
+                    raise UserError(
+                        f"{tar}: the sample {without!r} has no label, {other!r} has one: add the label (.cls, or "
+                        f"'label' in .json; {UNLABELLED} for none)"
+                    )
+                yield image
 
     def read(self, image: SourceImage) -> bytes:
         """The bytes of a sample's image."""
+        check_size(image)
         tar, _, name = image.origin.partition("#")
+        while tar not in self._indexes:  # its name has a "#" too
+            more, _, name = name.partition("#")
+            tar = f"{tar}#{more}"
         return self._indexes[tar].read(name)
 
-    def _image(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> SourceImage:
+    def _parts(self, index: TarIndex) -> Iterator[tuple[str, str, str, Member]]:
+        """Key, extension, name and place of each member that readers see."""
+        for name, member in index.members().items():
+            if is_passed_over(name):
+                self.ignored["hidden or of the system"] += 1
+            else:
+                yield (*_split_key(name), name, member)
+
+    def _image(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[SourceImage, bool]:
+        """A sample's image, and whether it has a label."""
         images = [extension for extension in sample if suffix(f"x.{extension}") in SUFFIXES]
         if len(images) != 1:
             raise UserError(f"{tar}: the sample {key!r} has {len(images)} images, not one")
         name, member = sample[images[0]]
-        label, class_name = self._label(tar, sample)
-        return SourceImage(key, label, class_name, f"{tar}#{name}", member.size)
+        label, class_name = self._label(tar, key, sample)
+        named = "" if label in (None, UNLABELLED) else str(label)
+        number = UNLABELLED if label is None else label
+        image = SourceImage(key, number, named if class_name is None else class_name, f"{tar}#{name}", member.size)
+        return image, label is not None
 
-    def _label(self, tar: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[int, str]:
+    def _label(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[int | None, str | None]:
+        """A sample's label and class name, None where there is none."""
+        where = f"{tar}: the sample {key!r}"
+        about = self._description(tar, where, sample)
+        named = about.get("class_name")
+        if not (named is None or type(named) is int or _is_name(named)):
+            raise UserError(f"{where}: class_name in its .json must be text of at most {MAX_CLASS_NAME} characters")
+        class_name = None if named is None else str(named)
+        told = about.get("label")
+        if "cls" not in sample:
+            number = _whole(told.encode(errors="replace"), where) if isinstance(told, str) else told
+            return (None if number is None else check_label(number, where)), class_name
+        label = check_label(_whole(self._side(tar, where, sample["cls"]), where), where)
+        if type(told) is int and told != label:
+            raise UserError(f"{where}: its .cls has the label {label}, its .json has another one; remove one of them")
+        return label, class_name
+
+    def _description(self, tar: str, where: str, sample: Mapping[str, tuple[str, Member]]) -> dict[str, Any]:
+        if "json" not in sample:
+            return {}
         try:
-            about = json.loads(self._side(tar, sample, "json") or b"{}")
-            text = self._side(tar, sample, "cls")
-            label = int(text) if text else int(about.get("label", UNLABELLED))
-            return label, str(about.get("class_name", "" if label == UNLABELLED else label))
-        except (ValueError, AttributeError) as error:
-            raise UserError(f"{tar}: a sample's label cannot be read: {error}") from error
+            about = json.loads(self._side(tar, where, sample["json"]))
+        except (ValueError, RecursionError) as error:  # of whatever is no text, no JSON, or nested deeply
+            raise UserError(f"{where}: its label cannot be read: its .json is damaged: {str(error)[:200]}") from error
+        if not isinstance(about, dict):
+            raise UserError(f"{where}: its label cannot be read: its .json holds no object")
+        return about
 
-    def _side(self, tar: str, sample: Mapping[str, tuple[str, Member]], extension: str) -> bytes:
-        if extension not in sample or sample[extension][1].size > MAX_SIDE_BYTES:
-            return b""
-        return self._indexes[tar].read(sample[extension][0])
+    def _side(self, tar: str, where: str, part: tuple[str, Member]) -> bytes:
+        name, member = part
+        if member.size > MAX_SIDE_BYTES:
+            raise UserError(f"{where}: {name} has {member.size} bytes; {MAX_SIDE_BYTES} are allowed")
+        try:
+            return self._indexes[tar].read(name)
+        except OSError as error:
+            raise UserError(f"{tar} cannot be read: {error.strerror or error}") from error
+
+
+def _sample(tar: str, key: str, group: list[tuple[str, str, str, Member]]) -> dict[str, tuple[str, Member]]:
+    """Extension -> name and place. Raises UserError for a key that no sample can have, and for two of one extension."""
+    if any(part in ("", ".") for part in key.split("/")[1:]):
+        raise UserError(f"{tar}: the member {group[0][2]!r} has an empty part or '.' in its name; rename it")
+    identifier(key)
+    refuse_skipped(key, f"{tar}: the key {key!r}")
+    sample: dict[str, tuple[str, Member]] = {}
+    for _, extension, name, member in group:
+        if extension in sample:
+            raise UserError(f"{tar}: the sample {key!r} has .{extension} twice: {sample[extension][0]!r} and {name!r}")
+        sample[extension] = name, member
+    return sample
+
+
+def _is_name(named: object) -> bool:
+    """Whether it is text that a manifest can hold."""
+    return isinstance(named, str) and len(named) <= MAX_CLASS_NAME and named == named.encode(errors="replace").decode()
+
+
+def _whole(text: bytes, where: str) -> int:
+    """The whole number in a text. Raises UserError."""
+    digits = text.strip()
+    if len(digits) > MAX_LABEL_DIGITS or not digits.removeprefix(b"-").isdigit():
+        raise UserError(f"{where}: its label cannot be read: {digits[:40]!r} is no whole number")
+    return int(digits)
 
 
 def _split_key(name: str) -> tuple[str, str]:

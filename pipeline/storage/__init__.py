@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,9 @@ __all__ = [
     "read_groups_ahead",
 ]
 
+PATTERN = re.compile(r"[*?\[]")
+"""What makes the last part of a location a pattern."""
+
 READERS = 16
 """Small files that are read at one time: each waits for a network or a disk."""
 
@@ -40,20 +44,31 @@ def open_store(location: str) -> Store:
 
 
 def find_place(location: str) -> Place | None:
-    """The folder or file at a path or URL; None where there is nothing. Raises UserError."""
+    """The folder or file at a path or URL, or the files that a pattern in its last part matches; None for nothing.
+
+    Raises UserError.
+    """
     if not is_url(location):
         path = local_path(location)
         try:
             if path.is_dir():
                 return Place(LocalStore(location), "")
-            return Place(LocalStore(str(path.parent)), path.name) if path.exists() else None
+            if path.exists():
+                return Place(LocalStore(str(path.parent)), path.name)
+            return _matching(LocalStore(str(path.parent)), path.name) if path.parent.is_dir() else None
         except OSError as error:  # a name that is too long, for example
             raise UserError(f"{location} cannot be used: {error.strerror}") from error
     store = UrlStore(location)
     if store.is_folder():
         return Place(store, "")
     above, name = store.above(), store.root.rpartition("/")[2]
-    return Place(above, name) if above.size(name) >= 0 else None
+    return Place(above, name) if above.size(name) >= 0 else _matching(above, name)
+
+
+def _matching(store: Store, pattern: str) -> Place | None:
+    """The files in a folder whose names match a pattern; None where none does."""
+    place = Place(store, pattern, is_pattern=True)
+    return place if PATTERN.search(pattern) and place.files("") else None
 
 
 def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

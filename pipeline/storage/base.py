@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -22,6 +23,11 @@ class Entry(NamedTuple):
     name: str
     is_folder: bool
     size: int
+
+
+def nothing_skipped(folder: str) -> bool:
+    """Leave out no folder."""
+    return False
 
 
 def by_parts(name: str) -> list[str]:
@@ -63,9 +69,10 @@ class Store(Protocol):
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
 
-    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+    def walk(self, folder: str, skipped: Callable[[str], bool] = nothing_skipped) -> Iterator[tuple[str, int]]:
         """Name -> bytes of all files below ``folder``, in no order, without hidden names; links are followed.
 
+        ``skipped`` is asked about the name of each folder on the way; those that it affirms are left out.
         Raises UserError where a folder cannot be listed, or is reached a second time.
         """
 
@@ -93,10 +100,11 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """A folder (``name`` is empty), or a file in one."""
+    """A folder (``name`` is empty), a file in one, or the files right in it whose names match a pattern."""
 
     store: Store
     name: str
+    is_pattern: bool = False
 
     @property
     def location(self) -> str:
@@ -113,7 +121,10 @@ class Place:
         return self.is_folder and self.store.size(name) >= 0
 
     def files(self, suffix: str) -> list[str]:
-        """The file itself if it ends in ``suffix``, or all of the folder that do, by name."""
+        """The file itself if it ends in ``suffix``, those that match, or all of the folder that do, by name."""
+        if self.is_pattern:
+            listed = (entry.name for entry in self.store.entries("") if not entry.is_folder)
+            return [name for name in listed if fnmatchcase(name, self.name) and name.endswith(suffix)]
         if not self.is_folder:
             return [self.name] if self.name.endswith(suffix) else []
         return list(self.store.listing("", suffix))

@@ -9,12 +9,12 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import LARGEST_READ, Entry, by_parts
+from pipeline.storage.base import LARGEST_READ, Entry, by_parts, nothing_skipped
 from pipeline.storage.locations import local_path
 
 _SCRATCH = ".partial"
@@ -116,7 +116,7 @@ class LocalStore:
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=by_parts)}
 
-    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+    def walk(self, folder: str, skipped: Callable[[str], bool] = nothing_skipped) -> Iterator[tuple[str, int]]:
         """Name -> bytes of all files below ``folder``, in no order, without hidden names; links are followed.
 
         Raises UserError where a folder cannot be listed, or is reached a second time: its files would count twice, and
@@ -135,10 +135,10 @@ class LocalStore:
                 raise UserError(f"{self.root}/{name} and {self.root}/{first} are the same folder; remove the link")
             for entry in self.entries(name):
                 path = f"{name}/{entry.name}" if name else entry.name
-                if entry.is_folder:
-                    waiting.append(path)
-                else:
+                if not entry.is_folder:
                     yield path, entry.size
+                elif not skipped(entry.name):
+                    waiting.append(path)
 
     def scratch(self) -> Path:
         """A new path to write aside, unknown to any other writer. Raises UserError where it would lead out."""

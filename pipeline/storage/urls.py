@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import fsspec.core
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import Entry, by_parts
+from pipeline.storage.base import Entry, by_parts, nothing_skipped
 from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.locations import check_url
 from pipeline.storage.own_folder import own_folder
@@ -137,14 +137,14 @@ class UrlStore:
         named = {name: size for name, size in found if name.endswith(suffix)}
         return {name: named[name] for name in sorted(named, key=by_parts)}
 
-    def walk(self, folder: str) -> Iterator[tuple[str, int]]:
+    def walk(self, folder: str, skipped: Callable[[str], bool] = nothing_skipped) -> Iterator[tuple[str, int]]:
         """Name -> bytes of all files below ``folder``, in no order, without hidden names."""
         for entry in self.entries(folder):
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_folder:
-                yield from self.walk(path)
-            else:
+            if not entry.is_folder:
                 yield path, entry.size
+            elif not skipped(entry.name):
+                yield from self.walk(path, skipped)
 
     def scratch(self) -> Path:
         """A new local path to write aside, unknown to any other writer."""
