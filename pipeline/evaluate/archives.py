@@ -8,6 +8,7 @@ nothing (followed here with stand-ins for everything that they call).
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import tempfile
 import zipfile
@@ -22,6 +23,12 @@ MAX_PICKLE = 16 * 2**20
 """Bytes of a pickle, tensors apart. A thousand tensors take 0.2 MiB, and a hostile byte becomes up to 64 in memory."""
 MAX_TEXT = 64 * 2**20
 """Bytes of a record with code or a graph, and of all compressed records of a file."""
+
+MAX_DIRECTORY = 16 * 2**20
+"""Bytes of a zip file's directory: 100,000 records."""
+
+CHUNK = 16 * 2**20
+"""Bytes of a record that are in memory when it is copied."""
 
 ITEM_SIZES: Mapping[str, int] = {
     f"{kind}Storage": size
@@ -45,6 +52,20 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {'it holds more than weights' if 'weights_only' in text else text}"
 
 
+class _Directory(io.FileIO):
+    """A zip file whose directory is read: at most so much at a time."""
+
+    longest: int | None = MAX_DIRECTORY
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As any file, up to the limit. Raises BadZipFile beyond."""
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        wanted = left if size is None or size < 0 else min(size, left)
+        if self.longest is not None and wanted > self.longest:
+            raise zipfile.BadZipFile(f"its directory has {wanted} bytes; {self.longest} are allowed")
+        return super().read(wanted) or b""
+
+
 class Archive:
     """The records of a zip file of torch, which stand in one folder. To be used in ``with``.
 
@@ -53,10 +74,14 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        file = _Directory(path)
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = zipfile.ZipFile(file)
         except Exception as error:  # damaged ones raise more than BadZipFile
+            file.close()
             raise self.refusal(f"it is no sound zip file ({error})") from error
+        file.longest = None
+        self._file = file
         infos = self._zip.infolist()
         folder = infos[0].filename.split("/")[0] + "/" if infos else ""
         self._records = {info.filename.removeprefix(folder): info for info in infos}
@@ -64,14 +89,14 @@ class Archive:
         folded = sum(info.file_size for info in infos) - stored
         names = {name.lower() for name in self._records}  # torch's reader does not tell case
         if len(names) != len(infos) or stored > path.stat().st_size or folded > MAX_TEXT:
-            self._zip.close()
+            self._close()
             raise self.refusal("its records overlap, unfold beyond measure, or have names that come twice")
 
     def __enter__(self) -> Archive:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._zip.close()
+        self._close()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._records)
@@ -97,14 +122,41 @@ class Archive:
 
     def numbers(self, name: str) -> bytes:
         """A record with the bytes of a tensor, which is never compressed. Raises UserError."""
-        if self.size(name) and self._records[name].compress_type != zipfile.ZIP_STORED:
-            raise self.refusal(f"its record {name} is compressed, as no tensor is")
+        self._require_stored(name)
         return self._unfold(name)
 
+    def parts_of_numbers(self, name: str) -> Iterator[bytes]:
+        """The bytes of a tensor's record, a part in memory at a time. Raises UserError as :meth:`numbers`."""
+        self._require_stored(name)
+        left = self.size(name)
+        with self._damage(name):
+            record = self._zip.open(self._records[name])
+        with record:
+            while left:
+                with self._damage(name):
+                    part = record.read(CHUNK)
+                if not part:
+                    raise self.refusal(f"its record {name} is cut short")
+                left -= len(part)
+                yield part
+
+    def _require_stored(self, name: str) -> None:
+        if self.size(name) and self._records[name].compress_type != zipfile.ZIP_STORED:
+            raise self.refusal(f"its record {name} is compressed, as no tensor is")
+
+    def _close(self) -> None:
+        self._zip.close()
+        self._file.close()
+
     def _unfold(self, name: str) -> bytes:
-        try:
+        with self._damage(name):
             return self._zip.read(self._records[name])
-        except Exception as error:  # as above
+
+    @contextmanager
+    def _damage(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # damaged ones raise more than BadZipFile
             raise self.refusal(f"its record {name} is damaged ({error})") from error
 
 
@@ -112,14 +164,18 @@ class Archive:
 def rewritten(archive: Archive, records: Mapping[str, bytes | None]) -> Iterator[Path]:
     """A new archive for torch, in a temporary folder: what was looked at, and nothing that another reader would see.
 
-    ``records``: name -> content, or None for the bytes of a tensor, copied one record at a time.
+    ``records``: name -> content, or None for the bytes of a tensor, copied a part at a time.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "archive.pt"
         try:
             with zipfile.ZipFile(path, "w") as copy:
                 for name, content in records.items():
-                    copy.writestr(f"archive/{name}", archive.numbers(name) if content is None else content)
+                    if content is not None:
+                        copy.writestr(f"archive/{name}", content)
+                        continue
+                    with copy.open(f"archive/{name}", "w", force_zip64=True) as target:
+                        target.writelines(archive.parts_of_numbers(name))
         except OSError as error:
             message = f"{archive.path} cannot be copied to {folder} ({error}); TMPDIR can name a folder with room"
             raise UserError(message) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
+from contextlib import nullcontext, redirect_stdout
 
 import numpy as np
 import torch
 
 from pipeline.errors import UserError
+from pipeline.evaluate.archives import first_line
 from pipeline.evaluate.folder import EvaluationTable
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models import Model
@@ -36,6 +38,7 @@ class Classifier:
         """uint8 (N, H, W, 3), N up to the batch size -> float32 (N, K) on the device.
 
         The model is always given whole batches: what it makes of an image then does not depend on how many there are.
+        Raises UserError for whatever it fails with.
         """
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
@@ -44,13 +47,25 @@ class Classifier:
         if not self._table.run.channels_last:
             values = values.contiguous()
         cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()
-        with torch.inference_mode(), cast:
-            return self._module(values)[:count].float()
+        try:
+            with torch.inference_mode(), cast, redirect_stdout(sys.stderr):
+                return self._module(values)[:count].float()
+        except (UserError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # anybody's code: SystemExit too would look like success
+            side = " x ".join(map(str, values.shape[:1:-1]))
+            raise UserError(
+                f"the model {self._table.model.spec} does not take a batch of {len(values)} images of {side}: "
+                f"{last_line(error)}; --input-size N resizes them, --batch-size N sets the batch"
+            ) from error
 
     def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
         """Put a batch under way; what comes back may still be in the making. Raises UserError for unknown labels."""
         labels = np.array([row.label for row in batch.rows])
         logits = self.logits(batch.images)
+        if logits.shape[1] != self._table.model.classes:
+            given, first = logits.shape[1], self._table.model.classes
+            raise UserError(f"the model {self._table.model.name} gives {given} classes, and gave {first} before")
         if labels.max() >= logits.shape[1]:
             row = batch.rows[int(labels.argmax())]
             raise UserError(f"{row.key} has the label {row.label}, and the model knows {logits.shape[1]} classes")
@@ -59,9 +74,17 @@ class Classifier:
     def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
         """What was put under way, once it is there. Raises UserError for a model that gives no numbers."""
         top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
-        if np.isnan(confidence).any():
-            raise UserError(f"the model {self._table.model.name} gives NaN; with fp16 try bf16 or fp32")
+        if not np.isfinite(confidence).all():
+            raise UserError(
+                f"the model {self._table.model.name} gives NaN or infinite values; with fp16 try bf16 or fp32"
+            )
         return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of what an error says, which of torch's tells the most; its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else first_line(error)
 
 
 def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:

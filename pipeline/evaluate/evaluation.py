@@ -11,10 +11,12 @@ from typing import Any, Protocol
 import torch
 
 import manifests
-from pipeline.dataset import Unit, facts_of_parts, open_data_set
+from pipeline import places
+from pipeline.dataset import DataSet, Indexed, Unit, facts_of_parts, open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.folder import (
     EVALUATION_FILE,
+    FACT_EVALUATION,
     FACT_PIXELS_CHANGED,
     FACT_PIXELS_CHECKED,
     FACT_UNIT,
@@ -22,19 +24,27 @@ from pipeline.evaluate.folder import (
     PREDICTIONS_FILE,
     UNITS_FILE,
     EvaluationTable,
+    is_finished,
     part_file,
     read_table,
 )
-from pipeline.evaluate.models import load_model
+from pipeline.evaluate.models import current_folder, load_model
 from pipeline.evaluate.predict import Job, Predictor, Report, unit_digest
 from pipeline.evaluate.records import SCHEMA
 from pipeline.evaluate.settings import Request, settings
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import Attempt, Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
-from pipeline.storage import Store, open_store, read_groups_ahead
+from pipeline.storage import Store, is_url, open_store, read_groups_ahead
 
 MAX_LOADERS = 16
+
+MOST_PROCESSES = 16
+"""Workers of this machine, or loaders of each, that may be asked for where it has fewer CPUs."""
+
+MOST_ON_CLUSTER = 4096
+"""Workers, or loaders of each, that may be asked for on a cluster."""
+
 UNITS_AT_ONCE = 4
 """Pieces that a worker is given together, for each of its loader processes."""
 
@@ -49,11 +59,12 @@ class Outcome:
     done: Report = field(default_factory=Report)
     lost: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
+    data_set: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether every piece is there."""
-        return not self.lost
+        return not self.lost and not self.done.broken
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
@@ -69,7 +80,7 @@ class Outcome:
             "pixels_checked": self.done.compared,
             "pixels_changed": self.done.changed,
             "complete": self.complete,
-            "lost": [{"shard": name, "reason": reason} for name, reason in self.lost],
+            "lost": [{"shard": name, "reason": reason} for name, reason in (*self.lost, *self.done.broken)],
             "seconds": round(self.seconds, 3),
         }
 
@@ -85,10 +96,16 @@ class Outcome:
                 f"WARNING {self.done.changed:,} of {self.done.compared:,} samples that were compared decode to other "
                 "pixels here than where they were built: the decoder differs, and results may too"
             )
-        for name, reason in self.lost:
+        for name, reason in (*self.lost, *self.done.broken):
             yield f"missing: {name}: {reason}"
         if self.complete:
             yield f"predictions: {output}/{PREDICTIONS_FILE}   the figures: robustshards report {output}"
+        elif self.done.broken:
+            count = len(self.done.broken)
+            yield (
+                f"unfinished: {count:,} of {self.units:,} shards cannot be used as they are; robustshards verify "
+                f"{self.data_set} says why. What is finished is kept"
+            )
         else:
             yield "unfinished: run the same command again"
 
@@ -115,26 +132,29 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
     Predictions are committed piece by piece, each sample once: the same request again goes on where it ended. Raises
     UserError before any work for bad input, and where the output holds another evaluation.
     """
-    data_set = open_data_set(request.data_set)
+    _check_processes(request)
+    data_set = open_data_set(request.data_set, request.data)
+    store = open_store(request.output)
+    _check_output(request.output, data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     units = list(data_set.units())
-    store = open_store(request.output)
     watcher.preparing(f"loading {request.model}")
     model = load_model(request.model, request.weights)
     with store.exclusive():
         table = _claim(store, settings(request, data_set, units, model, _earlier(store)))
-        outcome = Outcome(table, len(units))
+        outcome = Outcome(table, len(units), data_set=request.data_set)
         start = perf_counter()
         done = committed(store)
-        missing = [unit for unit in units if unit_digest(table, unit) not in done]
+        missing = [unit for unit in units if done.get(part_file(unit.name)) != unit_digest(table, unit)]
         outcome.units_before = len(units) - len(missing)
         store.publish_bytes("".join(f"{unit.name}\n" for unit in units).encode(), UNITS_FILE)
         frames = sum(unit.frames for unit in units)
         watcher.counting(frames, frames - sum(unit.frames for unit in missing))
-        if missing:
+        if missing or not is_finished(store, table, frames):
             store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
+        if missing:
             tally = Tally(Report)
-            for event in _work(request, table, missing):
+            for event in _work(request, data_set, table, missing):
                 tally.take(event)
                 if isinstance(event, Lost):
                     outcome.lost += [(unit.name, event.reason) for unit in event.work]
@@ -142,11 +162,34 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
                     watcher.heard(event)
                 watcher.advanced(tally.total().frames)
             outcome.done = tally.total()
-        outcome.lost += outcome.done.broken
         if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
             _merge(store, table, units)
         outcome.seconds = perf_counter() - start
     return outcome
+
+
+def _check_processes(request: Request) -> None:
+    """Raises UserError for more processes than any machine has use for."""
+    most = MOST_ON_CLUSTER if request.address else max(cpu_count(), MOST_PROCESSES)
+    for option, count in (("--workers", request.workers), ("--loaders", request.loaders or 0)):
+        if not 0 <= count <= most:
+            raise UserError(f"{option} {count} is not allowed here: give at most {most}")
+
+
+def _check_output(output: str, data_set: DataSet) -> None:
+    """Raises UserError for an output folder in which files of the data set are, or would be taken for such."""
+    own, inside = data_set.store.root, ("shards", "manifest", "runs")
+    refused = [own, *(f"{own}/{name}" for name in inside)]
+    if isinstance(data_set, Indexed):
+        refused.append(data_set.files.root)
+    place = places.absolute(output)
+    for folder in map(places.absolute, refused):
+        if place == folder or (folder != places.absolute(own) and _is_below(place, folder)):
+            raise UserError(f"the output {output} is in {folder}, which holds the data set: choose another folder")
+
+
+def _is_below(place: str, folder: str) -> bool:
+    return is_url(place) == is_url(folder) and f"{place}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _earlier(store: Store) -> EvaluationTable | None:
@@ -154,16 +197,25 @@ def _earlier(store: Store) -> EvaluationTable | None:
     return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
 
 
-def committed(store: Store) -> frozenset[str]:
-    """The digests of all pieces whose predictions are there."""
-    return frozenset(facts[FACT_UNIT] for _, facts in facts_of_parts(store, PARTS) if FACT_UNIT in facts)
+def committed(store: Store) -> dict[str, str]:
+    """The parts whose predictions are there and sound: file -> digest of the piece."""
+    return {name: facts.get(FACT_UNIT, "") for name, facts in facts_of_parts(store, PARTS)}
 
 
-def _work(request: Request, table: EvaluationTable, units: Sequence[Unit]) -> Iterator[Event[Report, Sequence[Unit]]]:
+def _work(
+    request: Request, data_set: DataSet, table: EvaluationTable, units: Sequence[Unit]
+) -> Iterator[Event[Report, Sequence[Unit]]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
     asked = _workers(request, table)
     loaders = _loaders(request, table, asked)
-    job = Job(table, str(request.data_set), str(request.output), loaders)
+    job = Job(
+        table,
+        places.absolute(request.data_set),
+        places.absolute(request.output),
+        loaders,
+        places.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
+        current_folder(),
+    )
     if asked == 1 and request.address is None:
         yield from (Progress(0, units, report) for report in Predictor(job).run(Attempt(units)))
         return
@@ -196,7 +248,9 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
     if store.size(EVALUATION_FILE) >= 0:
         there, wanted = _flat(read_table(store)), _flat(table)
         differ = [
-            f"{name}: {old} there, {wanted[name]} asked for" for name, old in there.items() if old != wanted[name]
+            f"{name}: {there.get(name) or 'none'} there, {wanted.get(name) or 'none'} asked for"
+            for name in {**there, **wanted}
+            if there.get(name) != wanted.get(name)
         ]
         if differ:
             what = "; ".join(differ)
@@ -204,6 +258,13 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
                 f"{store.root} holds another evaluation ({what}): choose another folder, or give the same options"
             )
         return table
+    foreign = [name for name in (PREDICTIONS_FILE, UNITS_FILE) if store.size(name) >= 0]
+    foreign += islice(store.listing(PARTS, ".parquet"), 1)
+    if foreign:
+        raise UserError(
+            f"{store.root} holds {', '.join(foreign)} and no {EVALUATION_FILE}: they are of no evaluation, and would "
+            "be overwritten; choose another folder"
+        )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     return table
 
@@ -214,14 +275,16 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
 
 
 def _merge(store: Store, table: EvaluationTable, units: Sequence[Unit]) -> None:
-    """Write predictions.parquet. Raises UserError where its rows are not those of the manifest."""
+    """Write predictions.parquet, sealed. Raises UserError where its rows are not those of the manifest."""
     steps = groupby(units, key=lambda unit: unit.step)
     parts = [[part_file(unit.name) for unit in group] for _, group in steps]
     scratch, summed = store.scratch(), (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
+    facts = manifests.with_blank_seal({FACT_EVALUATION: table.digest})
     try:
-        rows = manifests.merge(read_groups_ahead(store, parts), {}, scratch, SCHEMA, summed).rows
+        rows = manifests.merge(read_groups_ahead(store, parts), facts, scratch, SCHEMA, summed).rows
     except manifests.MergeError as error:
         raise UserError(f"{error}: remove it, and run the same command again") from error
     if rows != sum(unit.frames for unit in units):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
+    manifests.seal_file(scratch)
     store.publish(scratch, PREDICTIONS_FILE)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import tomli_w
 from pydantic import Field
 
 import manifests
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.families import FAMILIES
-from pipeline.storage import Store
+from pipeline.storage import SMALL_FILE, Store
 from pipeline.tables import StrictTable, one_of, read_toml, validated
 
 EVALUATION_FILE = "evaluation.toml"
@@ -22,6 +26,9 @@ FACT_UNIT, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", 
 """Metadata of parts, the last two also of the merged file: the unit's digest, and samples that this machine decodes to
 other pixels than the data set's manifest has, of those that were compared."""
 
+FACT_EVALUATION = "evaluation"
+"""Metadata of the merged file: the digest of what was evaluated."""
+
 Precision = Literal["fp32", "bf16", "fp16"]
 
 SHOWN = 5
@@ -29,12 +36,16 @@ SHOWN = 5
 
 
 class ModelTable(StrictTable):
-    """``[model]``: its name in reports, where it came from, and what tells its weights apart."""
+    """``[model]``: its name in reports, where it came from, and what tells its weights and its code apart.
+
+    ``code`` is empty for files, whose digest covers both.
+    """
 
     name: str
     spec: str
     weights: str = ""
     digest: str
+    code: str = ""
     classes: Annotated[int, Field(ge=1)]
 
 
@@ -74,10 +85,17 @@ class EvaluationTable(StrictTable):
     input: InputTable
     run: RunTable
     data_set: DataSetTable
+    software: Mapping[str, str] = {}
+    """Library -> version, of those that the predictions were made with."""
 
     def to_toml(self) -> str:
         """As a TOML file."""
         return tomli_w.dumps(self.model_dump(mode="json"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it, hexadecimal."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
 
 def part_file(unit: str) -> str:
@@ -90,22 +108,41 @@ def read_table(store: Store) -> EvaluationTable:
     if store.size(EVALUATION_FILE) < 0:
         raise UserError(f"{store.root} is no evaluation: it has no {EVALUATION_FILE}")
     where = f"{store.root}/{EVALUATION_FILE}"
-    return validated(EvaluationTable, read_toml(store.read(EVALUATION_FILE).decode(), where), where)
+    return validated(EvaluationTable, read_toml(store.read(EVALUATION_FILE, limit=SMALL_FILE), where), where)
+
+
+def is_finished(store: Store, table: EvaluationTable, frames: int) -> bool:
+    """Whether the predictions of an evaluation are there and whole: sealed, and one for each of ``frames``."""
+    if store.size(PREDICTIONS_FILE) < 0:
+        return False
+    path = store.path(PREDICTIONS_FILE)
+    if not manifests.is_sealed_file(path) or manifests.read_facts(path).get(FACT_EVALUATION) != table.digest:
+        return False
+    try:
+        return bool(pq.read_metadata(path).num_rows == frames)
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def require_finished(store: Store) -> None:
     """Raises UnfinishedError, naming what is missing, unless the predictions are whole."""
+    again = "run the same evaluate command again"
     if store.size(PREDICTIONS_FILE) >= 0:
-        return
-    units = store.read(UNITS_FILE).decode().split() if store.size(UNITS_FILE) >= 0 else []
+        if manifests.is_sealed_file(store.path(PREDICTIONS_FILE)):
+            return
+        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged, or of an earlier version: {again}")
+    units = store.read(UNITS_FILE).decode(errors="replace").split() if store.size(UNITS_FILE) >= 0 else []
     there = store.listing(PARTS, ".parquet")
     missing = [unit for unit in units if part_file(unit) not in there]
     named = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
     what = f"{len(missing)} of {len(units)} shards are missing: {named}" if missing else "its parts are not merged"
-    raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); run the same evaluate command again")
+    raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); {again}")
 
 
 def pixels_changed(store: Store) -> tuple[int, int]:
     """How many samples this evaluation saw with other pixels than were built, and how many it compared."""
     facts = manifests.read_facts(store.path(PREDICTIONS_FILE))
-    return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))
+    try:
+        return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))
+    except ValueError as error:
+        raise UserError(f"{store.root}/{PREDICTIONS_FILE} does not say how many samples were compared") from error

@@ -20,6 +20,7 @@ import torch
 
 from pipeline.errors import UserError
 from pipeline.evaluate.archives import MAX_PICKLE, Archive, check_pickles, first_line, rewritten
+from pipeline.storage import local_path, open_regular
 
 IN_STATE_DICTS = {
     *(("collections", "OrderedDict"), ("collections", "Counter"), ("builtins", "complex")),
@@ -65,6 +66,21 @@ NAMED = 3
 
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 """Keys under which training programs put the state dict."""
+
+
+def model_file(name: str, folder: str, advice: str) -> Path:
+    """Return the path of a regular file that can be read; a relative ``name`` starts from ``folder``.
+
+    Raises UserError for what is missing, a folder, a pipe or a device, and for a name that no file can have.
+    """
+    path = folder / local_path(name)
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        raise UserError(f"there is no file {name}; {advice}") from None
+    except OSError as error:
+        raise UserError(f"the file {name} cannot be read: {error.strerror}; {advice}") from error
+    return path
 
 
 def digest(*paths: Path) -> str:
@@ -163,8 +179,6 @@ def _check_script_pickle(archive: Archive, name: str, data: bytes) -> None:
 @contextmanager
 def _state_dict(path: Path) -> Iterator[dict[str, torch.Tensor]]:
     """The weights in a file, name -> tensor, to be copied within ``with``. Raises UserError."""
-    if not path.is_file():
-        raise UserError(f"there is no file {path}; name the file with the model's state dict")
     if path.suffix == ".safetensors":
         yield _safetensors(path)
     elif _is_zip(path):
@@ -184,6 +198,10 @@ def _state_dict(path: Path) -> Iterator[dict[str, torch.Tensor]]:
 
 def _safetensors(path: Path) -> dict[str, torch.Tensor]:
     library = optional_library("safetensors.torch", str(path))
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if length > min(MAX_PICKLE, path.stat().st_size - 8):
+        raise UserError(f"{path} is refused: it announces a header of {length} bytes, more than it has or is allowed")
     try:
         return library.load_file(path)
     except Exception as error:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.archives import first_line
 from pipeline.evaluate.exported import ExportedProgram
+from pipeline.evaluate.factories import call_factory, code_digest, failures, libraries_of, modules_of, software
 from pipeline.evaluate.model_files import (
     digest,
     is_torchscript,
     load_torchscript,
     load_weights,
+    model_file,
     optional_library,
     weights_digest,
 )
@@ -53,7 +53,8 @@ class Model:
     """A model ready to judge, on the CPU.
 
     ``module`` takes normalised images (N, 3, H, W) float32 and gives logits (N, classes). ``digest``: SHA-256 of its
-    files or weights. ``batch``: the only number of images that it takes, None for any.
+    files or weights. ``batch``: the only number of images that it takes, None for any. ``code``: SHA-256 of what else
+    decides its outputs, empty for files. ``software``: library -> version.
     """
 
     spec: str
@@ -61,6 +62,29 @@ class Model:
     digest: str
     input: ModelInput
     batch: int | None = None
+    code: str = ""
+    software: Mapping[str, str] = field(default_factory=software)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a user asks for: the whole text, what a form reads from it, and where relative paths start from."""
+
+    spec: str
+    name: str
+    weights: str | None
+    folder: str
+
+    def file(self) -> Path:
+        """The file that the text names. Raises UserError."""
+        return self._below(self.name, "name a model's file, or package.module:callable")
+
+    def weights_file(self) -> Path:
+        """The file of ``weights``. Raises UserError."""
+        return self._below(self.weights or "", "name the file with the model's state dict")
+
+    def _below(self, name: str, advice: str) -> Path:
+        return model_file(name, self.folder, advice)
 
 
 class _Classifier(torch.nn.Module):
@@ -78,9 +102,23 @@ class _Classifier(torch.nn.Module):
         output = getattr(output, "logits", output)
         if isinstance(output, tuple | list):
             output = next((item for item in output if isinstance(item, torch.Tensor)), None)
-        if not isinstance(output, torch.Tensor) or output.ndim != 2:
-            given = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-            raise UserError(f"the model gives {given}; logits of (images, classes) are allowed: wrap it in a factory")
+        if (
+            not isinstance(output, torch.Tensor)
+            or output.ndim != 2
+            or output.shape[0] != images.shape[0]
+            or not output.shape[1]
+            or output.layout != torch.strided
+            or output.is_complex()
+        ):
+            given = (
+                f"{tuple(output.shape)} of {output.dtype}"
+                if isinstance(output, torch.Tensor)
+                else type(output).__name__
+            )
+            raise UserError(
+                f"the model gives {given} for {images.shape[0]} images; logits of (images, classes) are allowed: wrap "
+                "it in a factory"
+            )
         return output
 
     def train(self, mode: bool = True) -> _Classifier:
@@ -88,100 +126,113 @@ class _Classifier(torch.nn.Module):
         return self
 
 
-def load_model(spec: str, weights: str | None = None) -> Model:
-    """The model that a text names, in evaluation mode.
+def load_model(spec: str, weights: str | None = None, folder: str | None = None) -> Model:
+    """Load the model that a text names, in evaluation mode.
 
-    ``weights``: file with a state dict, loaded strictly into the model of a factory or library, which is then made
-    without weights of its own. Raises UserError for what cannot be found, needs a library that is not installed, or is
-    refused because it may do more than compute.
+    Args:
+        spec: A factory, a file, or a library's model.
+        weights: File with a state dict, loaded strictly into the model of a factory or library, which is then made
+            without weights of its own.
+        folder: Where relative paths start from, and where modules of the user's are looked for last of all. Default:
+            the current folder.
+
+    Raises:
+        UserError: It cannot be found, needs a library that is not installed, or is refused because it may do more than
+            compute.
     """
+    start = current_folder() if folder is None else folder
     for form in FORMS:
         if match := re.fullmatch(form.pattern, spec):
             if weights is not None and form.has_weights:
                 raise UserError(f"--weights {weights} came with {spec}, which holds its weights; leave --weights out")
-            return form.load(spec, match[1], weights)
+            return form.load(_Asked(spec, match[1], weights, start))
     raise UserError(f"{spec!r} names no model; allowed are {', '.join(form.name for form in FORMS if form.name)}")
+
+
+def current_folder() -> str:
+    """The current folder; empty where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 # Files
 
 
-def _onnx(spec: str, name: str, weights: str | None) -> Model:
-    path = _existing(name)
+def _onnx(asked: _Asked) -> Model:
+    path = asked.file()
     files = external_files(path)
     module = OnnxModel(path)
-    return Model(spec, _settled(module), digest(path, *files), ModelInput(module.size), module.batch)
+    told = ModelInput(module.size)
+    return Model(
+        asked.spec,
+        _settled(module),
+        digest(path, *files),
+        told,
+        module.batch,
+        software=software(["onnxruntime", "onnxruntime-gpu"]),
+    )
 
 
-def _exported(spec: str, name: str, weights: str | None) -> Model:
-    path = _existing(name)
+def _exported(asked: _Asked) -> Model:
+    path = asked.file()
     module = ExportedProgram(path)
-    return Model(spec, _settled(module), digest(path), ModelInput(module.size), module.batch)
+    return Model(asked.spec, _settled(module), digest(path), ModelInput(module.size), module.batch)
 
 
-def _torchscript(spec: str, name: str, weights: str | None) -> Model:
-    path = _existing(name)
+def _torchscript(asked: _Asked) -> Model:
+    path = asked.file()
     if not is_torchscript(path):
-        _bare_weights(spec, name, weights)
-    return Model(spec, _settled(load_torchscript(path)), digest(path), ModelInput())
+        _bare_weights(asked)
+    return Model(asked.spec, _settled(load_torchscript(path)), digest(path), ModelInput())
 
 
-def _bare_weights(spec: str, name: str, weights: str | None) -> Model:
-    _existing(name)
+def _bare_weights(asked: _Asked) -> Model:
+    spec = asked.spec
+    asked.file()
     raise UserError(
         f"{spec} holds weights without their model, or a whole pickled model, which could run anything; name the model "
         f"as package.module:callable, timm:NAME, torchvision:NAME or hf:NAME, and its state dict with --weights {spec}"
     )
 
 
-def _existing(name: str) -> Path:
-    if not Path(name).is_file():
-        raise UserError(f"there is no file {name}; name a model's file, or package.module:callable")
-    return Path(name)
-
-
 # Factories and libraries
 
 
-def _factory(spec: str, name: str, weights: str | None) -> Model:
-    module_name, _, attributes = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as python -m has it
-    with _failures(spec, "write it as package.module:callable, importable from here and callable without arguments"):
-        factory: Any = import_module(module_name)
-        for attribute in attributes.split("."):
-            factory = getattr(factory, attribute)
-        made = factory()
+def _factory(asked: _Asked) -> Model:
+    spec = asked.spec
+    made = call_factory(spec, asked.name, asked.folder)
     if not isinstance(made, torch.nn.Module):
         raise UserError(f"{spec} gives a {type(made).__name__}; a torch.nn.Module is allowed")
-    return _from_library(spec, made, weights, _told_by(spec, made))
+    return _from_library(asked, made, _told_by(spec, made), [asked.name.partition(":")[0]])
 
 
-def _timm(spec: str, name: str, weights: str | None) -> Model:
-    timm = optional_library("timm", spec)
+def _timm(asked: _Asked) -> Model:
+    timm = optional_library("timm", asked.spec)
     advice = "timm.list_models() lists the names; --weights gives the weights where none can be fetched"
-    with _failures(spec, advice), _weights_only():
-        made = timm.create_model(name, pretrained=weights is None)
-    return _from_library(spec, made, weights, _told_by(spec, made))
+    with failures(asked.spec, advice), _weights_only():
+        made = timm.create_model(asked.name, pretrained=asked.weights is None)
+    return _from_library(asked, made, _told_by(asked.spec, made), ["timm"])
 
 
-def _torchvision(spec: str, name: str, weights: str | None) -> Model:
-    models = optional_library("torchvision.models", spec)
+def _torchvision(asked: _Asked) -> Model:
+    models = optional_library("torchvision.models", asked.spec)
     advice = "torchvision.models.list_models() lists the names; --weights gives the weights where none can be fetched"
-    with _failures(spec, advice), _weights_only():
-        made = models.get_model(name, weights="DEFAULT" if weights is None else None)
-        known = models.get_model_weights(name)
+    with failures(asked.spec, advice), _weights_only():
+        made = models.get_model(asked.name, weights="DEFAULT" if asked.weights is None else None)
+        known = models.get_model_weights(asked.name)
         preset = known.DEFAULT.transforms() if len(known) else None
     told = ModelInput(preset.crop_size[0], tuple(preset.mean), tuple(preset.std)) if preset else ModelInput()
-    return _from_library(spec, made, weights, told)
+    return _from_library(asked, made, told, ["torchvision"])
 
 
-def _hugging_face(spec: str, name: str, weights: str | None) -> Model:
-    transformers = optional_library("transformers", spec)
-    family = transformers.AutoModelForImageClassification
+def _hugging_face(asked: _Asked) -> Model:
+    transformers = optional_library("transformers", asked.spec)
+    family, name = transformers.AutoModelForImageClassification, asked.name
     advice = "a classifier of images is allowed, by its name or folder; models with code of their own are not"
-    with _failures(spec, advice), _weights_only():
-        if weights is None:
+    with failures(asked.spec, advice), _weights_only():
+        if asked.weights is None:
             made = family.from_pretrained(name, trust_remote_code=False)
         else:
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -192,13 +243,18 @@ def _hugging_face(spec: str, name: str, weights: str | None) -> Model:
             processor = None
         size = getattr(made.config, "image_size", None)
         told = _done_by(processor) if processor else ModelInput(size if isinstance(size, int) else None)
-    return _from_library(spec, made, weights, told)
+    return _from_library(asked, made, told, ["transformers"])
 
 
-def _from_library(spec: str, made: torch.nn.Module, weights: str | None, told: ModelInput) -> Model:
-    if weights is not None:
-        load_weights(made, Path(weights), spec)
-    return Model(spec, _settled(made), weights_digest(made), told)
+def _from_library(asked: _Asked, made: torch.nn.Module, told: ModelInput, modules: list[str]) -> Model:
+    if asked.weights is not None:
+        load_weights(made, asked.weights_file(), asked.spec)
+    with failures(asked.spec, "a module with plain tensors for weights is allowed"):
+        named = {*modules, *modules_of(made)}
+        code = code_digest(made, named)
+        return Model(
+            asked.spec, _settled(made), weights_digest(made), told, None, code, software(sorted(libraries_of(named)))
+        )
 
 
 def _settled(module: torch.nn.Module) -> torch.nn.Module:
@@ -217,12 +273,14 @@ def _told_by(spec: str, module: torch.nn.Module) -> ModelInput:
     try:
         mean, std = (_triple(told.get(key) or usual) for key, usual in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD)))
         return ModelInput(_side(shape) if shape else None, mean, std)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{spec} tells {dict(told)}; (3, H, H) and three numbers each are allowed") from error
 
 
 def _triple(numbers: Any) -> Triple:
     red, green, blue = map(float, numbers)
+    if not all(map(math.isfinite, (red, green, blue))):
+        raise ValueError(numbers)
     return red, green, blue
 
 
@@ -249,17 +307,6 @@ def _done_by(processor: Any) -> ModelInput:
 
 
 @contextmanager
-def _failures(spec: str, advice: str) -> Iterator[None]:
-    """Whatever a library or factory raises becomes a UserError."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{spec} cannot be made: {first_line(error)}; {advice}") from error
-
-
-@contextmanager
 def _weights_only() -> Iterator[None]:
     """Lets torch load nothing but weights, whatever a library asks of it."""
     before = os.environ.get(WEIGHTS_ONLY)
@@ -277,7 +324,7 @@ class _Form:
     """A way to name a model: the texts that match, what is read from them, and how messages write it."""
 
     pattern: str
-    load: Callable[[str, str, str | None], Model]
+    load: Callable[[_Asked], Model]
     has_weights: bool = False
     name: str = ""
 

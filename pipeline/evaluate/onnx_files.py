@@ -18,6 +18,15 @@ PROVIDERS: Mapping[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExec
 
 DTYPES: Mapping[str, type[np.generic]] = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
+LARGEST_FILE = 2**31
+"""Bytes of an ONNX file, which is one message of protobuf; larger weights are in files beside it."""
+
+LONGEST_LOCATION = 2**13
+"""Bytes of where external data are said to be that are read: beyond that it is no path."""
+
+MOST_FIELDS = 4_000_000
+"""Fields of a file that are looked through: a few for each operator and tensor."""
+
 _NESTED: Mapping[str, Mapping[int, str]] = {
     "Model": {7: "Graph", 20: "Training", 25: "Function"},
     "Training": {1: "Graph", 2: "Graph"},
@@ -92,37 +101,48 @@ def external_files(path: Path) -> list[Path]:
     Raises UserError for what is no ONNX file, and for files that are missing or not in the model's folder or below it.
     """
     try:
-        locations = sorted(set(_locations(memoryview(np.memmap(path, np.uint8, "r").data), "Model")))
+        if path.stat().st_size > LARGEST_FILE:
+            raise ValueError(f"it has more than the {LARGEST_FILE} bytes allowed")
+        data = memoryview(np.memmap(path, np.uint8, "r").data)
+        locations = sorted(set(_locations(data, "Model", iter(range(MOST_FIELDS)))))
     except (ValueError, IndexError, RecursionError) as error:
         raise UserError(f"{path} is no sound ONNX file ({first_line(error)})") from error
     folder = path.parent.resolve()
     for location in locations:
         # Links are followed first: neither dots nor links may lead out.
-        if not (folder / location).resolve().is_relative_to(folder):
+        try:
+            inside = (folder / location).resolve().is_relative_to(folder)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(f"{path} is refused: its weights are at {location[:200]!a}: {first_line(error)}") from error
+        if not inside:
             raise UserError(f"{path} is refused: its weights are at {location}, which is not in the model's folder")
         if not (folder / location).is_file():
             raise UserError(f"{path} has weights in {location}, which is missing; put that file beside the model")
     return [folder / location for location in locations]
 
 
-def _locations(data: memoryview, message: str) -> Iterator[str]:
-    """The locations of all external data in a message."""
+def _locations(data: memoryview, message: str, left: Iterator[int]) -> Iterator[str]:
+    """The locations of all external data in a message. ``left`` has an item for each field that may come yet."""
     entry: dict[int, bytes] = {}
-    for number, content in _fields(data):
+    for number, content in _fields(data, left):
         if message == "ExternalData":
-            entry[number] = bytes(content)
+            entry[number] = bytes(content[:LONGEST_LOCATION])
         elif number in _NESTED[message]:
-            yield from _locations(content, _NESTED[message][number])
+            yield from _locations(content, _NESTED[message][number], left)
     if entry.get(1) == b"location":
         yield entry.get(2, b"").decode()
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+def _fields(data: memoryview, left: Iterator[int]) -> Iterator[tuple[int, memoryview]]:
     """The fields of a message in protobuf's wire format that hold bytes: number, content. Raises ValueError."""
     position = 0
     while position < len(data):
+        if next(left, None) is None:
+            raise ValueError(f"more than the {MOST_FIELDS} fields allowed")
         tag, position = _variable(data, position)
         kind = tag & 7
+        if tag < 8:
+            raise ValueError("a field without a number")
         if kind == 0:
             _, position = _variable(data, position)
             continue

@@ -22,7 +22,7 @@ from pipeline.evaluate.folder import (
     part_file,
 )
 from pipeline.evaluate.metrics import TOP
-from pipeline.evaluate.models import load_model
+from pipeline.evaluate.models import Model, load_model
 from pipeline.evaluate.records import Frames, Outputs, write_part
 from pipeline.evaluate.stream import Batch, Broken, load
 from pipeline.pieces import Attempt, Measure
@@ -34,12 +34,18 @@ IN_FLIGHT = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker of an evaluation is told once. ``loaders``: processes that read and decode for each."""
+    """What every worker of an evaluation is told once, with absolute paths.
+
+    ``loaders``: processes that read and decode for each. ``data``: where the files of an index are. ``folder``: where
+    the command was given, from which relative paths and the user's modules are found.
+    """
 
     table: EvaluationTable
     data_set: str
     output: str
     loaders: int
+    data: str | None = None
+    folder: str | None = None
 
 
 @dataclass
@@ -85,18 +91,15 @@ class Predictor:
         """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
         self._job = job
         self._store = open_store(job.output)
-        model = load_model(job.table.model.spec, job.table.model.weights or None)
-        if model.digest != job.table.model.digest:
-            raise UserError(
-                f"the model {model.spec} has changed since the evaluation began: its digest is {model.digest[:12]}, "
-                f"not {job.table.model.digest[:12]}"
-            )
+        model = load_model(job.table.model.spec, job.table.model.weights or None, job.folder)
+        check_same(job.table, model)
         self._classifier = Classifier(job.table, model)
 
     def run(self, attempt: Attempt[Sequence[Unit]]) -> Iterator[Report]:
         """Predict and commit some pieces; says after each batch what has been done so far: one report, which grows.
 
-        Raises UserError for labels that the model does not have, and for outputs that are no numbers.
+        Raises UserError for labels that the model does not have, for outputs that are no numbers, and where a process
+        that loads images dies.
         """
         units, report = attempt.work, Report()
         parts = [_Part() for _ in units]
@@ -104,7 +107,8 @@ class Predictor:
             if not unit.frames:
                 self._commit(unit, part, report)
         device, batch = self._classifier.device, self._job.table.run.batch
-        stream = load(self._job.data_set, units, batch, self._job.loaders, pin=device.type == "cuda")
+        job, pin = self._job, device.type == "cuda"
+        stream = load(job.data_set, units, batch, job.loaders, pin, job.data)
         waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
@@ -168,4 +172,20 @@ class Predictor:
 
 def unit_digest(table: EvaluationTable, unit: Unit) -> str:
     """Covers all that decides the predictions of a piece."""
-    return hashlib.sha256(f"{table.to_toml()}\n{unit}".encode()).hexdigest()
+    return hashlib.sha256(f"{table.digest}\n{unit}".encode()).hexdigest()
+
+
+def check_same(table: EvaluationTable, model: Model) -> None:
+    """Raises UserError where a model is not the one that an evaluation began with, or runs on other libraries."""
+    wanted, here = table.model, {**model.software}
+    differ = [
+        f"{name} is {now[:12] or 'none'}, not {before[:12] or 'none'}"
+        for name, before, now in (
+            ("the digest of its weights", wanted.digest, model.digest),
+            ("the digest of its code", wanted.code, model.code),
+            *((name, table.software.get(name, ""), here.get(name, "")) for name in sorted({*table.software, *here})),
+        )
+        if before != now
+    ]
+    if differ:
+        raise UserError(f"the model {model.spec} has changed since the evaluation began: {'; '.join(differ)}")

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+import manifests
 from pipeline.errors import UserError
+from pipeline.evaluate.metrics import TOP
 from pipeline.families import Step
 
 SCHEMA = pa.schema(
@@ -35,6 +37,24 @@ SCHEMA = pa.schema(
 """``frame`` counts from 0 in its sequence, and is 0 for an image. ``label`` is -1 where it is unknown; its rank is
 then 0 and its probability NaN. ``top5`` holds the classes of the five largest logits (of fewer classes, all) in rank
 order, of equal ones the lower index first; ``label_rank`` counts from 1; ``confidence`` is the largest probability."""
+
+
+_FIGURED = ("source_id", "transform", "level", "frame", "label", "top1", "top5", "label_rank", "confidence")
+"""Columns that figures need."""
+
+REMEDY = "run the same evaluate command again, which writes them anew"
+
+_ROUNDING = 1e-3
+"""By which a probability may exceed 1, at any precision."""
+
+MAX_STEP_ROWS = 2**23
+"""Rows of one step that are read: 8 million frames. They are held in memory together."""
+
+MAX_STEP_BYTES = 2**29
+"""Bytes of a step's columns, as the file states them, uncompressed."""
+
+_FOOTER_LIMITS: Mapping[str, int] = {"thrift_string_size_limit": 2**22, "thrift_container_size_limit": 2**20}
+"""What a footer may make its reader allocate."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +79,7 @@ class Frames:
 
 
 def write_part(step: Step, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
-    """Write the predictions of one unit. Same content, same bytes."""
+    """Write the predictions of one unit, sealed. Same content, same bytes."""
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     columns = [
@@ -75,8 +95,11 @@ def write_part(step: Step, frames: Frames, outputs: Outputs, facts: Mapping[str,
         pa.array(outputs.label_probability, pa.float32()),
         pa.array(outputs.confidence, pa.float32()),
     ]
-    table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata(dict(facts)))
-    pq.write_table(table, path, compression="zstd")
+    content = pa.BufferOutputStream()
+    with pq.ParquetWriter(content, SCHEMA, compression="zstd") as writer:
+        writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+        writer.add_key_value_metadata(manifests.with_blank_seal(facts))
+    path.write_bytes(manifests.seal(content.getvalue().to_pybytes()))
 
 
 @dataclass(frozen=True)
@@ -95,59 +118,142 @@ class StepPredictions:
     confidence: NDArray[np.float32]
 
 
-def read_predictions(path: Path) -> Iterator[StepPredictions]:
-    """The predictions of an evaluation, one step in memory at a time. Raises UserError for a damaged file."""
+def read_predictions(path: Path, classes: int | None = None) -> Iterator[StepPredictions]:
+    """Read the predictions of an evaluation, one step in memory at a time.
+
+    Args:
+        path: A sealed file with the columns of ``SCHEMA``.
+        classes: Number of the model's classes, where it is known.
+
+    Raises:
+        UserError: The file is damaged, or holds what no evaluation writes.
+    """
+    if not manifests.is_sealed_file(path):
+        raise UserError(f"the predictions {path} are damaged or were not finished: {REMEDY}")
+    seen = set[tuple[str, int]]()
     try:
-        with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.remove_metadata().equals(SCHEMA):
-                raise UserError(f"{path} has other columns than predictions: {', '.join(file.schema_arrow.names)}")
-            waiting: list[pa.Table] = []
-            latest: tuple[str, int] | None = None
-            for group in range(file.num_row_groups):
-                for place, table in _split(file.read_row_group(group)):
-                    if place != latest and waiting:
-                        yield _step_predictions(path, waiting)
-                        waiting = []
-                    waiting.append(table)
-                    latest = place
-            if waiting:
-                yield _step_predictions(path, waiting)
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"the predictions {path} cannot be read: {error}") from error
+        with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
+            _check_columns(path, file)
+            for place, tables in _steps(path, file):
+                if place in seen:
+                    raise UserError(f"the predictions {path} hold {Step(*place)} more than once: {REMEDY}")
+                seen.add(place)
+                yield _step_predictions(path, Step(*place), tables, classes)
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
+
+
+def _check_columns(path: Path, file: pq.ParquetFile) -> None:
+    schema = file.metadata.schema.to_arrow_schema()  # that of the reader has dictionaries
+    if not schema.remove_metadata().equals(SCHEMA):
+        raise UserError(f"{path} has other columns than predictions: {', '.join(file.schema_arrow.names)[:200]}")
+
+
+def _steps(path: Path, file: pq.ParquetFile) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
+    """The tables of each step, one step after another."""
+    waiting: list[pa.Table] = []
+    latest: tuple[str, int] | None = None
+    rows = size = 0
+    for group in range(file.num_row_groups):
+        about = file.metadata.row_group(group)
+        columns = (about.column(index) for index in range(about.num_columns))
+        bytes_here = sum(each.total_uncompressed_size for each in columns if _column_of(each) in _FIGURED)
+        rows, size = rows + about.num_rows, size + bytes_here
+        if rows > MAX_STEP_ROWS or size > MAX_STEP_BYTES:
+            raise UserError(
+                f"the predictions {path} hold more than the {MAX_STEP_ROWS} frames or {MAX_STEP_BYTES} bytes allowed "
+                "of one transform and level: evaluate smaller data sets"
+            )
+        for place, table in _split(file.read_row_group(group, columns=list(_FIGURED), use_threads=False)):
+            if place != latest:
+                if waiting and latest is not None:
+                    yield latest, waiting
+                waiting, rows, size = [], table.num_rows, bytes_here
+            waiting.append(table)
+            latest = place
+    if waiting and latest is not None:
+        yield latest, waiting
+
+
+def _column_of(chunk: pq.ColumnChunkMetaData) -> str:
+    """The column that a chunk belongs to: of lists it is the first part of the path."""
+    return str(chunk.path_in_schema).partition(".")[0]
 
 
 def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
     """The runs of equal steps in a table."""
     if not table.num_rows:
         return
-    transforms = table["transform"].combine_chunks().dictionary_encode()
-    places = transforms.indices.to_numpy(zero_copy_only=False).astype(np.int64) << 32 | table["level"].to_numpy()
-    cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), table.num_rows]
+    table = table.unify_dictionaries().combine_chunks()
+    codes = _indices(table["transform"])
+    changes = (np.diff(codes) != 0) | (np.diff(table["level"].to_numpy()) != 0)
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
     for first, last in pairwise(cuts):
         part = table.slice(first, last - first)
         yield (part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
-def _step_predictions(path: Path, tables: Sequence[pa.Table]) -> StepPredictions:
-    table = pa.concat_tables(tables).combine_chunks()
+def _step_predictions(path: Path, step: Step, tables: Sequence[pa.Table], classes: int | None) -> StepPredictions:
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    if any(table[name].null_count for name in _FIGURED):
+        raise _unsound(path, step, "empty fields")
     frames = table["frame"].to_numpy()
     length = int(frames.max()) + 1
-    count = table.num_rows // length
-    if table.num_rows != count * length or not (frames.reshape(count, length) == np.arange(length)).all():
-        raise UserError(f"{path} lacks frames of {table['transform'][0]}-{table['level'][0]}")
-    lists = table["top5"].combine_chunks()
-    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
-    top5 = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+    count = table.num_rows // max(length, 1)
+    if length < 1 or table.num_rows != count * length or (frames.reshape(count, length) != np.arange(length)).any():
+        raise UserError(f"{path} lacks frames of {step}: {REMEDY}")
 
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
-    return StepPredictions(
-        Step(table["transform"][0].as_py(), table["level"][0].as_py()),
+    found = StepPredictions(
+        step,
         table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
         column("label")[:, 0],
         column("top1"),
-        top5.reshape(count, length, -1),
+        _top5(path, step, table["top5"]).reshape(count, length, -1),
         column("label_rank"),
         column("confidence"),
     )
+    sources = _indices(table["source_id"]).reshape(count, length)
+    if (column("label") != found.labels[:, None]).any() or (sources != sources[:, :1]).any():
+        raise _unsound(path, step, "frames of one sequence that differ in their label or source")
+    _check_values(path, found, classes)
+    return found
+
+
+def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
+    """The codes of a column that is one dictionary."""
+    return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
+
+
+def _top5(path: Path, step: Step, column: pa.ChunkedArray) -> NDArray[np.int32]:
+    """The lists of a column as rows (N, min(5, K)). Raises UserError where they differ in length."""
+    lengths = pc.min_max(pc.list_value_length(column)).as_py()
+    width = lengths["min"]
+    if lengths["max"] != width or not 1 <= width <= TOP:
+        raise _unsound(path, step, f"top-5 lists of {width} to {lengths['max']} classes; {TOP} or all are allowed")
+    values = pc.list_flatten(column)
+    if values.null_count:
+        raise _unsound(path, step, "empty fields")
+    return values.to_numpy().reshape(-1, width)
+
+
+def _check_values(path: Path, found: StepPredictions, classes: int | None) -> None:
+    """Raises UserError for values that no evaluation writes."""
+    limit = np.iinfo(np.int32).max if classes is None else classes
+    labels = found.labels[:, None]
+    allowed = {
+        "labels": (found.labels >= -1) & (found.labels < limit),
+        "classes": (found.top5.min(axis=2) >= 0) & (found.top5.max(axis=2) < limit),
+        "first classes that are not first in top-5": found.top1 == found.top5[:, :, 0],
+        "ranks": (found.label_rank >= 0) & (found.label_rank <= limit) & ((found.label_rank == 0) == (labels < 0)),
+        "ranks that top-5 contradicts": (found.label_rank == 1) == (found.top1 == labels),
+        "confidences": (found.confidence >= 0) & (found.confidence <= 1 + _ROUNDING),  # false for NaN too
+    }
+    if faults := [name for name, sound in allowed.items() if not sound.all()]:
+        raise _unsound(path, found.step, f"{', '.join(faults)} that no evaluation gives")
+
+
+def _unsound(path: Path, step: Step, what: str) -> UserError:
+    return UserError(f"the predictions {path} hold, for {step}, {what}: {REMEDY}")

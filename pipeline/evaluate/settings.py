@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from unicodedata import category
 
 import torch
 
 from pipeline.dataset import MANIFEST_FILE, DataSet, Unit
 from pipeline.errors import UserError
-from pipeline.evaluate.classifier import PRECISIONS, Classifier
+from pipeline.evaluate.archives import first_line
+from pipeline.evaluate.classifier import PRECISIONS, Classifier, last_line
 from pipeline.evaluate.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
 from pipeline.evaluate.models import Model
 
@@ -19,6 +22,24 @@ BATCHES_TRIED = (8, 16, 32, 64, 128, 256, 512, 1024)
 LARGEST_ON_CPU = 64
 WORTH_IT = 1.05
 """A larger batch must be faster by this factor to be taken."""
+
+LARGEST_SIDE = 4096
+"""Pixels: side of the images that a model is given."""
+
+LARGEST_BATCH_BYTES = 2**30
+"""Bytes of a batch as the model takes it: 1783 images of 224 x 224."""
+
+NUMBERS = 1e-6, 1e6
+"""Least standard deviation, and the largest standard deviation and mean: beyond them float32 has no digits left."""
+
+LONGEST_NAME = 200
+"""Characters of what reports call a model."""
+
+NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Kinds of characters (Unicode's categories) that would break a line or cannot be written."""
+
+DEVICES = ("cpu", "cuda", "mps", "xpu")
+"""Kinds of devices that compute: torch knows others, which only pretend to."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +62,7 @@ class Request:
     loaders: int | None = None
     workers: int = 0
     address: str | None = None
+    data: str | None = None
 
 
 def checked_precision(name: str) -> Precision:
@@ -58,30 +80,40 @@ def settings(
     if first is None:
         raise UserError(f"{data_set.name} has no sample that did not fail: there is nothing to evaluate")
     row = next(row for row in data_set.rows_of(first) if row.height)
+    height, width = row.height or 0, row.width or 0
     told = model.input
     size = told.size if request.size is None else request.size
+    if size is not None and not 0 <= size <= LARGEST_SIDE:
+        raise UserError(f"the input size {size} is not allowed: give --input-size 1 to {LARGEST_SIDE}, or 0 for none")
     with open(data_set.store.path(MANIFEST_FILE), "rb") as file:
         manifest = hashlib.file_digest(file, "sha256").hexdigest()
     batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
     if model.batch and batch != model.batch:
         raise UserError(f"the model {request.model} takes batches of {model.batch} alone, not of {batch}")
+    largest = largest_batch(height, width, size)
+    if not 0 <= batch <= largest:
+        raise UserError(
+            f"a batch of {batch} images of {width} x {height} pixels is not allowed: give --batch-size 1 to {largest}, "
+            "or 0 to let it be found"
+        )
     table = EvaluationTable(
         model=ModelTable(
-            name=request.name or request.model,
-            spec=request.model,
-            weights=request.weights or "",
+            name=_checked_name(request),
+            spec=_storable(request.model, "--model"),
+            weights=_storable(request.weights or "", "--weights"),
             digest=model.digest,
+            code=model.code,
             classes=1,
         ),
         input=InputTable(
-            size=0 if size is None or (row.height, row.width) == (size, size) else size,
-            mean=request.mean or told.mean,
-            std=request.std or told.std,
+            size=0 if size is None or (height, width) == (size, size) else size,
+            mean=_checked(request.mean or told.mean, "--mean", -NUMBERS[1]),
+            std=_checked(request.std or told.std, "--std", NUMBERS[0]),
         ),
         run=RunTable(
             device=_device(request.device),
             precision=request.precision,
-            batch=batch or BATCHES_TRIED[0],
+            batch=batch or min(BATCHES_TRIED[0], largest),
             channels_last=request.channels_last,
             compile=request.compile,
         ),
@@ -93,11 +125,47 @@ def settings(
             samples=sum(unit.samples for unit in units),
             failed=sum(unit.count - unit.samples for unit in units),
         ),
+        software=dict(model.software),
     )
-    height, width = row.height or 0, row.width or 0
     classes = _try(table, model, height, width)
     table = table.model_copy(update={"model": table.model.model_copy(update={"classes": classes})})
-    return table if batch else _with_batch(table, model, height, width)
+    return table if batch else _with_batch(table, model, height, width, largest)
+
+
+def largest_batch(height: int, width: int, size: int | None) -> int:
+    """Return how many images a batch may have: as they are, and as the model takes them. At least 1."""
+    pixels = max(height * width, (size or 0) ** 2)
+    return max(LARGEST_BATCH_BYTES // (pixels * 3 * 4), 1)
+
+
+def _checked_name(request: Request) -> str:
+    """What reports call the model. Raises UserError."""
+    if request.name is None:
+        return _storable(request.model, "--model")
+    name = request.name
+    if not name.strip() or len(name) > LONGEST_NAME or {*map(category, name)} & NOT_IN_NAMES:
+        raise UserError(
+            f"the model cannot be called {name[:LONGEST_NAME]!a}: give --name with 1 to {LONGEST_NAME} "
+            "characters, without control characters or line breaks"
+        )
+    return name
+
+
+def _storable(text: str, option: str) -> str:
+    """A text that a file of UTF-8 can hold. Raises UserError."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{option} {text!a} is not valid UTF-8: rename the file, or make a link to it") from error
+    return text
+
+
+def _checked(numbers: tuple[float, float, float], option: str, least: float) -> tuple[float, float, float]:
+    """Three numbers that images can be normalised with. Raises UserError."""
+    if not all(math.isfinite(number) and least <= number <= NUMBERS[1] for number in numbers):
+        given = ",".join(map(str, numbers))
+        raise UserError(f"{given} cannot be used: give {option} with three numbers of {least:g} to {NUMBERS[1]:g}")
+    return numbers
 
 
 def _device(asked: str) -> str:
@@ -105,35 +173,37 @@ def _device(asked: str) -> str:
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if torch.device(asked).type not in DEVICES:
+            raise ValueError(f"{', '.join(DEVICES)} are allowed")
         torch.zeros(1, device=asked)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"the device {asked!r} is not there: {str(error).splitlines()[0]}; cpu always is") from error
+    except Exception as error:  # torch raises what it likes, down to ModuleNotFoundError
+        raise UserError(f"the device {asked!r} is not there: {first_line(error)}; cpu always is") from error
     return asked
 
 
 def _try(table: EvaluationTable, model: Model, height: int, width: int) -> int:
     """One batch of black images; the number of classes. Raises UserError where the model does not take it."""
-    images = torch.zeros((table.run.batch, height, width, 3), dtype=torch.uint8)
     try:
-        logits = Classifier(table, model).logits(images)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        images = torch.zeros((table.run.batch, height, width, 3), dtype=torch.uint8)
+        classifier = Classifier(table, model)
+    except (RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise UserError(
-            f"the model {table.model.spec} does not take a batch of {table.run.batch} images of {width} x {height}: "
-            f"{str(error).strip().splitlines()[-1]}; --input-size N resizes them, --batch-size N sets the batch"
+            f"the model {table.model.spec} cannot be run on {table.run.device} with a batch of {table.run.batch}: "
+            f"{last_line(error)}; --batch-size N sets the batch"
         ) from error
-    return int(logits.shape[1])
+    return int(classifier.logits(images).cpu().shape[1])
 
 
-def _with_batch(table: EvaluationTable, model: Model, height: int, width: int) -> EvaluationTable:
+def _with_batch(table: EvaluationTable, model: Model, height: int, width: int, largest: int) -> EvaluationTable:
     """The smallest batch beyond which larger ones are hardly faster, or do not fit."""
     best, rate = table, 0.0
     for size in BATCHES_TRIED:
-        if table.run.device == "cpu" and size > LARGEST_ON_CPU:
+        if size > largest or (table.run.device == "cpu" and size > LARGEST_ON_CPU):
             break
         tried = table.model_copy(update={"run": table.run.model_copy(update={"batch": size})})
         try:
             now = _rate(Classifier(tried, model), size, height, width)
-        except RuntimeError:  # torch's out-of-memory errors are among them
+        except (UserError, RuntimeError, MemoryError):  # it does not fit
             break
         if now < WORTH_IT * rate:
             break

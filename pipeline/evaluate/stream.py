@@ -1,24 +1,23 @@
-"""Shards as batches for a model: read through webdataset, decoded in parallel, never extracted."""
+"""Shards as batches for a model: compared with the manifest, decoded in parallel, never extracted."""
 
 from __future__ import annotations
 
 import gc
-import tarfile
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
-from typing import Any
 
 import cv2
 import numpy as np
 import torch
-import webdataset
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import manifests
 from manifests import Row
-from pipeline.dataset import Built, DataSet, Unit, UnsoundShardError, open_data_set
+from pipeline.dataset import DataSet, Fault, Unit, UnsoundShardError, open_data_set
 from pipeline.errors import UserError
 from pipeline.samples import Sample, pixel_digest
 
@@ -27,6 +26,14 @@ COMPARED = 4
 
 AHEAD = 4
 """Batches that each loader process keeps ready."""
+
+VERIFY = "run robustshards verify"
+
+_DEATH = "DataLoader worker"
+"""How torch's message begins where a loader process has died."""
+
+_SAFE_PATH = "PYTHONSAFEPATH"
+"""Keeps Python from putting the current folder first among those it imports from."""
 
 
 @dataclass
@@ -67,8 +74,8 @@ class _Waiting:
 class Stream(IterableDataset[Batch | Broken]):
     """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
 
-    def __init__(self, folder: str, units: Sequence[Unit], batch: int) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, units: Sequence[Unit], batch: int, data: str | None = None) -> None:
+        self._folder, self._data = folder, data
         self._units = units
         self._batch = batch
 
@@ -77,21 +84,63 @@ class Stream(IterableDataset[Batch | Broken]):
         cv2.setNumThreads(1)
         worker = get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        data_set = open_data_set(self._folder)
+        data_set = open_data_set(self._folder, self._data)
         for place, unit in islice(enumerate(self._units), first, None, step):
             try:
                 yield from _batches(data_set, place, unit, self._batch)
-            except (UserError, UnsoundShardError, OSError, ValueError, tarfile.TarError) as error:
-                yield Broken(place, f"{error}: run robustshards verify")
+            except (UserError, UnsoundShardError, OSError, ValueError, MemoryError, cv2.error) as error:
+                yield Broken(place, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
-def load(folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool) -> Iterator[Batch | Broken]:
-    """The batches of all pieces, made by so many processes, or in this one if that is 0."""
+def load(
+    folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool, data: str | None = None
+) -> Iterator[Batch | Broken]:
+    """The batches of all pieces, made by so many processes, or in this one if that is 0.
+
+    ``data``: where the files of an index are, if its user has said so. Raises UserError where a process ends.
+    """
     gc.freeze()  # what is loaded by now stays: to look through it again and again takes time
-    stream = Stream(folder, units, batch)
+    stream = Stream(folder, units, batch, data)
     workers = min(processes, len(units))
     options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
-    yield from DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
+    loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
+    finished = set[int]()
+    try:
+        with _safe_path():
+            batches = iter(loader)
+        for item in batches:
+            if isinstance(item, Broken) or item.last:
+                finished.add(item.unit)
+            yield item
+    except RuntimeError as error:  # what torch says of a process that has died
+        if not str(error).startswith(_DEATH):
+            raise
+        raise UserError(_death(units, finished, workers)) from error
+
+
+def _death(units: Sequence[Unit], finished: set[int], workers: int) -> str:
+    """What to say of a process that has died: which pieces were at work, the first unfinished one of each process."""
+    shares = (range(first, len(units), workers) for first in range(workers))
+    left = {place for place, unit in enumerate(units) if unit.frames} - finished
+    latest = (next((place for place in share if place in left), None) for share in shares)
+    names = ", ".join(units[place].name for place in latest if place is not None)
+    return (
+        f"a process that reads and decodes images has died, at one of {names}: an image that crashes its decoder does "
+        f"that ({VERIFY}), or too little memory (give fewer --loaders)"
+    )
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let no process that is started here import from the current folder before all others."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_SAFE_PATH]
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 class Normaliser:
@@ -176,27 +225,16 @@ def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: in
 
 
 def _samples(data_set: DataSet, rows: Sequence[Row]) -> Iterator[Sample]:
-    """All ``ok`` samples of some rows, each once and in their order."""
+    """All ``ok`` samples of some rows, each once and in their order.
+
+    Raises UnsoundShardError for a sample that is not the one that the manifest tells of: its payload, label, or
+    description.
+    """
     for shard, group in groupby(rows, key=lambda row: row.shard):
-        some = [row for row in group if row.status == manifests.OK]
-        if isinstance(data_set, Built):
-            yield from _through_webdataset(data_set, shard, some)
-        else:
-            yield from (finding.sample for finding in data_set.read(shard, some))
-
-
-def _through_webdataset(data_set: Built, shard: str, rows: Sequence[Row]) -> Iterator[Sample]:
-    """The samples of a tar. Raises ValueError where they are not those of the rows."""
-    with data_set.files.open(shard) as file:
-        members = webdataset.tariterators.tar_file_expander(iter([{"url": shard, "stream": file}]))
-        samples = webdataset.tariterators.group_by_keys(members)
-        for row in rows:
-            sample: dict[str, Any] = next(samples, {})
-            if sample.get("__key__") != row.key:
-                raise ValueError(f"{shard} has {sample.get('__key__', 'its end')} where {row.key} belongs")
-            suffixes = data_set.suffixes(row)
-            if not all(suffix[1:] in sample for suffix in suffixes):
-                raise ValueError(f"{row.key} in {shard} lacks members")
-            yield Sample(row, {suffix: sample[suffix[1:]] for suffix in suffixes}, data_set.recipe.encoder)
-        if (extra := next(samples, None)) is not None:
-            raise ValueError(f"{shard} has {extra['__key__']} after its last sample")
+        for finding in data_set.read(shard, list(group)):
+            for fault in finding.faults:
+                raise UnsoundShardError(fault)
+            if not finding.sample.intact:
+                row = finding.sample.row
+                raise UnsoundShardError(Fault(row.key, f"its payload in {shard} is another than the manifest says"))
+            yield finding.sample

@@ -11,6 +11,7 @@ import numpy as np
 import manifests
 from pipeline.evaluate.folder import (
     EVALUATION_FILE,
+    FACT_EVALUATION,
     PREDICTIONS_FILE,
     UNITS_FILE,
     DataSetTable,
@@ -35,19 +36,27 @@ def write_evaluation(
     profile: str = "tiny",
     names: Sequence[str] | None = None,
     failed: int = 0,
+    digest: str = "0" * 64,
+    manifest: str = "0" * 64,
+    data_set: str = "",
+    size: int = 0,
+    only: Mapping[tuple[str, int], Sequence[int]] | None = None,
 ) -> str:
-    """An evaluation whose model gave these ``logits``: (transform, level) -> (S, T, K), or (S, K) of images."""
+    """An evaluation whose model gave these ``logits``: (transform, level) -> (S, T, K), or (S, K) of images.
+
+    ``only``: of some steps, the places of the samples that did not fail.
+    """
     store = LocalStore(str(folder))
     classes = next(iter(logits.values())).shape[-1]
     table = EvaluationTable(
-        model=ModelTable(name=model, spec="made:made", digest="0" * 64, classes=classes),
-        input=InputTable(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        model=ModelTable(name=model, spec="made:made", digest=digest, classes=classes),
+        input=InputTable(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
         run=RunTable(device="cpu", batch=8),
         data_set=DataSetTable(
-            name=f"made-{family}",
+            name=data_set or f"made-{family}",
             family=family,
             profile=profile,
-            manifest_sha256="0" * 64,
+            manifest_sha256=manifest,
             samples=len(labels) * len(logits),
             failed=failed,
         ),
@@ -57,10 +66,14 @@ def write_evaluation(
     for place, given in logits.items():
         step, values = Step(*place), given if given.ndim == 3 else given[:, None]
         ids = list(names or (f"image{index}" for index in range(len(values))))
-        write_step(store, step, values.astype(np.float32), ids, labels)
+        rows = list((only or {}).get(place, range(len(values))))
+        sampled = values.astype(np.float32)[rows]
+        write_step(store, step, sampled, [ids[row] for row in rows], [labels[row] for row in rows])
         parts.append(f"{step}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), UNITS_FILE)
-    manifests.merge([[store.path(part_file(part))] for part in parts], {}, store.path(PREDICTIONS_FILE), SCHEMA)
+    merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
+    manifests.merge([[store.path(part_file(part))] for part in parts], facts, merged, SCHEMA)
+    manifests.seal_file(merged)
     return str(folder)
 
 

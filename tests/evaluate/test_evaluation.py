@@ -43,7 +43,7 @@ class Silent:
     def heard(self, event: Event[Any, Any]) -> None: ...
 
 
-def evaluated(data: Path, out: Path, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
+def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
     """What an evaluation says of itself."""
     request = Request(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
     return evaluate(request, Silent()).facts()
@@ -209,7 +209,7 @@ def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_pat
     assert robustshards("export", cifar_c, "--to", "cifar-npy", "--out", tmp_path / "theirs").returncode == 0
     assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
     evaluated(cifar_c, tmp_path / "ours", model="thousand")
-    evaluated(tmp_path / "index", tmp_path / "indexed", model="thousand")
+    evaluated(tmp_path / "index", tmp_path / "indexed", model="thousand", data=str(tmp_path / "theirs"), loaders=1)
     ours, theirs = predictions(tmp_path / "ours"), predictions(tmp_path / "indexed")
     columns = ("transform", "level", "label", "top5", "label_rank")
     assert [[each[name] for name in columns] for each in ours] == [[each[name] for name in columns] for each in theirs]

@@ -283,7 +283,7 @@ def test_factories_that_cannot_be_used(factories: str, name: str, message: str) 
 
 @pytest.mark.parametrize(("name", "given"), [("as_features", r"\(2, 5, 1, 1\)"), ("as_nothing", "NoneType")])
 def test_outputs_that_are_no_logits(factories: str, name: str, given: str) -> None:
-    with pytest.raises(UserError, match=f"the model gives {given}; logits of"):
+    with pytest.raises(UserError, match=f"the model gives {given}.* for 2 images; logits of"):
         load_model(f"{factories}:{name}").module(images())
 
 
