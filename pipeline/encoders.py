@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from corruptions import jpeg
-from pipeline.decoders import MAX_PIXELS
+from pipeline.decoders import MAX_PIXELS, MAX_SCANNED, START_OF_SCAN
 
 Image = NDArray[np.uint8]
 """RGB (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
@@ -24,8 +26,23 @@ MAX_FRAMES = 1000
 """Of a payload that is read back; the longest published sequence has 41."""
 
 
+MAX_VIDEO_PIXELS = 2**24
+"""Of a frame of H.264, of which a decoder holds up to 17."""
+
 NPY_PREFIX, MAX_NPY_HEADER = 10, 1000
 """Bytes: of what stands before the header of a .npy file of version 1.0, and of both together at most."""
+
+_NPY_MAGIC = b"\x93NUMPY\x01\x00"
+_NPY_HEADER = re.compile(
+    rb"(?=.*'descr': *'[|<=>]?u1')(?=.*'fortran_order': *False)"
+    rb"\{.*'shape': *\(((?:[1-9][0-9]{0,8}, *){2,3}[1-9][0-9]{0,8}),?\).*\} *\n?"
+)
+"""Read by a pattern: NumPy evaluates headers as Python, which deep nesting ends with errors of any kind."""
+
+_PNG_START = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+_PNG_SIGNATURE, _PNG_CHUNK = 8, 12
+_PNG_TEXTS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"iCCP"})
+"""Chunks that no pixel depends on; compressed ones may unfold for hours."""
 
 
 class Encoder(BaseModel):
@@ -82,12 +99,14 @@ class Jpeg(Encoder):
         """The pixels that Pillow gives, faster."""
         height, width, *_ = simplejpeg.decode_jpeg_header(data)
         _refuse_bomb(1, height, width)
+        _refuse_scans(data, height, width)
         return jpeg.decode(data, height, width)
 
     def decode_into(self, data: bytes, place: Image) -> None:
         """As ``decode``, without an array in between."""
         height, width, *_ = simplejpeg.decode_jpeg_header(data)
         _require_shape((height, width, 3), place)
+        _refuse_scans(data, height, width)
         simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=place)
 
 
@@ -104,11 +123,14 @@ class Png(Encoder):
 
     def decode(self, data: bytes) -> Image:
         """The pixels."""
-        header = np.frombuffer(data[16:24], ">u4")  # width and height, first of all in every PNG
-        if data[:8] != b"\x89PNG\r\n\x1a\n" or header.size != 2:
+        if not data.startswith(_PNG_START) or len(data) < 24:
             raise ValueError("not a PNG file")
-        _refuse_bomb(1, int(header[1]), int(header[0]))
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+        width, height = struct.unpack(">II", data[16:24])
+        _refuse_bomb(1, height, width)
+        try:
+            image = cv2.imdecode(np.frombuffer(_without_texts(data), np.uint8), cv2.IMREAD_COLOR)
+        except cv2.error as error:
+            raise ValueError(f"the PNG file is damaged: {error.err}") from error
         if image is None:
             raise ValueError("the PNG file is damaged")
         return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
@@ -134,8 +156,9 @@ class Npy(Encoder):
         """The array as (..., H, W, 3). Nothing is unpickled, and no more memory taken than the file has bytes."""
         start = NPY_PREFIX + int.from_bytes(data[8:NPY_PREFIX], "little")
         shape = npy_shape(data[: min(start, MAX_NPY_HEADER)])
-        if prod(shape) != len(data) - start:
-            raise ValueError(f"not whole uint8 images: {shape} in {len(data)} bytes")
+        if prod(shape) != len(data) - start or shape[-1 if self.layout == "HWC" else -3] != 3:
+            raise ValueError(f"not whole uint8 images of three channels: {shape} in {len(data)} bytes")
+        _refuse_bomb(shape[0] if len(shape) == 4 else 1, prod(shape[-3:]) // 3, 1)
         array = np.frombuffer(data, np.uint8, offset=start).reshape(shape)
         return np.array(array if self.layout == "HWC" else np.moveaxis(array, -3, -1), order="C")
 
@@ -180,28 +203,33 @@ class Mp4(Encoder):
         """All frames, (T, H, W, 3)."""
         import av
 
+        frames: list[Image] = []
         try:
             with av.open(io.BytesIO(data), "r", format="mp4") as container:
                 stream = container.streams.video[0]
                 _refuse_bomb(max(stream.frames, 1), stream.height, stream.width)
                 stream.thread_type = "NONE"
-                frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(stream)]
+                stream.codec_context.options = {"max_pixels": str(MAX_VIDEO_PIXELS)}
+                for frame in container.decode(stream):
+                    # As they come: what the file says of their number and size need not be true.
+                    _refuse_bomb(len(frames) + 1, frame.height, frame.width)
+                    frames.append(np.asarray(frame.to_ndarray(format="rgb24"), np.uint8))
         except (av.error.FFmpegError, IndexError) as error:
             raise ValueError(f"not a readable MP4 file: {error}") from error
         if not frames:
             raise ValueError("the MP4 file has no frames")
-        return np.stack(frames)
+        return _stacked(frames)
 
 
 @lru_cache
 def npy_shape(header: bytes) -> tuple[int, ...]:
     """The shape that the header of a .npy file tells of. Raises ValueError for other arrays than images of uint8."""
-    buffer = io.BytesIO(header)
-    np.lib.format.read_magic(buffer)
-    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer, max_header_size=MAX_NPY_HEADER)
-    if dtype != np.uint8 or fortran_order or len(shape) not in (3, 4):
-        raise ValueError(f"not images of uint8: {dtype} {shape}")
-    return tuple(shape)
+    if not header.startswith(_NPY_MAGIC):
+        raise ValueError("not a .npy file of version 1.0")
+    told = _NPY_HEADER.fullmatch(header, NPY_PREFIX)
+    if told is None:
+        raise ValueError(f"not images of uint8: {header[NPY_PREFIX:][:100].strip()!r}")
+    return tuple(map(int, told[1].split(b",")))
 
 
 @lru_cache
@@ -240,15 +268,20 @@ def decode_members(encoder: Encoder, members: Mapping[str, bytes]) -> Image:
     """What a reader gets from payload members in their order. Raises ValueError that names the unsound one."""
     if list(members) == [encoder.suffix]:
         return encoder.decode(members[encoder.suffix])
-    images = []
+    images: list[Image] = []
     for suffix, data in members.items():
         try:
             images.append(encoder.decode(data))
+            _refuse_bomb(len(members), *images[0].shape[:2])
         except ValueError as error:
             raise ValueError(f"{suffix}: {error}") from error
-    if len({image.shape for image in images}) != 1:
+    return _stacked(images)
+
+
+def _stacked(frames: list[Image]) -> Image:
+    if len({frame.shape for frame in frames}) != 1:
         raise ValueError("its frames have different sizes")
-    return np.stack(images)
+    return np.stack(frames)
 
 
 def _imencode(suffix: str, image: Image, settings: list[int]) -> bytes:
@@ -263,7 +296,27 @@ def _require_shape(shape: tuple[int, ...], place: Image) -> None:
         raise ValueError(f"its pixels are {shape}, not {place.shape}")
 
 
+def _refuse_scans(data: bytes, height: int, width: int) -> None:
+    scans = data.count(START_OF_SCAN)
+    if scans * height * width > MAX_SCANNED:
+        raise ValueError(f"{scans} scans of {width} x {height} pixels are more than the {MAX_SCANNED} allowed")
+
+
+def _without_texts(data: bytes) -> bytes:
+    """Return a PNG file without the chunks that hold texts and colour profiles; one without any as it is."""
+    if not any(kind in data for kind in _PNG_TEXTS):
+        return data
+    kept, place = [data[:_PNG_SIGNATURE]], _PNG_SIGNATURE
+    while place < len(data):
+        end = place + _PNG_CHUNK + int.from_bytes(data[place : place + 4], "big")
+        if data[place + 4 : place + 8] not in _PNG_TEXTS:
+            kept.append(data[place:end])
+        place = end
+    return b"".join(kept)
+
+
 def _refuse_bomb(frames: int, height: int, width: int) -> None:
     """Raises ValueError where a header announces more than any data set of ours holds."""
     if frames > MAX_FRAMES or frames * height * width > MAX_PIXELS:
-        raise ValueError(f"{frames} frames of {width} x {height} pixels are more than the {MAX_PIXELS} allowed")
+        allowed = f"{MAX_FRAMES} frames and {MAX_PIXELS} pixels"
+        raise ValueError(f"{frames} frames of {width} x {height} pixels are more than the {allowed} allowed")

@@ -3,12 +3,18 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
+import zlib
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.encoders import Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
+from manifests.limits import MOST_PIXELS, OK_ROWS
+from pipeline.dataset import MAX_PAYLOAD_BYTES
+from pipeline.decoders import MAX_PIXELS
+from pipeline.encoders import MAX_FRAMES, Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
 
 SIZES = [(224, 224), (16, 16), (17, 33), (299, 299), (64, 63)]
 
@@ -155,3 +161,91 @@ def test_an_array_file_cannot_run_code(tmp_path) -> None:
 def test_av_is_loaded_only_for_mp4() -> None:
     program = "import sys, pipeline.encoders; sys.exit('av' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("start", [b"zTXtk\0\0", b"iTXtk\0\1\0\0\0", b"iCCPk\0\0", b"tEXtk\0"])
+def test_texts_of_a_png_are_not_unfolded(start: bytes) -> None:
+    image, bomb = picture(16, 16), zlib.compress(bytes(7_900_000), 9)
+    png = Png().encode(image)
+    end = 8 + 25  # signature and IHDR
+    texts = b"".join(png_chunk(start[:4], b"%d" % index + start[4:] + bomb) for index in range(300))
+    began = time.process_time()
+    np.testing.assert_array_equal(Png().decode(png[:end] + texts + png[end:]), image)
+    assert time.process_time() - began < 2
+
+
+def test_a_jpeg_of_endless_scans_is_refused() -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.zeros((2000, 2000, 3), np.uint8)).save(buffer, "JPEG", progressive=True)
+    sound = buffer.getvalue()
+    scan = sound[sound.rindex(b"\xff\xda") : -2]
+    assert Jpeg().decode(sound).shape == (2000, 2000, 3)
+    for decode in (Jpeg().decode, lambda data: Jpeg().decode_into(data, np.empty((2000, 2000, 3), np.uint8))):
+        with pytest.raises(ValueError, match=r"\d+ scans of 2000 x 2000 pixels are more than"):
+            decode(sound[:-2] + scan * 2000 + sound[-2:])
+
+
+def npy_file(header: str, pixels: int = 48) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(pixels)
+
+
+SOUND_NPY = "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 4, 3), }\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("{" * 900, "-" * 900 + "1", "(" * 900, "[" * 900 + "]" * 90, "lambda: 1", "\0" * 20),
+        SOUND_NPY.replace("4, 4, 3", "0, 4, 3"),
+        SOUND_NPY.replace("4, 4, 3", "-4, -4, 3"),
+        SOUND_NPY.replace("4, 4, 3", "9" * 500 + ", 4, 3"),
+        SOUND_NPY.replace("4, 4, 3", "12, 4, 1"),
+        SOUND_NPY.replace("4, 4, 3", "48,"),
+        SOUND_NPY.replace("False", "True"),
+        SOUND_NPY.replace("|u1", "|O"),
+    ],
+)
+def test_headers_of_arrays_are_not_evaluated(header: str) -> None:
+    assert Npy().decode(npy_file(SOUND_NPY)).shape == (4, 4, 3)
+    with pytest.raises(ValueError, match="uint8"):
+        Npy().decode(npy_file(header))
+
+
+def test_frames_are_counted_as_they_come() -> None:
+    """A fragmented MP4 says nothing of their number at its start; a header may say anything."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4", options={"movflags": "frag_keyframe+empty_moov"}) as container:
+        stream = container.add_stream("libx264", rate=1, options={"preset": "ultrafast"})
+        stream.height = stream.width = 16
+        for _ in range(MAX_FRAMES + 20):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")))
+        container.mux(stream.encode())
+    with pytest.raises(ValueError, match=f"{MAX_FRAMES + 1} frames of 16 x 16 pixels are more than"):
+        Mp4().decode(buffer.getvalue())
+    sound = bytearray(Mp4(preset="ultrafast").encode(sequence()))
+    many = (400_000_000).to_bytes(4, "big")
+    for box, offset in ((b"stsz", 12), (b"stsc", 16), (b"stts", 12)):
+        place = sound.index(box) + offset
+        sound[place : place + 4] = many
+    sound[sound.index(b"stsz") + 11] = 1  # all of one size
+    with pytest.raises(ValueError, match="400000000 frames of 64 x 48 pixels are more than"):
+        Mp4().decode(bytes(sound))
+
+
+def test_frames_together_are_bounded_too() -> None:
+    frame = Png().encode(np.zeros((4096, 4096, 3), np.uint8))
+    members = {f".{index:03d}.png": frame for index in range(5)}
+    with pytest.raises(ValueError, match="5 frames of 4096 x 4096 pixels are more than"):
+        decode_members(Png(), members)
+    with pytest.raises(ValueError, match="different sizes"):
+        decode_members(Png(), {".000.png": Png().encode(picture(16, 16)), ".001.png": Png().encode(picture(16, 17))})
+
+
+def test_manifests_allow_what_encoders_read() -> None:
+    assert OK_ROWS["frames"].highest == MAX_FRAMES
+    assert OK_ROWS["size"].highest == MAX_PAYLOAD_BYTES
+    assert MOST_PIXELS == MAX_PIXELS
