@@ -1,8 +1,8 @@
-"""From the predictions of one evaluation to its figures."""
+"""The figures of one evaluation, from the values of its images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ import corruptions
 import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.folder import PREDICTIONS_FILE, EvaluationTable, read_table, require_finished
+from pipeline.evaluate.baselines import SEVERITIES
+from pipeline.evaluate.belonging import CleanError
 from pipeline.evaluate.intervals import bootstrap_means, percentile_interval
-from pipeline.evaluate.records import StepPredictions, read_predictions
+from pipeline.evaluate.scores import Clean, Column, Evaluation, ImagesOf, Scores, joined, reading
 from pipeline.evaluate.summary import (
     CleanSummary,
     CorruptionRow,
@@ -26,39 +27,44 @@ from pipeline.evaluate.summary import (
     PerturbationSummary,
     SystemNoiseSummary,
 )
-from pipeline.storage import Store, open_store
+from pipeline.families import Step
 from pipeline.system_noise import PAIRS
+
+Errors = Callable[[str, Sequence[int]], Sequence[float] | None]
+"""A corruption and severities -> its error at each, where all are known."""
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A finished evaluation: what was shown to which model, and where its predictions are."""
+class About:
+    """What a summary says of its evaluation besides figures."""
 
-    folder: str
-    table: EvaluationTable
-    store: Store
-
-    def steps(self) -> Iterator[StepPredictions]:
-        """Its predictions, one step at a time."""
-        return read_predictions(self.store.path(PREDICTIONS_FILE))
+    model: str
+    data_set: str
+    failed: int
+    manifest_sha256: str
+    source_ids_sha256: str
 
 
-def open_evaluation(folder: str) -> Evaluation:
-    """Raises UserError where there is none, UnfinishedError where it is not whole."""
-    store = open_store(folder)
-    table = read_table(store)
-    require_finished(store)
-    return Evaluation(folder, table, store)
+@dataclass(frozen=True)
+class SequenceScores:
+    """Flip probabilities and top-5 distances of the same sequences, by perturbation."""
+
+    flips: Scores[str]
+    moves: Scores[str]
 
 
 @dataclass(frozen=True)
 class Baseline:
     """What figures are divided by: errors by corruption and severity, flip probabilities and top-5 distances by
-    perturbation and difficulty, all as far as they are known."""
+    perturbation and difficulty, all as far as they are known.
+
+    ``relative_errors`` are over the images of which the clean error is known.
+    """
 
     name: str
     clean_error: float | None
-    errors: Callable[[str, Sequence[int]], Sequence[float] | None]
+    errors: Errors
+    relative_errors: Errors
     flip_probabilities: Mapping[tuple[str, int], float]
     top5_distances: Mapping[tuple[str, int], float]
 
@@ -85,110 +91,81 @@ def _mean_of(places: Sequence[int], weights: Sequence[float] | None = None) -> C
     return lambda means: (means[..., list(places)] * factors).mean(axis=-1)
 
 
-def _common(columns: Mapping[Any, tuple[Sequence[str], NDArray[Any]]]) -> NDArray[np.float64]:
-    """Per-image values as (images, columns), of the images that every column has."""
-    ids = [tuple(names) for names, _ in columns.values()]
-    if len(set(ids)) == 1:
-        return np.stack([values for _, values in columns.values()], axis=1).astype(np.float64)
-    shared = set(ids[0]).intersection(*ids[1:])
-    if not shared:
-        raise UserError("the transforms have no image in common")
-    rows = [
-        [value for name, value in zip(names, values, strict=True) if name in shared]
-        for names, values in columns.values()
-    ]
-    return np.array(rows, np.float64).T
-
-
-def wrong(step: StepPredictions, where: str) -> NDArray[np.bool_]:
-    """Whether the first class of each image is not its label, (S,). Raises UserError without labels."""
-    if (step.labels < 0).any():
-        raise UserError(f"{where} has images without labels: there is no error to tell")
-    return step.top1[:, 0] != step.labels
-
-
-def clean_figures(each: Evaluation, resamples: int) -> CleanSummary:
-    """Top-1 and top-5 error of clean images. Raises UserError without labels."""
-    (step,) = each.steps()
-    errors = wrong(step, each.folder)
-    beyond = step.label_rank[:, 0] > metrics.TOP
-    figures = _Figures(np.stack([errors, beyond], axis=1).astype(np.float64), resamples)
-    about = each.table
+def clean_figures(clean: Clean, about: About, resamples: int) -> CleanSummary:
+    """Return top-1 and top-5 error of clean images."""
+    figures = _Figures(np.stack([clean.errors, clean.beyond], axis=1).astype(np.float64), resamples)
     return CleanSummary(
-        about.model.name,
-        about.data_set.name,
-        len(errors),
-        about.data_set.failed,
+        about.model,
+        about.data_set,
+        len(clean.errors),
+        about.failed,
         figures.estimate(_column(0)),
         figures.estimate(_column(1)),
+        about.manifest_sha256,
+        about.source_ids_sha256,
     )
 
 
-def _corruptions(
-    each: Evaluation, clean: CleanSummary | None, baseline: Baseline | None, resamples: int
-) -> list[CorruptionSummary]:
-    columns = {step.step: (step.source_ids, wrong(step, each.folder)) for step in each.steps()}
-    values = _common(columns)
-    figures, places = _Figures(values, resamples), {step: place for place, step in enumerate(columns)}
-    names = list(dict.fromkeys(step.transform for step in columns))
-    levels = {name: [step.level for step in columns if step.transform == name] for name in names}
-    clean_error = clean.error.value if clean else None
-    published = set(corruptions.names("all"))
-    benchmark = [name for name in names if name in set(corruptions.names("benchmark"))]
+def corruption_figures(
+    scores: Scores[Step], clean: CleanError | None, baseline: Baseline | None, about: About, resamples: int
+) -> CorruptionSummary:
+    """Return the figures of ImageNet-C and its editions."""
+    figures = _Figures(scores.values, resamples)
+    places: dict[str, dict[int, int]] = {}
+    for place, step in enumerate(scores.keys):
+        places.setdefault(step.transform, {})[step.level] = place
+    published, of_benchmark = set(corruptions.names("all")), set(corruptions.names("benchmark"))
+    over = scores.values[clean.rows].mean(axis=0) if clean else None
     rows, weights = [], dict[str, float]()
-    for name in names:
-        here = [places[step] for step in columns if step.transform == name]
-        reference = baseline.errors(name, levels[name]) if baseline else None
-        relative = None
+    for name, levels in places.items():
+        here = list(levels.values())
+        reference = baseline.errors(name, list(levels)) if baseline else None
         if reference is not None and sum(reference) > 0:
             weights[name] = len(here) / sum(reference)
-            relative = _relative(values.mean(axis=0)[here], clean_error, reference, baseline)
         rows.append(
             CorruptionRow(
                 name,
                 corruptions.get(name).group if name in published else "",
-                name in benchmark,
-                {level: figures.estimate(_column(place)) for level, place in zip(levels[name], here, strict=True)},
+                name in of_benchmark,
+                {level: figures.estimate(_column(place)) for level, place in levels.items()},
                 figures.estimate(_mean_of(here)),
                 figures.estimate(_mean_of(here, [weights[name]] * len(here))) if name in weights else None,
-                relative,
+                _relative(over[here], list(levels), name, clean, baseline)
+                if clean and over is not None and name in weights
+                else None,
             )
         )
     # The benchmark's corruptions, or, of others' own, all.
-    counted = benchmark or names
-    columns_of = {name: [places[step] for step in columns if step.transform == name] for name in counted}
+    benchmark = [name for name in places if name in of_benchmark]
+    counted = benchmark or list(places)
+    columns = [list(places[name].values()) for name in counted]
     known = baseline is not None and all(name in weights for name in counted)
-    relatives = [row.relative_corruption_error for row in rows if row.name in counted]
-    curve = {
-        level: figures.estimate(_accuracy([places[step] for step in columns if _at(step, level, counted)]))
-        for level in sorted({step.level for step in columns})
+    relatives = [row.relative_corruption_error for row in rows if row.name in set(counted)]
+    at_level = {
+        level: [places[name][level] for name in counted if level in places[name]]
+        for level in sorted({level for levels in places.values() for level in levels})
     }
-    mean_error = figures.estimate(_mean_of_means(list(columns_of.values())))
-    about = each.table
-    return [
-        CorruptionSummary(
-            about.model.name,
-            about.data_set.name,
-            len(values),
-            about.data_set.failed,
-            baseline.name if baseline and weights else None,
-            tuple(benchmark) == tuple(corruptions.names("benchmark"))
-            and all(len(levels[name]) == 5 for name in benchmark),
-            rows,
-            curve,
-            mean_error,
-            figures.estimate(_mean_of_means(list(columns_of.values()), [weights[name] for name in counted]))
-            if known
-            else None,
-            float(np.mean([each for each in relatives if each is not None])) if None not in relatives else None,
-            clean_error,
-            metrics.residual_robustness(1 - clean_error, 1 - mean_error.value) if clean_error is not None else None,
-        )
-    ]
-
-
-def _at(step: Any, level: int, names: Sequence[str]) -> bool:
-    return step.level == level and step.transform in names
+    clean_accuracy = 1 - clean.value if clean else None
+    return CorruptionSummary(
+        about.model,
+        about.data_set,
+        len(scores.images.ids),
+        about.failed,
+        baseline.name if baseline and weights else None,
+        tuple(benchmark) == tuple(corruptions.names("benchmark"))
+        and all(set(places[name]) == set(SEVERITIES) for name in benchmark),
+        rows,
+        {level: figures.estimate(_accuracy(here)) for level, here in at_level.items() if here},
+        figures.estimate(_mean_of_means(columns)),
+        figures.estimate(_mean_of_means(columns, [weights[name] for name in counted])) if known else None,
+        float(np.mean([each for each in relatives if each is not None])) if None not in relatives else None,
+        clean.value if clean else None,
+        metrics.residual_robustness(clean_accuracy, 1 - float(_mean_of_means(columns)(over)))
+        if clean_accuracy is not None and over is not None
+        else None,
+        about.manifest_sha256,
+        about.source_ids_sha256,
+    )
 
 
 def _accuracy(places: Sequence[int]) -> Callable[[NDArray[np.float64]], Any]:
@@ -209,71 +186,84 @@ def _mean_of_means(
 
 
 def _relative(
-    errors: NDArray[np.float64], clean_error: float | None, reference: Sequence[float], baseline: Baseline | None
+    errors: NDArray[np.float64], levels: Sequence[int], name: str, clean: CleanError, baseline: Baseline | None
 ) -> float | None:
     """Relative corruption error, where both clean errors are known and the baseline loses anything at all."""
-    if clean_error is None or baseline is None or baseline.clean_error is None:
+    reference = baseline.relative_errors(name, levels) if baseline else None
+    if reference is None or baseline is None or baseline.clean_error is None:
         return None
     if sum(reference) <= baseline.clean_error * len(reference):
         return None
-    return metrics.relative_corruption_error(errors, clean_error, reference, baseline.clean_error)
+    return metrics.relative_corruption_error(errors, clean.value, reference, baseline.clean_error)
 
 
-def _perturbations(
-    each: Evaluation, clean: CleanSummary | None, baseline: Baseline | None, resamples: int
-) -> list[PerturbationSummary]:
-    flips: dict[tuple[str, int], tuple[Sequence[str], NDArray[Any]]] = {}
-    moves: dict[tuple[str, int], tuple[Sequence[str], NDArray[Any]]] = {}
-    steps = list(each.steps())
-    difficulties = sorted({step.step.level for step in steps})
-    for step in steps:
+def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
+    """Return, by difficulty, how often the prediction of each sequence changes, and how far its first classes move."""
+    flips: dict[tuple[str, int], Column] = {}
+    moves: dict[tuple[str, int], Column] = {}
+    images, difficulties = ImagesOf(each), each.levels()
+    for step in each.steps():
         name, ordered = step.step.transform, perturbations.get(step.step.transform).group != "noise"
         # Only noise has data of its own at each difficulty: of the others, frames further apart are compared.
-        for difficulty in difficulties if ordered else (step.step.level,):
+        for difficulty in difficulties if ordered else [step.step.level]:
             options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
             if difficulty < step.top1.shape[1]:
                 place = (name, difficulty)
-                flips[place] = step.source_ids, metrics.flip_probabilities_by_sequence(step.top1, **options)
-                moves[place] = step.source_ids, metrics.top5_distances_of_lists_by_sequence(step.top5, **options)
-    about = each.table
-    found = []
+                with reading(each.folder):
+                    flip = metrics.flip_probabilities_by_sequence(step.top1, **options)
+                    move = metrics.top5_distances_of_lists_by_sequence(step.top5, **options)
+                flips[place], moves[place] = Column(images(step), flip), Column(images(step), move)
+    if not flips:
+        raise UserError(f"{each.folder} has sequences of one frame, so no prediction can change between frames")
+    found = {}
     for difficulty in difficulties:
         names = [name for name, other in flips if other == difficulty]
-        flip = _Figures(_common({name: flips[name, difficulty] for name in names}), resamples)
-        move = _Figures(_common({name: moves[name, difficulty] for name in names}), resamples)
-        flip_weights = _weights(names, difficulty, baseline.flip_probabilities if baseline else {})
-        move_weights = _weights(names, difficulty, baseline.top5_distances if baseline else {})
-        rows = [
-            PerturbationRow(
-                name,
-                perturbations.get(name).group,
-                perturbations.get(name).benchmark,
-                difficulty,
-                flip.estimate(_column(place)),
-                flip.estimate(_mean_of([place], [flip_weights[name]])) if name in flip_weights else None,
-                move.estimate(_column(place)),
-                move.estimate(_mean_of([place], [move_weights[name]])) if name in move_weights else None,
+        if names:
+            found[difficulty] = SequenceScores(
+                joined(each, {name: flips[name, difficulty] for name in names}),
+                joined(each, {name: moves[name, difficulty] for name in names}),
             )
-            for place, name in enumerate(names)
-        ]
-        counted = [place for place, row in enumerate(rows) if row.benchmark] or list(range(len(rows)))
-        found.append(
-            PerturbationSummary(
-                about.model.name,
-                about.data_set.name,
-                len(next(iter(flips.values()))[0]),
-                about.data_set.failed,
-                difficulty,
-                baseline.name if baseline and (flip_weights or move_weights) else None,
-                tuple(row.name for row in rows if row.benchmark) == tuple(perturbations.names("benchmark")),
-                rows,
-                flip.estimate(_mean_of(counted)),
-                _mean_ratio(flip, counted, names, flip_weights),
-                move.estimate(_mean_of(counted)),
-                _mean_ratio(move, counted, names, move_weights),
-            )
-        )
     return found
+
+
+def perturbation_figures(
+    scores: SequenceScores, difficulty: int, baseline: Baseline | None, about: About, resamples: int
+) -> PerturbationSummary:
+    """Return the figures of ImageNet-P and its editions at one difficulty."""
+    names = scores.flips.keys
+    flip, move = _Figures(scores.flips.values, resamples), _Figures(scores.moves.values, resamples)
+    flip_weights = _weights(names, difficulty, baseline.flip_probabilities if baseline else {})
+    move_weights = _weights(names, difficulty, baseline.top5_distances if baseline else {})
+    rows = [
+        PerturbationRow(
+            name,
+            perturbations.get(name).group,
+            perturbations.get(name).benchmark,
+            difficulty,
+            flip.estimate(_column(place)),
+            flip.estimate(_mean_of([place], [flip_weights[name]])) if name in flip_weights else None,
+            move.estimate(_column(place)),
+            move.estimate(_mean_of([place], [move_weights[name]])) if name in move_weights else None,
+        )
+        for place, name in enumerate(names)
+    ]
+    counted = [place for place, row in enumerate(rows) if row.benchmark] or list(range(len(rows)))
+    return PerturbationSummary(
+        about.model,
+        about.data_set,
+        len(scores.flips.images.ids),
+        about.failed,
+        difficulty,
+        baseline.name if baseline and (flip_weights or move_weights) else None,
+        tuple(row.name for row in rows if row.benchmark) == tuple(perturbations.names("benchmark")),
+        rows,
+        flip.estimate(_mean_of(counted)),
+        _mean_ratio(flip, counted, names, flip_weights),
+        move.estimate(_mean_of(counted)),
+        _mean_ratio(move, counted, names, move_weights),
+        about.manifest_sha256,
+        about.source_ids_sha256,
+    )
 
 
 def _weights(names: Sequence[str], difficulty: int, reference: Mapping[tuple[str, int], float]) -> dict[str, float]:
@@ -289,32 +279,21 @@ def _mean_ratio(
     return figures.estimate(_mean_of(counted, [weights[names[place]] for place in counted]))
 
 
-def _system_noise(
-    each: Evaluation, clean: CleanSummary | None, baseline: Baseline | None, resamples: int
-) -> list[SystemNoiseSummary]:
-    right = {step.step.transform: (step.source_ids, ~wrong(step, each.folder)) for step in each.steps()}
-    values = _common(right)
-    figures, about = _Figures(values, resamples), each.table
-    rows = [
-        PairRow(name, PAIRS[name].decoder, PAIRS[name].resize, figures.estimate(_column(place)))
-        for place, name in enumerate(right)
-    ]
-    return [
-        SystemNoiseSummary(
-            about.model.name,
-            about.data_set.name,
-            len(values),
-            about.data_set.failed,
-            rows,
-            figures.estimate(_mean_of(range(len(rows)))),
-            figures.estimate(lambda means: -100 * means.std(axis=-1)),
-        )
-    ]
-
-
-SUMMARIES: Mapping[str, Callable[[Evaluation, CleanSummary | None, Baseline | None, int], list[Any]]] = {
-    "corruptions": _corruptions,
-    "perturbations": _perturbations,
-    "system-noise": _system_noise,
-}
-"""Family of transforms -> its figures."""
+def system_noise_figures(scores: Scores[Step], about: About, resamples: int) -> SystemNoiseSummary:
+    """Return the figures of ImageNet-S."""
+    figures = _Figures(1 - scores.values, resamples)
+    names = [step.transform for step in scores.keys]
+    return SystemNoiseSummary(
+        about.model,
+        about.data_set,
+        len(scores.images.ids),
+        about.failed,
+        [
+            PairRow(name, PAIRS[name].decoder, PAIRS[name].resize, figures.estimate(_column(place)))
+            for place, name in enumerate(names)
+        ],
+        figures.estimate(_mean_of(range(len(names)))),
+        figures.estimate(lambda means: -100 * means.std(axis=-1)),
+        about.manifest_sha256,
+        about.source_ids_sha256,
+    )

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.baselines import SEVERITIES
 from pipeline.evaluate.summary import Estimate, Summary
 from pipeline.evaluate.tables import (
     PERCENT,
@@ -23,12 +24,12 @@ from pipeline.evaluate.tables import (
     Table,
     accuracy,
     marked_names,
-    printable,
     rows_of,
     sections,
     shown,
     transforms,
 )
+from pipeline.evaluate.words import LONGEST_MESSAGE, printable
 
 TEMPLATE = "report.html.j2"
 
@@ -198,7 +199,7 @@ def page(summary: Summary, title: str) -> str:
     )
     return environment.from_string(text).render(
         title=printable(title),
-        warnings=[printable(warning) for warning in summary.warnings],
+        warnings=[printable(warning, LONGEST_MESSAGE) for warning in summary.warnings],
         slots=slots,
         cards={model: list(_headlines(found, model)) for model in slots},
         chapters=[_chapter(section, slots) for section in found],
@@ -241,8 +242,9 @@ def _curve(models: Models, slots: Slots) -> Iterator[LinePlot]:
 
 
 def _small_curves(models: Models, slots: Slots) -> Iterator[LinePlot]:
+    by_name = {model: rows_of(each) for model, each in models.items()}
     for name, words in marked_names(models).items():
-        rows = {model: rows_of(each).get(name) for model, each in models.items()}
+        rows = {model: each.get(name) for model, each in by_name.items()}
         found = {
             model: {severity: accuracy(error) for severity, error in row.errors.items()}
             for model, row in rows.items()
@@ -255,7 +257,7 @@ def _line_plot(
     title: str, curves: Mapping[str, Mapping[int, Estimate]], slots: Slots, height: int, ticks: int
 ) -> LinePlot:
     """``curves``: model -> severity -> accuracy. The vertical axis is 0 to 100 % in every plot."""
-    severities = range(1, max([5, *(severity for curve in curves.values() for severity in curve)]) + 1)
+    severities = sorted({*SEVERITIES, *(severity for curve in curves.values() for severity in curve)})
     places = {s: INSET + (100 - 2 * INSET) * index / (len(severities) - 1) for index, s in enumerate(severities)}
     lines = [
         _line(model, slots[model], [(places[s], s, each) for s, each in sorted(curve.items()) if _drawn(each)], height)
@@ -295,7 +297,8 @@ def _points(places: Iterable[tuple[float, float]]) -> str:
 def _bar_plots(field: str, relative: bool, models: Models, slots: Slots) -> Iterator[BarPlot]:
     """A plot of this ``field`` for each group of transforms, all with the same axis."""
     rows = transforms(models)
-    found = {name: dict(_values(models, name, field)) for name in rows}
+    by_name = {model: rows_of(each) for model, each in models.items()}
+    found = {name: dict(_values(by_name, name, field)) for name in rows}
     largest = max((each.high for values in found.values() for each in values.values()), default=0.0)
     ticks = _ticks(max(largest, 1.0 if relative else 0.0))
     end = ticks[-1]
@@ -320,9 +323,9 @@ def _bar_plots(field: str, relative: bool, models: Models, slots: Slots) -> Iter
         )
 
 
-def _values(models: Models, name: str, field: str) -> Iterator[tuple[str, Estimate]]:
-    for model, each in models.items():
-        value = getattr(rows_of(each).get(name), field, None)
+def _values(models: Mapping[str, Mapping[str, Any]], name: str, field: str) -> Iterator[tuple[str, Estimate]]:
+    for model, rows in models.items():
+        value = getattr(rows.get(name), field, None)
         if value is not None and _drawn(value):
             yield model, value
 

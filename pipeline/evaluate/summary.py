@@ -1,4 +1,8 @@
-"""What a report shows: the papers' figures, each with its confidence interval over images."""
+"""What a report shows: the papers' figures, each with its confidence interval over images.
+
+``manifest_sha256`` is the digest of the data set's manifest, ``source_ids_sha256`` that of the sorted source ids of its
+images: summaries in which both are equal are over the same images. Both are empty where they are unknown.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,8 @@ class CorruptionSummary:
     relative_mean_corruption_error: float | None
     clean_error: float | None
     residual_robustness: float | None
+    manifest_sha256: str = ""
+    source_ids_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ class PerturbationSummary:
     mean_flip_rate: Estimate | None
     mean_top5_distance: Estimate | None
     mean_top5_ratio: Estimate | None
+    manifest_sha256: str = ""
+    source_ids_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,8 @@ class SystemNoiseSummary:
     rows: Sequence[PairRow]
     mean_accuracy: Estimate
     nsd: Estimate
+    manifest_sha256: str = ""
+    source_ids_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,8 @@ class CleanSummary:
     failed: int
     error: Estimate
     top5_error: Estimate
+    manifest_sha256: str = ""
+    source_ids_sha256: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import corruptions
 import perturbations
 from pipeline.evaluate.summary import Estimate, Summary
+from pipeline.evaluate.words import printable
 
 NOTHING = "—"
 """Stands where a figure does not exist."""
@@ -168,11 +169,6 @@ def tables(summary: Summary) -> list[Table]:
 # Words
 
 
-def printable(text: str) -> str:
-    """A name on one line, without what terminals and browsers obey: control and direction characters."""
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip() or "unnamed"
-
-
 def shown(figure: Estimate | float | None, unit: Unit = PERCENT) -> str:
     """``23.4 [22.9, 23.9]``, or ``23.4`` of a figure without an interval."""
     if figure is None or math.isnan(value_of(figure)):
@@ -278,7 +274,18 @@ def _figures_note(family: Family, models: Mapping[str, Any]) -> str:
     """How to read the table, and what is not over the whole benchmark."""
     normalised = any(getattr(each, "baseline", None) for each in models.values())
     told = family.normalised_note if normalised or not family.total else "There is no baseline: nothing is normalised."
-    return " ".join(filter(None, (family.note, told, *_part_notes(family, models, family.figures))))
+    parts = _part_notes(family, models, family.figures)
+    return " ".join(filter(None, (family.note, told, _images_note(family, models), *parts)))
+
+
+def _images_note(family: Family, models: Mapping[str, Any]) -> str:
+    """Whether the models were evaluated on the same data set, where that is known and they were not."""
+    if len({getattr(each, "source_ids_sha256", "") for each in models.values()}) > 1:
+        counts = (f"{model} {getattr(each, family.counted[0]):,}" for model, each in models.items())
+        return f"Not comparable: the models were not evaluated on the same images ({', '.join(counts)})."
+    if len({getattr(each, "manifest_sha256", "") for each in models.values()}) > 1:
+        return "The models were evaluated on images of the same names, but the manifests of the data sets differ."
+    return ""
 
 
 def _part_notes(family: Family, models: Mapping[str, Any], figures: Iterable[Figure]) -> Iterator[str]:
@@ -315,10 +322,11 @@ def _curve_table(family: Family, section: str, models: Mapping[str, Any]) -> Tab
 def _accuracies(section: str, models: Mapping[str, Any]) -> Table:
     """A row for each corruption and model."""
     severities = sorted({s for each in models.values() for row in each.rows for s in row.errors})
+    found = {model: rows_of(each) for model, each in models.items()}
     rows = []
     for name, words in marked_names(models).items():
-        for model, each in models.items():
-            if row := rows_of(each).get(name):
+        for model in models:
+            if row := found[model].get(name):
                 cells = (accuracy(row.errors[s]) if s in row.errors else None for s in severities)
                 rows.append([words, model, *map(shown_short, cells), shown_short(accuracy(row.mean_error))])
     columns = [Column("corruption", number=False), Column("model", number=False)]
@@ -338,8 +346,9 @@ def _by_transform(section: str, content: Content, models: Mapping[str, Any], wha
     figures = [figure for figure in content.figures if any(getattr(row, figure.field) is not None for row in every)]
     words = shown if len(figures) == 1 else shown_short
     marked, rows = marked_names(models), []
+    by_name = [rows_of(each) for each in models.values()]
     for name in marked:
-        found = [rows_of(each).get(name) for each in models.values()]
+        found = [each.get(name) for each in by_name]
         cells = [words(row and getattr(row, figure.field), figure.unit) for row in found for figure in figures]
         if any(cell != NOTHING for cell in cells):
             rows.append([marked[name], *cells])

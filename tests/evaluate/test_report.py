@@ -135,7 +135,7 @@ def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) ->
     flips = {row.name: row.flip_probability.value for row in found.rows}
     assert found.mean_flip_rate is not None
     assert found.mean_flip_rate.value == pytest.approx(metrics.mean_flip_rate(flips, ALEXNET_FLIP_PROBABILITIES))
-    base = write_evaluation(tmp_path / "b", logits, [0] * 5, family="perturbations", model="base")
+    base = write_evaluation(tmp_path / "b", logits, [0] * 5, family="perturbations", model="base", profile="imagenet")
     (found,) = summarise([folder], [base]).perturbations
     assert found.mean_top5_ratio is not None
     assert found.mean_top5_ratio.value == pytest.approx(1)
@@ -171,21 +171,9 @@ def test_clean_images_and_anomalies(tmp_path: Path) -> None:
 
 def test_images_that_every_transform_has_are_compared(tmp_path: Path) -> None:
     """A sample that failed under one corruption is left out of all, so that intervals are over the same images."""
-    folder = tmp_path / "r"
-    write_evaluation(folder, {("fog", 1): predictions(2), ("snow", 1): predictions(4)}, LABELS)
-    import manifests
-    from pipeline.evaluate.folder import PREDICTIONS_FILE, part_file
-    from pipeline.evaluate.records import SCHEMA
-    from pipeline.families import Step
-    from pipeline.storage import LocalStore
-    from tests.evaluate.evaluations import write_step
-
-    store = LocalStore(str(folder))
-    three = predictions(4)[1:, None].astype(np.float32)
-    write_step(store, Step("snow", 1), three, ["image1", "image2", "image3"], LABELS[1:])
-    parts = [[store.path(part_file(f"{name}-1-000000"))] for name in ("fog", "snow")]
-    manifests.merge(parts, {}, store.path(PREDICTIONS_FILE), SCHEMA)
-    (found,) = summarise([str(folder)]).corruptions
+    logits = {("fog", 1): predictions(2), ("snow", 1): predictions(4)}
+    folder = write_evaluation(tmp_path / "r", logits, LABELS, only={("snow", 1): (1, 2, 3)})
+    (found,) = summarise([folder]).corruptions
     assert found.images == 3
     assert [row.mean_error.value for row in found.rows] == [pytest.approx(2 / 3), 0.0]
 

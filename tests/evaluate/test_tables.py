@@ -27,7 +27,8 @@ from pipeline.evaluate.summary import (
     Summary,
     SystemNoiseSummary,
 )
-from pipeline.evaluate.tables import NOTHING, Table, printable, sections, shown, shown_short, tables
+from pipeline.evaluate.tables import NOTHING, Table, sections, shown, shown_short, tables
+from pipeline.evaluate.words import printable
 from pipeline.system_noise import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"

@@ -1,0 +1,288 @@
+"""Figures that combine evaluations: over the same photographs and of one model, or it is said what is not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import corruptions
+from pipeline.errors import UserError
+from pipeline.evaluate.outputs import to_csv, to_markdown
+from pipeline.evaluate.page import page
+from pipeline.evaluate.report import summarise
+from pipeline.evaluate.tables import sections, tables
+from tests.evaluate.evaluations import votes, write_evaluation
+
+LABELS = (0, 1, 2, 3)
+IDS = ("a", "b", "c", "d")
+OTHERS = ("e", "f", "g", "h")
+
+
+def predictions(*right: bool, classes: int = 7) -> np.ndarray:
+    """Images in the order of ``LABELS``, those that are classified rightly."""
+    return votes([label if good else 6 for label, good in zip(LABELS, right, strict=False)], classes)
+
+
+FOG = {("fog", 1): predictions(True, False, False, False)}
+CLEAN = {("none", 0): predictions(True, True, True, False)}
+
+
+def test_clean_error_of_other_photographs_is_not_used(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=OTHERS)
+    summary = summarise([mine, clean])
+    assert (summary.corruptions[0].clean_error, summary.corruptions[0].residual_robustness) == (None, None)
+    assert summary.clean[0].error.value == 0.25
+    assert any(mine in text and f"{clean} is of other images" in text for text in summary.warnings)
+
+
+def test_clean_error_is_over_the_images_of_the_corruptions(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", {("fog", 1): predictions(True, False)}, LABELS[:2], names=IDS[:2])
+    clean = write_evaluation(
+        tmp_path / "k", {("none", 0): predictions(False, True, True, False)}, LABELS, family="none", names=IDS
+    )
+    summary = summarise([mine, clean])
+    assert (summary.corruptions[0].clean_error, summary.clean[0].error.value) == (0.5, 0.5)
+    assert summary.corruptions[0].residual_robustness == 0.0
+    assert any("over its 2 images, of the 4" in text for text in summary.warnings)
+
+
+def test_what_is_relative_is_over_common_images(tmp_path: Path) -> None:
+    """Image d has no clean version, image e no corrupted one; of a, b, c one is wrong when clean, two in fog."""
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
+    clean = write_evaluation(
+        tmp_path / "k", {("none", 0): votes([6, 6, 1, 2])}, (4, 0, 1, 2), family="none", names=("e", "a", "b", "c")
+    )
+    base = write_evaluation(
+        tmp_path / "b", {("fog", 1): votes([6, 6, 6, 6])}, LABELS, names=IDS, model="base", digest="1" * 64
+    )
+    base_clean = write_evaluation(
+        tmp_path / "bk", {("none", 0): votes([0, 1, 2, 6])}, LABELS, names=IDS, family="none", model="base",
+        digest="1" * 64,
+    )  # fmt: skip
+    summary = summarise([mine, clean], [base, base_clean])
+    (found,) = summary.corruptions
+    assert found.clean_error == pytest.approx(1 / 3)
+    assert found.residual_robustness == pytest.approx(2 / 3 - 1 / 3)
+    assert found.rows[0].mean_error.value == 0.75
+    assert found.rows[0].corruption_error is not None
+    assert found.rows[0].corruption_error.value == 0.75
+    assert found.rows[0].relative_corruption_error == pytest.approx((2 / 3 - 1 / 3) / (1 - 0))
+    assert any("has 3 of its 4 images" in text for text in summary.warnings)
+
+
+def test_images_are_matched_by_id_not_by_order(tmp_path: Path) -> None:
+    """Each image is wrong in one of two transforms, so the mean is the same whichever images are drawn."""
+    logits = {("fog", 1): votes([0, 1, 6, 6]), ("snow", 1): votes([6, 6, 2, 3])}
+    mine = write_evaluation(tmp_path / "c", logits, LABELS, names=IDS, only={("snow", 1): (3, 2, 1, 0)})
+    mean = summarise([mine]).corruptions[0].mean_error
+    assert mean is not None
+    assert (mean.value, mean.low, mean.high) == (0.5, 0.5, 0.5)
+
+
+def test_labels_that_disagree_are_refused(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, (0, 1, 5, 3), family="none", names=IDS)
+    with pytest.raises(UserError, match=r"'c' has the label 2 in .*c and 5 in .*k.*not of the same photographs"):
+        summarise([mine, clean])
+
+
+def test_the_clean_set_of_the_same_images_is_chosen(tmp_path: Path) -> None:
+    """Whatever the order: neither other images, nor labels, nor another edition of the same ids."""
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
+    ours = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS, data_set="ours")
+    others = [
+        write_evaluation(tmp_path / "o", CLEAN, LABELS, family="none", names=OTHERS, data_set="other ids"),
+        write_evaluation(tmp_path / "l", CLEAN, (3, 2, 1, 0), family="none", names=IDS, data_set="other labels"),
+        write_evaluation(tmp_path / "p", CLEAN, LABELS, family="none", names=IDS, profile="cifar", data_set="small"),
+    ]
+    for folders in ([mine, ours, *others], [*others, ours, mine]):
+        summary = summarise(folders)
+        assert summary.corruptions[0].clean_error == 0.25
+        assert len(summary.clean) == 4
+    summary = summarise([mine, others[2]])
+    assert summary.corruptions[0].clean_error is None
+    assert any("has the profile 'cifar', not 'tiny'" in text for text in summary.warnings)
+    again = write_evaluation(tmp_path / "k2", CLEAN, LABELS, family="none", names=IDS, data_set="again")
+    with pytest.raises(UserError, match=r"k and .*k2 both have its clean images: give one of them"):
+        summarise([mine, ours, again])
+
+
+def test_arrays_are_matched_by_position_and_label(tmp_path: Path) -> None:
+    """Ids of arrays are a file's name and a position: the name of one file is not that of another."""
+    arrays = [f"image_{place:06d}" for place in range(4)]
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=arrays)
+    batch = [f"test_batch_{place:06d}" for place in range(4)]
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=batch)
+    summary = summarise([mine, clean])
+    assert summary.corruptions[0].clean_error == 0.25
+    assert any("matched by their positions" in text for text in summary.warnings)
+    other = write_evaluation(tmp_path / "o", CLEAN, (1, 1, 2, 3), family="none", names=batch)
+    assert summarise([mine, other]).corruptions[0].clean_error is None
+
+
+@pytest.mark.parametrize("role", ["evaluations", "baseline", "anomalous"])
+def test_two_models_of_one_name_are_refused(tmp_path: Path, role: str) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", digest="1" * 64)
+    more = [clean] if role == "evaluations" else []
+    with pytest.raises(UserError, match=r"/c and .*/k are evaluations of different models.*'made'.*--name"):
+        summarise([mine, *more], [clean] if role == "baseline" else [], clean if role == "anomalous" else None)
+
+
+def test_the_same_weights_under_another_name_are_named(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="other")
+    summary = summarise([mine, clean])
+    assert summary.corruptions[0].clean_error is None
+    assert any("same weights under another name, 'other'" in text for text in summary.warnings)
+
+
+def test_clean_images_evaluated_with_other_settings_are_named(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", size=32)
+    (warning,) = summarise([mine, clean]).warnings
+    assert warning.endswith("different settings: input.size 0 and 32")
+
+
+def test_a_folder_is_given_once(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS)
+    (tmp_path / "link").symlink_to(mine)
+    for again in (mine, f"{mine}/", str(tmp_path / "c" / ".." / "c"), str(tmp_path / "link")):
+        with pytest.raises(UserError, match="is given twice"):
+            summarise([mine, again])
+    other = write_evaluation(tmp_path / "c2", FOG, LABELS, size=32)
+    with pytest.raises(UserError, match=r"same data set by the same model.*input.size 32 and 0.*--name"):
+        summarise([mine, other])
+    copied = shutil.copytree(mine, tmp_path / "copy")
+    with pytest.raises(UserError, match="same data set by the same model, 'made': give one"):
+        summarise([mine, str(copied)])
+
+
+def test_two_data_sets_of_one_name_are_shown_apart(tmp_path: Path) -> None:
+    first = write_evaluation(tmp_path / "c", FOG, LABELS, manifest="a" * 64)
+    second = write_evaluation(
+        tmp_path / "d", {("fog", 1): predictions(True, True, True, True)}, LABELS, manifest="b" * 64
+    )
+    summary = summarise([first, second])
+    assert [each.title for each in sections(summary)] == ["made-corruptions (aaaaaaaa)", "made-corruptions (bbbbbbbb)"]
+    assert any("different data sets have one name" in text for text in summary.warnings)
+    lines = [line for line in to_csv(summary).splitlines() if ",fog,1,error," in line]
+    assert [line.split(",")[1] for line in lines] == ["made-corruptions (aaaaaaaa)", "made-corruptions (bbbbbbbb)"]
+
+
+def test_models_on_other_images_are_not_compared_in_silence(tmp_path: Path) -> None:
+    first = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS, manifest="a" * 64)
+    second = write_evaluation(
+        tmp_path / "d", {("fog", 1): predictions(True, True)}, LABELS[:2], names=("a", "z"), manifest="b" * 64,
+        model="second",
+    )  # fmt: skip
+    summary = summarise([first, second])
+    assert any(
+        "same images of made-corruptions: made 4 " in text and "1 are common" in text for text in summary.warnings
+    )
+    assert "not evaluated on the same images (made 4, second 2)" in tables(summary)[0].note
+    assert "not evaluated on the same images (made 4, second 2)" in to_markdown(tables(summary))
+    assert page(summary, "t").count("not evaluated on the same images") == 2
+    assert summary.facts()["corruptions"][0]["manifest_sha256"] == "a" * 64
+    third = write_evaluation(tmp_path / "e", FOG, LABELS, names=IDS, manifest="c" * 64, model="third")
+    summary = summarise([first, third])
+    assert any("different builds of made-corruptions" in text for text in summary.warnings)
+    assert "the manifests of the data sets differ" in tables(summary)[0].note
+    same = write_evaluation(tmp_path / "f", FOG, LABELS, names=IDS, manifest="a" * 64, model="third")
+    assert summarise([first, same]).warnings == []
+
+
+def test_a_baseline_of_another_edition_is_refused(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", {**FOG, ("snow", 1): predictions(True)[[0, 0, 0, 0]]}, LABELS, names=IDS)
+    logits = {("fog", 1): predictions(), ("snow", 1): predictions()}
+    logits = {step: votes([6, 6, 6, 6]) for step in logits}
+    for place, (options, what) in enumerate(
+        {
+            "profile": ({"profile": "cifar", "names": IDS}, "has the profile 'cifar', not 'tiny'"),
+            "ids": ({"names": OTHERS}, "lacks 4 of 4 images: a, b, c"),
+            "some": ({"names": ("a", "b", "c", "z")}, "lacks 1 of 4 images: d"),
+        }.values()
+    ):
+        base = write_evaluation(tmp_path / f"b{place}", logits, LABELS, model="base", **options)
+        with pytest.raises(UserError, match=f"'base' does not belong to .*c: .*b{place} {what}"):
+            summarise([mine], [base])
+    other = write_evaluation(tmp_path / "l", logits, (0, 1, 2, 5), names=IDS, model="base")
+    with pytest.raises(UserError, match=r"'d' has the label 3 in .* and 5 in"):
+        summarise([mine], [other])
+    few = write_evaluation(tmp_path / "few", {("fog", 1): votes([6, 6, 6, 6])}, LABELS, names=IDS, model="base")
+    with pytest.raises(UserError, match="'base' lacks snow-1, so no mean can be normalised"):
+        summarise([mine], [few])
+
+
+def test_a_baseline_is_over_the_images_of_the_evaluation(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", {("fog", 1): predictions(True, False)}, LABELS[:2], names=IDS[:2])
+    base = write_evaluation(
+        tmp_path / "b", {("fog", 1): predictions(True, False, False, False)}, LABELS, names=IDS, model="base"
+    )
+    summary = summarise([mine], [base])
+    assert summary.corruptions[0].mean_corruption_error is not None
+    assert summary.corruptions[0].mean_corruption_error.value == 1.0
+    assert any("over its 2 images, of the 4" in text for text in summary.warnings)
+
+
+def test_a_baseline_without_the_family_is_named(tmp_path: Path) -> None:
+    walk = {("tilt", 1): np.stack([votes([0, 1, 1])] * 4)}
+    mine = write_evaluation(tmp_path / "p", walk, LABELS, family="perturbations")
+    base = write_evaluation(tmp_path / "b", FOG, LABELS, model="base")
+    summary = summarise([mine], [base])
+    assert summary.perturbations[0].baseline is None
+    assert any("has no evaluation of perturbations" in text for text in summary.warnings)
+    lacks = write_evaluation(
+        tmp_path / "l", {("rotate", 1): walk["tilt", 1]}, LABELS, family="perturbations", model="base"
+    )
+    with pytest.raises(UserError, match="lacks tilt"):
+        summarise([mine], [lacks])
+
+
+def test_alexnet_over_other_than_its_photographs_is_named(tmp_path: Path) -> None:
+    logits = {("fog", level): votes([999, 1, 2, 3], 1000) for level in range(1, 6)}
+    mine = write_evaluation(tmp_path / "c", logits, LABELS, profile="imagenet")
+    summary = summarise([mine])
+    assert summary.corruptions[0].baseline == "AlexNet (published)"
+    assert any("50,000 photographs, these are over 4" in text for text in summary.warnings)
+
+
+def test_anomalous_images_are_told_from_one_clean_set(tmp_path: Path) -> None:
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS)
+    second = write_evaluation(tmp_path / "k2", CLEAN, LABELS, family="none", names=OTHERS, data_set="second")
+    odd = write_evaluation(tmp_path / "o", CLEAN, LABELS, family="none", names=list("wxyz"), data_set="odd")
+    with pytest.raises(UserError, match=r"k and .*k2 are both clean images of made"):
+        summarise([clean, second], anomalous=odd)
+    with pytest.raises(UserError, match="as the clean images and as the anomalous ones"):
+        summarise([clean], anomalous=clean)
+    fog = write_evaluation(tmp_path / "c", FOG, LABELS)
+    with pytest.raises(UserError, match="is an evaluation of corruptions"):
+        summarise([clean], anomalous=fog)
+    assert 0 < summarise([clean], anomalous=odd).anomalies["made"].value < 1
+
+
+def test_a_level_of_an_extra_corruption_alone_is_no_mean(tmp_path: Path) -> None:
+    extra = next(name for name in corruptions.names("all") if name not in corruptions.names("benchmark"))
+    right = predictions(True, True, True, True)
+    mine = write_evaluation(tmp_path / "c", {("fog", 1): right, (extra, 2): right}, LABELS)
+    assert list(summarise([mine]).corruptions[0].curve) == [1]
+
+
+def test_levels_far_apart_are_drawn(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", {("own", 1): votes([0, 6]), ("own", 10**15): votes([6, 6])}, LABELS[:2])
+    summary = summarise([mine])
+    assert f">{10**15}<" in page(summary, "t")
+
+
+def test_one_image_and_one_class(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", {("fog", 1): votes([0], 1)}, [0])
+    walk = write_evaluation(tmp_path / "p", {("tilt", 1): votes([0, 0, 0], 1)[None]}, [0], family="perturbations")
+    summary = summarise([mine, walk])
+    assert summary.corruptions[0].mean_error is not None
+    assert summary.corruptions[0].mean_error.value == 0.0
+    assert summary.perturbations[0].rows[0].flip_probability.value == 0.0
+    assert tables(summary)
