@@ -15,6 +15,10 @@ from rich.text import Text
 
 from pipeline.evaluate.summary import Estimate, Summary
 from pipeline.evaluate.tables import CURVE, FAMILIES, Family, Table, summaries_of, value_of
+from pipeline.evaluate.words import LONGEST_MESSAGE, printable
+
+FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What spreadsheets take for the beginning of a formula, if a text begins with it; the last four are full-width."""
 
 CSV_COLUMNS = ("model", "data_set", "family", "transform", "level", "figure", "value", "low", "high", "baseline")
 
@@ -33,15 +37,29 @@ def to_csv(summary: Summary) -> str:
     """Every figure on a line of its own, in full precision, with ``CSV_COLUMNS``.
 
     Fractions but for top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty where there is
-    no interval; ``baseline`` is what a normalised figure is divided by, and empty for all others.
+    no interval; ``baseline`` is what a normalised figure is divided by, and empty for all others. A name that a
+    spreadsheet would take for a formula has an apostrophe in front.
     """
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for family in FAMILIES:
         for each in summaries_of(summary, family):
-            writer.writerows((each.model, each.data_set, family.name, *line) for line in _lines(family, each))
+            names = _plain(each.model), _plain(each.data_set)
+            writer.writerows((*names, family.name, *line) for line in _lines(family, each))
     return lines.getvalue()
+
+
+def to_markdown_page(summary: Summary, title: str, tables: Iterable[Table]) -> str:
+    """Return a Markdown document: title, warnings, tables."""
+    warnings = "".join(f"- {_literal(printable(each, LONGEST_MESSAGE))}\n" for each in summary.warnings)
+    told = f"**Warnings**\n\n{warnings}\n" if warnings else ""
+    return f"# {_literal(printable(title))}\n\n{told}{to_markdown(tables)}"
+
+
+def _plain(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
 
 
 def _markdown(table: Table) -> Iterator[str]:
@@ -72,17 +90,18 @@ def _terminal(table: Table) -> Iterator[RenderableType]:
 
 def _lines(family: Family, summary: Any) -> Iterator[Sequence[str | int]]:
     """Of one summary, what follows the family's name on each line of the CSV."""
-    baseline = getattr(summary, "baseline", None) or ""
+    baseline = _plain(getattr(summary, "baseline", None) or "")
     level = getattr(summary, "difficulty", "")
     for figure in family.figures:
         yield from _line("", level, figure.name, getattr(summary, figure.field), baseline * figure.normalised)
     for severity, value in getattr(summary, "curve", {}).items():
         yield from _line("", severity, CURVE.name, value)
     for row in getattr(summary, "rows", ()):
+        name = _plain(row.name)
         for severity, value in getattr(row, "errors", {}).items():
-            yield from _line(row.name, severity, "error", value)
+            yield from _line(name, severity, "error", value)
         for figure in family.rows:
-            yield from _line(row.name, level, figure.name, getattr(row, figure.field), baseline * figure.normalised)
+            yield from _line(name, level, figure.name, getattr(row, figure.field), baseline * figure.normalised)
     for field in family.counted:
         yield from _line("", level, field, getattr(summary, field))
 
