@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
+import shutil
+import subprocess
 import tarfile
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
 import datasets
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 import manifests
 from manifests import Row
+from pipeline.errors import UnfinishedError, UserError
+from pipeline.exports import LAYOUTS, export
+from pipeline.samples import pixel_digest
 from tests.conftest import Run
+from tests.pipeline.found_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
+from tests.pipeline.test_full_disk import small_disk
+
+__all__ = ["small_disk"]
 
 
 def payload(data: Path, row: Row) -> bytes:
@@ -171,3 +185,288 @@ def test_names_that_lead_out_are_refused(built: Path, tmp_path: Path, robustshar
     assert done.returncode == 2
     assert "leads out of" in done.stderr
     assert not list(tmp_path.rglob("*.JPEG"))
+
+
+def files_in(folder: Path) -> list[str]:
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def test_files_of_one_name_below_a_class_are_all_there(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    change_rows(data, source_id=lambda place, row: f"cat/{'ab'[place]}/x")
+    done = export(str(data), "imagefolder", str(tmp_path / "out"))
+    assert (done.written, done.there, done.samples) == (2, 0, 2)
+    assert files_in(tmp_path / "out" / "fog") == ["1/cat/a__x.png", "1/cat/b__x.png"]
+    change_rows(data, source_id=lambda place, row: ["cat/a/x", "cat/a__x"][place])
+    with pytest.raises(UserError, match=r"'cat/a/x' and 'cat/a__x' both come to .*a__x'; rename one"):
+        export(str(data), "imagefolder", str(tmp_path / "other"))
+
+
+def test_an_index_in_parquet_has_all_rows(tmp_path: Path) -> None:
+    """Each file is a shard of its own there, so shards do not make files."""
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog", "emu"]))
+    assert export(str(data), "parquet", str(tmp_path / "out")).samples == 12
+    names = files_in(tmp_path / "out" / "data")
+    assert names == ["fog-1-000000.parquet", "fog-2-000000.parquet"]
+    tables = [pq.read_table(tmp_path / "out" / "data" / name) for name in names]
+    assert [len(table) for table in tables] == [6, 6]
+    expected = {row.key: row.pixel_sha256 for row in rows_of(data)}
+    for sample in (sample for table in tables for sample in table.to_pylist()):
+        pixels = np.asarray(Image.open(io.BytesIO(sample["image"]["bytes"])))
+        assert pixel_digest(pixels) == expected[sample["key"]]
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds"])
+@pytest.mark.parametrize(
+    ("labels", "folders"),
+    [
+        (["zebra", "ant", "10", "2"], ["0_zebra", "1_ant", "2_10", "3_2"]),
+        (["Ant", "ant"], ["0_Ant", "1_ant"]),
+        (["n01", "n02"], ["n01", "n02"]),
+        (["a/b", ".hidden", "__MACOSX", "end "], ["0_a_b", "1_.hidden", "2___MACOSX", "3_end _"]),
+    ],
+)
+def test_sorted_class_folders_count_the_labels(
+    tmp_path: Path, layout: str, labels: list[str], folders: list[str]
+) -> None:
+    data = index_of(write_folders(tmp_path / "data", [f"class{place}" for place in range(len(labels))]))
+    change_rows(data, class_name=lambda place, row: labels[row.label])
+    export(str(data), layout, str(tmp_path / "out"))
+    assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == folders
+    step = tmp_path / "out" / ("fog/1" if layout == "imagefolder" else "fog_1")
+    assert sorted(each.name for each in step.iterdir()) == folders
+    assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
+
+
+def test_labels_without_images_keep_the_others_in_place(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["bee", "dog"], ["fog/1"]), ["ant", "bee", "cat", "dog"])
+    export(str(data), "imagefolder", str(tmp_path / "out"))
+    step = tmp_path / "out" / "fog" / "1"
+    assert sorted(each.name for each in step.iterdir()) == ["0", "bee", "bee-label-2", "dog"]
+    assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
+    export(str(data), "imagefolder", str(tmp_path / "named"), ["ant", "bee", "cat", "dog", "emu"])
+    assert sorted(each.name for each in (tmp_path / "named/fog/1").iterdir()) == ["ant", "bee", "cat", "dog", "emu"]
+
+
+def test_labels_without_names_are_folders(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["a", "b"], ["fog/1"]))
+    change_rows(data, class_name=lambda place, row: "", label=lambda place, row: [0, 2, 10, 11][place])
+    export(str(data), "imagefolder", str(tmp_path / "out"))
+    assert sorted(each.name for each in (tmp_path / "out/fog/1").iterdir()) == [f"{label:02d}" for label in range(12)]
+    assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
+
+
+@pytest.mark.parametrize(
+    ("classes", "named"),
+    [
+        (["cat"], r"--classes lacks the class 'dog' .*name all classes"),
+        (["cat", "dog", "cat"], r"names 'cat' and 'cat'.*remove one"),
+        (["cat", "Dog", "dog"], r"names 'Dog' and 'dog'.*remove one"),
+        (["cat", "dog", "../up"], r"'\.\./up' leads out"),
+    ],
+)
+def test_lists_of_classes_that_do_not_fit_are_refused(tmp_path: Path, classes: list[str], named: str) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    with pytest.raises(UserError, match=named):
+        export(str(data), "imagefolder", str(tmp_path / "out"), classes)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="parquet has no class folders"):
+        export(str(data), "parquet", str(tmp_path / "out"), classes)
+
+
+def test_classes_that_count_other_labels_are_told(tmp_path: Path) -> None:
+    """RobustBench wants all thousand folders, whatever a part of them was labelled."""
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    done = export(str(data), "imagefolder", str(tmp_path / "out"), ["ant", "cat", "dog"])
+    assert "'cat' has the label 0 in the data set, and 1 among the folders" in done.warnings[0]
+    assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == ["ant", "cat", "dog"]
+
+
+def test_two_names_of_one_label_are_refused(tmp_path: Path) -> None:
+    data = change_rows(
+        index_of(write_folders(tmp_path / "data", ["cat"])), class_name=lambda place, row: f"cat{place % 2}"
+    )
+    with pytest.raises(UserError, match="label 0 has two class names, 'cat0' and 'cat1'"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
+def test_an_export_is_of_one_manifest(tmp_path: Path, layout: str) -> None:
+    data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), str(tmp_path / "out")
+    first = export(str(data), layout, out)
+    statement = tomllib.loads((tmp_path / "out" / "export.toml").read_text())
+    digest = hashlib.sha256((data / "manifest.parquet").read_bytes()).hexdigest()
+    assert (statement["state"], statement["manifest"], statement["samples"]) == ("finished", digest, 8)
+    before = {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")}
+    again = export(str(data), layout, out)
+    assert (again.written, again.there, again.samples) == (0, first.written, 8)
+    assert before == {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")}
+    grown = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1", "fog/2", "snow/1", "snow/2"])
+    with pytest.raises(UserError, match=r"another manifest .* choose an empty folder"):
+        export(str(index_of(grown)), layout, out)
+    with pytest.raises(UserError, match=r"another layout \('.*', not 'imagefolder-tfds'\).* choose an empty folder"):
+        export(str(data), "imagefolder-tfds", out)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-7], lambda data: data[:-3] + b"\x00\x01\x02", lambda data: b""])
+@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
+def test_what_is_there_is_checked_before_it_is_believed(
+    tmp_path: Path, layout: str, damage: Callable[[bytes], bytes]
+) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    total = export(str(data), layout, str(tmp_path / "out")).written
+    for name in set(files_in(tmp_path / "out")) - {"export.toml", "classes.txt"}:
+        path = tmp_path / "out" / name
+        content = path.read_bytes()
+        path.write_bytes(damage(content))
+        done = export(str(data), layout, str(tmp_path / "out"))
+        assert (done.written, done.there) == (1, total - 1)
+        assert path.read_bytes() == content
+
+
+def test_a_file_too_many_is_noticed(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    export(str(data), "imagefolder", str(tmp_path / "out"))
+    write_image(tmp_path / "out/fog/1/cat/more.png")
+    with pytest.raises(UserError, match="holds 9 files where this export has 8"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "theirs"),
+    [
+        ("imagefolder", "fog/1/cat/image0.png"),
+        ("imagefolder", "FOG/notes.txt"),
+        ("imagefolder", "classes.txt"),
+        ("cifar-npy", "labels.npy"),
+        ("cifar-npy", "snow.npy"),
+        ("parquet", "data/mine.parquet"),
+    ],
+)
+def test_nobodys_own_files_are_overwritten_or_mixed(tmp_path: Path, layout: str, theirs: str) -> None:
+    data, mine = index_of(write_folders(tmp_path / "data", ["cat"])), tmp_path / "out" / theirs
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    with pytest.raises(UserError, match=r"holds '.*', but no export\.toml.* choose an empty folder"):
+        export(str(data), layout, str(tmp_path / "out"))
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"name = ", b"name = 3", b"state = 'finished'"])
+def test_a_statement_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"]))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "export.toml").write_bytes(content)
+    with pytest.raises(UserError, match=r"export\.toml is not"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+
+
+def test_outputs_that_would_change_the_data_set_are_refused(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"]))
+    for place in (data, data / "out", tmp_path / "data", tmp_path / "data" / "fog" / "new"):
+        with pytest.raises(UserError, match=r"own folder .*choose a folder outside"):
+            export(str(data), "imagefolder", str(place))
+    with pytest.raises(UserError, match="a path is empty"):
+        export(str(data), "imagefolder", "")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match=r"cannot write to .*file"):
+        export(str(data), "imagefolder", str(tmp_path / "file"))
+    assert files_in(tmp_path / "data") == [f"fog/{level}/cat/image{place}.png" for level in (1, 2) for place in (0, 1)]
+
+
+@pytest.mark.parametrize("link", ["fog", "fog/1/cat", ".partial", ".lock"])
+def test_links_in_the_output_lead_nowhere(tmp_path: Path, link: str) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"]))
+    export(str(data), "imagefolder", str(tmp_path / "out"))
+    (tmp_path / "else").mkdir()
+    place = tmp_path / "out" / link
+    shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+    place.symlink_to(tmp_path / "else")
+    with pytest.raises(UserError, match=r"leads out|is a link"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+    assert files_in(tmp_path / "else") == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "export.toml", "x\ny", ".hidden"])
+def test_transforms_that_name_no_folder_are_refused(tmp_path: Path, name: str) -> None:
+    data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"])), transform=lambda place, row: name)
+    with pytest.raises(UserError, match=re.escape(ascii(name))):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "imagenet-s-folder"])
+@pytest.mark.parametrize("name", ["../../x", "/x", "x\0", "a\nb", ".x"])
+def test_samples_that_name_no_file_are_refused(tmp_path: Path, layout: str, name: str) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    change_rows(data, source_id=lambda place, row: f"{name}{place}")
+    if (layout, name) == ("imagefolder", "/x"):  # a folder without a name
+        export(str(data), layout, str(tmp_path / "out"))
+        assert files_in(tmp_path / "out" / "fog") == ["1/cat/__x0.png", "1/cat/__x1.png"]
+        return
+    with pytest.raises(UserError, match=r"leads out|cannot be a file's"):
+        export(str(data), layout, str(tmp_path / "out"))
+
+
+def test_spaces_in_names_leave_the_label_last(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["big cat"], ["fog/1"]))
+    export(str(data), "imagenet-s-folder", str(tmp_path / "out"))
+    lines = (tmp_path / "out" / "fog" / "1.txt").read_text().splitlines()
+    assert [line.rsplit(" ", 1) for line in lines] == [["big cat/image0.npy", "0"], ["big cat/image1.npy", "0"]]
+
+
+def test_arrays_need_the_labels_to_be_alike(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1", "snow/1"]))
+    change_rows(data, label=lambda place, row: place)
+    with pytest.raises(UserError, match=r"fog.npy and snow.npy would hold other labels|snow.npy and fog.npy"):
+        export(str(data), "cifar-npy", str(tmp_path / "out"))
+    some = index_of(write_folders(tmp_path / "some", ["cat"], ["fog/1", "fog/5"]))
+    assert "severities 1, 5" in export(str(some), "cifar-npy", str(tmp_path / "some-out")).warnings[0]
+
+
+def test_failed_samples_are_counted_and_told(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    change_rows(data, status=lambda place, row: ["ok", "failed"][place])
+    for layout in ("imagefolder", "parquet"):
+        for _ in range(2):
+            done = export(str(data), layout, str(tmp_path / layout))
+            assert (done.samples, done.passed_over, done.facts()["passed_over"]) == (1, 1, 1)
+            assert "of 1 samples; 1 failed samples passed over" in list(done.lines())[-1]
+    change_rows(data, status=lambda place, row: "failed")
+    with pytest.raises(UserError, match="no sound sample"):
+        export(str(data), "imagefolder", str(tmp_path / "none"))
+
+
+@pytest.fixture(scope="module")
+def large_sets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Images and sequences that a disk of 256 KB cannot take."""
+    folder = tmp_path_factory.mktemp("large")
+    images = index_of(write_folders(folder / "images", ["cat", "dog"], ["fog/1", "fog/2"], side=160))
+    (folder / "sequences").mkdir()
+    frames = np.random.default_rng(0).integers(0, 256, (3, 4, 160, 160, 3)).astype(np.uint8)
+    np.save(folder / "sequences" / "rotate.npy", frames)
+    return images, index_of(folder / "sequences")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_full_disk_ends_every_layout(large_sets: tuple[Path, Path], small_disk: Path, layout: str) -> None:
+    data, out = str(large_sets[layout in ("mp4", "frames")]), small_disk / "out"
+    with pytest.raises(UnfinishedError, match="No space left on device; free some room and run the same command again"):
+        export(data, layout, str(out))
+    assert tomllib.loads((out / "export.toml").read_text())["state"] == "unfinished"
+    half = {name: (out / name).read_bytes() for name in files_in(out)}
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    done = export(data, layout, str(out))
+    assert done.there == len(set(half) - {"export.toml", "classes.txt"})
+    assert tomllib.loads((out / "export.toml").read_text())["state"] == "finished"
+    assert not list(out.rglob("*.partial"))
+
+
+def test_names_that_are_one_on_the_disk_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    change_rows(data, source_id=lambda place, row: ["cat/Image", "cat/image"][place])
+    assert export(str(data), "imagefolder", str(tmp_path / "out")).written == 2
+    monkeypatch.setattr("pipeline.exports.target._folds", lambda folder: True)
+    with pytest.raises(UserError, match="'cat/Image' and 'cat/image' both come to"):
+        export(str(data), "imagefolder", str(tmp_path / "folding"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+import shutil
 import tarfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,11 @@ from PIL import Image
 
 from manifests import Row
 from pipeline.dataset import open_data_set
+from pipeline.errors import UserError
+from pipeline.index import index
 from pipeline.verify import verify
 from tests.conftest import Run
+from tests.pipeline.found_sets import write_folders, write_image
 from tests.pipeline.test_exports import exported, rows_of
 
 
@@ -195,3 +202,246 @@ def test_an_index_is_no_build(built_once: Path, tmp_path: Path, robustshards: Ru
     indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
     done = robustshards("verify", tmp_path / "index", "--deep", "--source", tmp_path)
     assert (done.returncode, "it has no recipe to make them by" in done.stderr) == (2, True)
+
+
+def found(data: Path, out: Path, **options: Any) -> dict[str, Any]:
+    return index(str(data), str(out), **options).facts()
+
+
+def write_arrays(folder: Path, labels: Any = None, **arrays: np.ndarray) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    if labels is not None:
+        np.save(folder / "labels.npy", labels)
+    return folder
+
+
+FIVE = np.zeros((5, 4, 4, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (np.array([0.0]), r"float64 \(1,\), not whole numbers"),
+        (np.array([np.nan]), "not whole numbers"),
+        (np.array(["cat"]), "not whole numbers"),
+        (np.array([True]), "bool"),
+        (np.array([[0]]), r"int64 \(1, 1\), not whole numbers"),
+        (np.array(0), r"\(\), not whole numbers"),
+        (np.array([0, 1, 2]), "3 labels, fog.npy has 5 images"),
+        (np.array([], np.int64), "0 labels"),
+        (np.array([-2]), "the label -2: 0 to 1000000"),
+        (np.array([2**63], np.uint64), "the label 9223372036854775808"),
+        (np.array([10**7]), "the label 10000000"),
+    ],
+)
+def test_labels_of_arrays_are_whole_numbers(tmp_path: Path, labels: np.ndarray, named: str) -> None:
+    data = write_arrays(tmp_path / "data", labels, fog=FIVE)
+    with pytest.raises(UserError, match=named) as told:
+        found(data, tmp_path / "index")
+    assert "labels.npy" in str(told.value)
+
+
+def npy(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    length = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
+    return b"\x93NUMPY" + version + length + header + data
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "no readable array"),
+        (b"\x93NUMPY", "no readable array"),
+        (b"PK\x03\x04" + bytes(100), "no readable array"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000, 32, 32, 3), }\n"), "cut short"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (-5, 2, 2, 3), }\n", bytes(60)), "-5"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, True), }\n", bytes(60)), "True"),
+        (npy(b"{'descr': '|u1', 'fortran_order': True, 'shape': (5, 2, 2, 3), }\n", bytes(60)), "Fortran order"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(59)), "cut short"),
+        (
+            npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(61)),
+            "cut short or damaged",
+        ),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 0, 2, 3), }\n"), "at least 1 pixel"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (0, 2, 2, 3), }\n"), "at least 1 pixel"),
+        (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(480)), "objects"),
+        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "not uint8"),
+        (
+            npy(b"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(60)),
+            "no readable",
+        ),
+        (npy(b"(" * 400 + b")" * 400), "no readable array"),
+        (npy(b"[" * 60000), "no readable array"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': " + b"-" * 900 + b"1}\n"), "no readable array"),
+        (npy(b"\xff" * 64), "no readable array"),
+        (npy(b"{}", version=b"\x03\x00"), r"version \(3, 0\)"),
+        (npy(b"{}", version=b"\x09\x09"), "no readable array"),
+    ],
+)
+def test_forged_arrays_are_refused(tmp_path: Path, content: bytes, named: str) -> None:
+    data = write_arrays(tmp_path / "data")
+    (data / "fog.npy").write_bytes(content)
+    with pytest.raises(UserError, match=named) as told:
+        found(data, tmp_path / "index")
+    assert "fog.npy" in str(told.value)
+    assert not (tmp_path / "index").exists()
+
+
+def test_arrays_of_version_2_are_read(tmp_path: Path) -> None:
+    data = write_arrays(tmp_path / "data", np.arange(5).astype(">i4"))
+    with open(data / "fog.npy", "wb") as file:
+        np.lib.format.write_array(file, FIVE, version=(2, 0))
+    assert found(data, tmp_path / "index")["samples"] == 5
+    assert [row.label for row in rows_of(tmp_path / "index")] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("levels", [(), (1, 1), (-1,), (101,), (1, 10**30)])
+def test_levels_that_cannot_be_are_refused(tmp_path: Path, levels: tuple[int, ...]) -> None:
+    data = write_arrays(tmp_path / "data", fog=FIVE)
+    with pytest.raises(UserError, match=r"severities \[.*are invalid: name each once, 0 to 100"):
+        found(data, tmp_path / "index", levels=levels)
+
+
+def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
+    data = write_arrays(tmp_path / "data", np.array([7]), fog=FIVE)
+    with pytest.raises(UserError, match="the label 7, but 2 classes were named"):
+        found(data, tmp_path / "index", classes=["a", "b"])
+    with pytest.raises(UserError, match="names 'a' 2 times"):
+        found(data, tmp_path / "index", classes=["a", "b", "a"])
+
+
+@pytest.mark.parametrize("step", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
+def test_levels_in_names_have_a_bound(tmp_path: Path, step: str) -> None:
+    with pytest.raises(UserError, match=r"names the level '\d+': 0 to 100 are allowed"):
+        found(write_folders(tmp_path / "data", ["cat"], [step]), tmp_path / "index")
+
+
+@pytest.mark.parametrize("step", ["fog/\u00b2", "fog/x", "fog"])
+def test_names_that_are_no_levels_are_refused(tmp_path: Path, step: str) -> None:
+    with pytest.raises(UserError, match="says nothing of a transform"):
+        found(write_folders(tmp_path / "data", ["cat"], [step]), tmp_path / "index")
+
+
+def test_links_that_lead_out_are_refused(tmp_path: Path) -> None:
+    data, secret = write_folders(tmp_path / "data", ["cat"], ["fog/1"]), write_image(tmp_path / "secret" / "x.png")
+    (data / "fog/1/cat/link.png").symlink_to(secret)
+    with pytest.raises(UserError, match="leads out of"):
+        found(data, tmp_path / "index")
+    (data / "fog/1/cat/link.png").unlink()
+    (data / "fog/1/dog").symlink_to(secret.parent)
+    with pytest.raises(UserError, match="leads out of"):
+        found(data, tmp_path / "index")
+    (data / "fog/1/dog").unlink()
+    (data / "fog/1/dog").symlink_to(data / "fog/1/cat")
+    with pytest.raises(UserError, match="are the same folder; remove the link"):
+        found(data, tmp_path / "index")
+
+
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
+    os.mkfifo(data / "fog/1/cat/pipe.png")
+    with pytest.raises(UserError, match=r"pipe\.png is a pipe"):
+        found(data, tmp_path / "index")
+    arrays = write_arrays(tmp_path / "arrays")
+    os.mkfifo(arrays / "fog.npy")
+    with pytest.raises(UserError, match=r"fog\.npy is a pipe"):
+        found(arrays, tmp_path / "index")
+    with pytest.raises(UserError, match=r"null is a device"):
+        found(Path("/dev/null"), tmp_path / "index")
+
+
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
+    scandir = os.scandir
+
+    def refusing(place: Any) -> Any:
+        if str(place).endswith("dog"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(UserError, match=r"cannot list the folder .*dog: Permission denied"):
+        found(data, tmp_path / "index")
+
+
+def test_what_is_no_sample_is_counted_or_refused(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
+    for name in ("fog/1/cat/notes.txt", "fog/1/dog/Thumbs.db", ".DS_Store", "README", "__MACOSX/fog/1/cat/._a.png"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text("x")
+    (data / "fog/1/@eaDir").mkdir()
+    facts = found(data, tmp_path / "index")
+    assert (facts["samples"], facts["passed_over"]) == (4, 3)
+    assert [row.label for row in rows_of(tmp_path / "index")] == [0, 0, 1, 1]
+    (data / "scripts").mkdir()
+    with pytest.raises(UserError, match=r"scripts is empty, as is all of none-0: remove it"):
+        found(data, tmp_path / "index")
+    (data / "scripts" / "run.sh").write_text("x")
+    with pytest.raises(UserError, match=r"scripts holds files but no images, and would count as a class"):
+        found(data, tmp_path / "index")
+    shutil.rmtree(data / "scripts")
+    write_image(data / "fog/1/cat/new.bmp")
+    with pytest.raises(UserError, match=r"new\.bmp is an image that would be left out; \.jpg, .* convert it"):
+        found(data, tmp_path / "index")
+
+
+@pytest.mark.parametrize("beside", ["noise.tar", "fog.npy"])
+def test_layouts_side_by_side_are_refused(tmp_path: Path, beside: str) -> None:
+    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
+    (data / beside).write_bytes(b"")
+    with pytest.raises(UserError, match=r"beside 'fog': index tars, arrays and folders each by itself"):
+        found(data, tmp_path / "index")
+
+
+def test_members_of_tars_outside_class_folders_are_refused(tmp_path: Path) -> None:
+    write_image(tmp_path / "data" / "x.png")
+    pack(tmp_path / "data", tmp_path / "x.tar")
+    with pytest.raises(UserError, match=r"x\.png is in no class folder"):
+        found(tmp_path / "x.tar", tmp_path / "index")
+
+
+def test_the_index_tells_where_the_data_are(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "set" / "data", ["cat"], ["fog/1"])
+    for out, location in ((data, "."), (data.parent, "data"), (tmp_path / "else", str(data))):
+        found(data, out)
+        assert tomllib.loads((out / "index.toml").read_text())["location"] == location
+        assert len(pixels_by_place(out)) == 2
+    assert found(data, data)["samples"] == 2  # its own files are none of the data set's
+    shutil.copytree(tmp_path / "set", tmp_path / "moved")
+    shutil.rmtree(tmp_path / "set")
+    assert len(pixels_by_place(tmp_path / "moved")) == 2
+    for out in (tmp_path / "moved/data/index", tmp_path / "moved/data/fog/1/new"):
+        with pytest.raises(UserError, match=r"lies below the data .*choose a folder outside"):
+            found(tmp_path / "moved/data", out)
+
+
+def test_somebodys_own_manifest_is_kept(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "manifest.parquet").write_text("mine")
+    with pytest.raises(UserError, match=r"holds a manifest\.parquet that no index made"):
+        found(data, tmp_path / "index")
+    assert (tmp_path / "index" / "manifest.parquet").read_text() == "mine"
+    with pytest.raises(UserError, match="a path is empty"):
+        index(str(data), "")
+    with pytest.raises(UserError, match="a path is empty"):
+        index("", str(tmp_path / "index"))
+
+
+def test_an_index_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
+    found(data, tmp_path / "index")
+    before = (tmp_path / "index" / "manifest.parquet").read_bytes()
+    write_folders(tmp_path / "data", ["cat"], ["none"])
+    with pytest.raises(UserError, match="mixes corruptions, none: index each by itself"):
+        found(data, tmp_path / "index")
+    assert (tmp_path / "index" / "manifest.parquet").read_bytes() == before
+
+
+def test_damaged_sequences_are_no_other_family(tmp_path: Path) -> None:
+    data = write_arrays(tmp_path / "data" / "rotate" / "cat")
+    np.save(data / "a.npy", np.zeros((3, 4, 4, 3), np.uint8))
+    (data / "b.npy").write_bytes(b"damaged")
+    facts = found(tmp_path / "data", tmp_path / "index")
+    assert (facts["family"], facts["samples"], facts["failed"]) == ("perturbations", 2, 1)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
+import os
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from pipeline.dataset import open_data_set
+from pipeline.errors import UserError
+from pipeline.exports import export
+from pipeline.preview import preview
 from tests.conftest import Run
+from tests.pipeline.found_sets import change_rows, index_of, write_folders
 from tests.pipeline.test_exports import exported, rows_of
+from tests.pipeline.test_full_disk import small_disk
+
+__all__ = ["small_disk"]
 
 
 def pictures(page: Path) -> dict[str, bytes]:
@@ -68,3 +79,80 @@ def test_a_damaged_sample_stops_it(built: Path, tmp_path: Path, robustshards: Ru
     done = robustshards("preview", built, "--out", tmp_path / "page.html")
     assert done.returncode == 2
     assert f"{row.key} in {row.shard} is not what was built: run robustshards verify" in done.stderr
+
+
+def test_a_page_replaces_no_other_file(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"]))
+    page = tmp_path / "page.html"
+    assert preview(str(data), str(page)) == preview(str(data), str(page)) == 4
+    for name in ("manifest.parquet", "index.toml"):
+        before = (data / name).read_bytes()
+        with pytest.raises(UserError, match="is there and is no HTML page of a preview: choose another name"):
+            preview(str(data), str(data / name))
+        assert (data / name).read_bytes() == before
+    with pytest.raises(UserError, match="is a folder: name the page"):
+        preview(str(data), str(tmp_path))
+    os.mkfifo(tmp_path / "pipe")
+    for place, named in ((tmp_path / "pipe", "it is a pipe"), (Path("/dev/null"), "it is a device")):
+        with pytest.raises(UserError, match=named):
+            preview(str(data), str(place))
+    with pytest.raises(UserError, match="a path is empty"):
+        preview(str(data), "")
+    with pytest.raises(FileNotFoundError):
+        preview(str(data), str(tmp_path / "nowhere" / "page.html"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_page_that_the_disk_cannot_take_leaves_nothing(tmp_path: Path, small_disk: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"], side=200))
+    with pytest.raises(OSError, match="No space left"):
+        preview(str(data), str(small_disk / "page.html"))
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_page_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    monkeypatch.setattr("pipeline.preview.MAX_PAGE", 3000)
+    with pytest.raises(UserError, match=r"more than the 3000 bytes allowed: show fewer images"):
+        preview(str(data), str(tmp_path / "page.html"), 100)
+    assert not (tmp_path / "page.html").exists()
+    monkeypatch.setattr("pipeline.preview.MAX_ROWS", 3)
+    change_rows(data, source_id=lambda place, row: "one")
+    with pytest.raises(UserError, match="fog has more than 3 rows"):
+        preview(str(data), str(tmp_path / "page.html"))
+
+
+def test_names_are_text_on_the_page(tmp_path: Path) -> None:
+    script = "<script>alert('&')</script>"
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    change_rows(
+        data,
+        transform=lambda place, row: script,
+        source_id=lambda place, row: f'cat/"onload="x{place}'.replace("/x", "x"),
+        status=lambda place, row: ["ok", "failed"][place],
+        error=lambda place, row: [None, script][place],
+    )
+    preview(str(data), str(tmp_path / "page.html"))
+    text = (tmp_path / "page.html").read_text()
+    assert "<script" not in text
+    assert 'alt="&quot;onload=&quot;x0 &lt;script&gt;' in text
+    assert "failed: &lt;script&gt;" in text
+
+
+def test_captions_keep_the_letters_of_short_transforms(tmp_path: Path) -> None:
+    data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"], ["e/1"])), transform=lambda place, row: "e")
+    preview(str(data), str(tmp_path / "page.html"))
+    assert "<figcaption>image0 1</figcaption>" in (tmp_path / "page.html").read_text()
+
+
+def test_a_sample_that_cannot_be_decoded_is_told(tmp_path: Path) -> None:
+    data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
+    digest = hashlib.sha256(b"damaged").hexdigest()
+    for path in (tmp_path / "data").rglob("*.png"):
+        path.write_bytes(b"damaged")
+    changed = {"size": 7, "payload_sha256": digest, "shard_sha256": digest, "encoder": "npy"}
+    change_rows(data, **{name: partial(lambda value, place, row: value, value) for name, value in changed.items()})
+    with pytest.raises(UserError, match=r"cannot be decoded .*: run robustshards verify"):
+        preview(str(data), str(tmp_path / "page.html"))
+    with pytest.raises(UserError, match=r"cannot be decoded .*: run robustshards verify"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))

@@ -1,0 +1,54 @@
+"""Small data sets of others, written in a moment, and manifests that say what a test wants them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import manifests
+from manifests import Row
+from pipeline.index import index
+
+
+def write_image(path: Path, seed: int = 0, side: int = 16) -> Path:
+    """Noise of its own for each seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def write_folders(
+    root: Path, classes: Sequence[str], steps: Sequence[str] = ("fog/1", "fog/2"), side: int = 16
+) -> Path:
+    """Two images of each class at each step."""
+    for number, (step, name) in enumerate((step, name) for step in steps for name in classes):
+        for place in range(2):
+            write_image(root / step / name / f"image{place}.png", 2 * number + place, side)
+    return root
+
+
+def index_of(data: Path, classes: Sequence[str] = ()) -> Path:
+    """An index beside the data."""
+    out = data.with_name(f"{data.name}-index")
+    index(str(data), str(out), classes=classes)
+    return out
+
+
+def change_rows(data_set: Path, **columns: Callable[[int, Row], Any]) -> Path:
+    """Another manifest: column -> what it holds, by the row's place and the row."""
+    path = data_set / "manifest.parquet"
+    rows = list(manifests.read_rows(path))
+    new = [row._replace(**{name: of(place, row) for name, of in columns.items()}) for place, row in enumerate(rows)]
+    manifests.write_part(new, manifests.read_facts(path), path)
+    return data_set
+
+
+def labels_by_pixels(data_set: Path) -> dict[tuple[str, int, str | None], int]:
+    """(transform, level, digest of the pixels) -> label."""
+    rows = manifests.read_rows(data_set / "manifest.parquet")
+    return {(row.transform, row.level, row.pixel_sha256): row.label for row in rows}
