@@ -19,6 +19,7 @@ from pipeline import executor
 from pipeline.errors import UnreachableError
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
+from tests.conftest import ROOT
 from tests.pipeline.test_interruption import is_worker
 
 PARTS = ("left", "right")
@@ -109,7 +110,8 @@ JOINED = ExitStack()
 
 
 def start_cluster() -> None:
-    """A cluster that ends with this process."""
+    """A cluster that ends with this process, whose workers find the tests."""
+    os.environ["PYTHONPATH"] = str(ROOT)
     JOINED.enter_context(cluster(WORKERS, None))
 
 

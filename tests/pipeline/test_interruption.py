@@ -57,19 +57,56 @@ def is_worker(process: psutil.Process) -> bool:
         return False
 
 
+def left_behind(family: list[psutil.Process], seconds: float = 10) -> None:
+    """All processes end soon."""
+    _, alive = psutil.wait_procs(family, timeout=seconds)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_killing_the_command_while_ray_starts_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
+    driver = start(photographs, tmp_path)
+    here, family = psutil.Process(driver.pid), list[psutil.Process]()
+    wait_for(lambda: any(each.name() == "raylet" for each in here.children()))
+    family = here.children(recursive=True)
+    driver.kill()
+    driver.communicate()
+    left_behind(family)
+    assert not [each for each in psutil.process_iter() if marked(each, family)]
+
+
+def marked(process: psutil.Process, family: list[psutil.Process]) -> bool:
+    """Whether a process was started by one of a cluster that has been killed."""
+    try:
+        return process.ppid() in {each.pid for each in family} and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
+    photographs: Path, tmp_path: Path, ray_address: str
+) -> None:
+    before = {each.pid for each in psutil.Process().children(recursive=True) if is_worker(each)}
+    driver = start(photographs, tmp_path, "--address", ray_address)
+    wait_for(lambda: committed(tmp_path) > 5)
+    workers = [each for each in psutil.Process().children(recursive=True) if is_worker(each) and each.pid not in before]
+    assert workers
+    driver.kill()
+    driver.communicate()
+    left_behind(workers)
+    assert [each for each in psutil.Process().children(recursive=True) if each.name() == "raylet"]
+
+
 def test_killing_the_driver_loses_nothing(
     photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
 ) -> None:
     driver = start(photographs, tmp_path)
     wait_for(lambda: committed(tmp_path) > 20)
     family = psutil.Process(driver.pid).children(recursive=True)
-    working = [process for process in family if not process.name().endswith("Agent")]
+    assert {process.name() for process in family} >= {"raylet", "gcs_server", "ray::RuntimeEnvAgent"}
     driver.kill()
     driver.communicate()
     assert not (tmp_path / "manifest.parquet").exists()
-    # Ray's two idle agents poll for their parent and take longer; those that work must be gone.
-    psutil.wait_procs(working, timeout=60)
-    assert not [process for process in working if process.is_running()], "the local cluster outlived its driver"
+    left_behind(family)
     there = committed(tmp_path)
     assert 20 < there < len(undisturbed) // 2
     done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)

@@ -1,0 +1,130 @@
+"""Workers run what the command imported: nothing from the current folder, and no other version."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray.cluster_utils import Cluster
+
+from pipeline.errors import UserError
+from pipeline.executor import MAX_WORKERS, cluster
+from pipeline.software import PACKAGES, installation
+from tests.conftest import ROOT, Run
+from tests.digests import data_digests
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
+HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder of modules that leave a trace when they are run."""
+    folder = tmp_path / "hostile"
+    for name in HOSTILE:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"open({str(folder / 'ran')!r}, 'a').write(__file__ + '\\n')\n")
+    return folder
+
+
+def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder, without what the tests' own environment says of modules."""
+    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", *map(str, arguments)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_code_in_the_current_folder_is_not_run(
+    hostile: Path, built_once: Path, small_source: Path, ray_address: str, joined: bool
+) -> None:
+    (hostile / "photographs").symlink_to(small_source)
+    places = ("--source", "photographs", "--out", "data", *SELECTION, "--workers", 2)
+    done = build_in(hostile, *places, *(("--address", ray_address) if joined else ()))
+    assert not (hostile / "ran").exists(), (hostile / "ran").read_text()
+    assert done.returncode == 0, done.stderr
+    assert data_digests(hostile / "data") == data_digests(built_once)
+
+
+@pytest.fixture
+def other_cluster(tmp_path: Path) -> Iterator[str]:
+    """A cluster whose workers import another version of this project."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, tmp_path / "other" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with open(tmp_path / "other" / "pipeline" / "seeds.py", "a", encoding="utf-8") as file:
+        file.write("\n# another version\n")
+    place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path / "other"))
+        other = Cluster(initialize_head=True, head_node_args=place)
+    yield other.address
+    other.shutdown()
+
+
+def test_another_version_on_the_cluster_ends_the_build(
+    tmp_path: Path, small_source: Path, other_cluster: str, robustshards: Run
+) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
+    done = robustshards(*command, "--address", other_cluster, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "the source of robustshards has the digest" in done.stderr
+    assert f"pipeline from {tmp_path / 'other' / 'pipeline' / '__init__.py'}, not {ROOT}" in done.stderr
+    assert f"on {socket.gethostname()}" in done.stderr
+    assert "Install the same versions there" in done.stderr
+    assert "run the same command again" not in done.stderr
+    assert not list(tmp_path.glob("data/shards/*"))
+
+
+def test_what_differs_is_named() -> None:
+    here = installation()
+    assert here.differences() == []
+    elsewhere = type(here)("elsewhere", {**here.versions, "numpy": "1.0"}, here.source, {})
+    assert elsewhere.differences() == [f"numpy {here.versions['numpy']}, not 1.0"]
+    shadowed = {**here.files, "numpy": ("/elsewhere/numpy.py", "")}
+    (fault,) = type(here)(here.host, here.versions, here.source, shadowed).differences()
+    assert fault == f"numpy from {here.files['numpy'][0]}, not /elsewhere/numpy.py"
+
+
+@pytest.mark.parametrize(
+    "address", ["", " ", "localhost", "host:", ":6379", "host:123456", "host:²", "ray://host:10001", "local", "-1"]
+)
+def test_what_is_no_address_is_told(address: str) -> None:
+    with pytest.raises(UserError, match=r"invalid address .*10\.0\.0\.1:6379"), cluster(None, address):
+        pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:99999", "[::1]:1", "a..b:1", f"{'x' * 300}:1", "nul\0:1"])
+def test_where_nothing_can_listen_is_told(address: str) -> None:
+    with pytest.raises(UserError, match="no Ray cluster answers at"), cluster(None, address):
+        pass
+
+
+def test_something_else_that_listens_is_no_cluster() -> None:
+    """Ray itself would try for two minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UserError, match="is no Ray head"), cluster(None, address):
+            pass
+
+
+@pytest.mark.parametrize(("workers", "address"), [(10**6, None), (10**30, None), (MAX_WORKERS + 1, "127.0.0.1:1")])
+def test_more_workers_than_anybody_has_are_a_slip(workers: int, address: str | None) -> None:
+    with pytest.raises(UserError, match=f"invalid --workers {workers}: up to"), cluster(workers, address):
+        pass
