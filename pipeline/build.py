@@ -6,31 +6,31 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
 import manifests
-from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant
-from pipeline.claim import check_claim
-from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, facts_of_parts
-from pipeline.errors import UserError
+from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
+from pipeline.claim import There, check_claim, check_places, checked, look
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
+from pipeline.errors import RefusedFileError, UnfinishedError
 from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import Pool, Runner, cluster
 from pipeline.fingerprints import fingerprints
 from pipeline.outcome import Outcome
 from pipeline.pieces import Event, Lost, Progress, Tally
-from pipeline.plan import PARTS, SHARDS, Block, Missing, Plan, make_blocks, make_plan, shard_of_part, survey
+from pipeline.places import absolute, remember
+from pipeline.plan import RUNS, Block, Missing, Plan, make_blocks, make_plan, survey
 from pipeline.quota import Quota, Withheld, reckoned
 from pipeline.recipes import Recipe
 from pipeline.render import try_transforms
 from pipeline.software import host_facts, versions
 from pipeline.sources import AUTO, KINDS, Source, detect, open_source
-from pipeline.storage import Store, open_store, read_groups_ahead
-from pipeline.worker import FACT_FAILED, FACT_SHARD_SIZE, FACT_TASK, Job, Report, Worker
+from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, read_groups_ahead
+from pipeline.worker import FACT_FAILED, Job, Report, Worker
 
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: the digest of the plan that it completes."""
@@ -79,12 +79,16 @@ def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner
     store = open_store(request.output)
     with store.exclusive():
         check_claim(store, plan.recipe)
+        there = look(store, plan, request.retry_failed)
+        missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store), there))
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
-        return _build(request, plan, source, store, watcher, worker)
+        remember(request.output, "source", request.source)
+        return _build(request, plan, source, store, there, missing, watcher, worker)
 
 
 def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
     """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
+    check_places(request.source, request.output)
     recipe = with_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
@@ -100,23 +104,24 @@ def _build(
     plan: Plan,
     source: Source,
     store: Store,
+    there: There,
+    missing: Missing,
     watcher: Watcher,
     worker: Callable[[Job], Runner[Block, Report]],
 ) -> Outcome:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = Outcome(plan)
-    done = committed(store, request.retry_failed)
-    missing = survey(missing_blocks(plan, source, done))
     outcome.shards_before = plan.shards - missing.shards
     watcher.started(plan, missing.by_transform(), missing.shards)
     if missing.shards:
         quota = _quota(request, plan, source, store, missing)
         store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
-        _make(request, outcome, missing, missing_blocks(plan, source, done), quota, watcher, worker)
+        blocks = missing_blocks(make_blocks(plan, source), there)
+        _make(request, outcome, missing, blocks, quota, watcher, worker)
         if quota.withheld:
             outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
     if outcome.complete:
-        outcome.failed = merge_parts(plan, store)
+        outcome.failed, outcome.kept = merge_parts(plan, store)
     outcome.seconds = perf_counter() - start
     if missing.shards:
         _record_run(request, outcome, begun, store)
@@ -134,7 +139,8 @@ def _make(
 ) -> None:
     """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
     recipe = outcome.plan.recipe
-    job = Job(recipe, str(request.source), str(request.output), request.frost_folder)
+    frost = request.frost_folder and _everywhere(request.frost_folder)
+    job = Job(recipe, _everywhere(request.source), _everywhere(request.output), frost)
     with cluster(request.workers, request.address) as workers:
         outcome.workers = workers
         shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
@@ -177,27 +183,17 @@ def split(block: Block, pieces: int) -> Iterator[Block]:
         yield replace(block, tasks=block.tasks[first::pieces])
 
 
-def committed(store: Store, retry_failed: bool = False) -> frozenset[str]:
-    """The digests of all tasks whose shard is there and whole; with ``retry_failed``, and without failures.
-
-    Shards and parts are listed once, and only parts that are there are opened: object stores answer slowly.
-    """
-    sizes = store.listing(SHARDS, ".tar")
-    return frozenset(
-        facts[FACT_TASK]
-        for part, facts in facts_of_parts(store, PARTS)
-        if facts.keys() >= {FACT_TASK, FACT_SHARD_SIZE, FACT_FAILED}
-        and sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE])
-        and not (retry_failed and int(facts[FACT_FAILED]))
-    )
-
-
-def missing_blocks(plan: Plan, source: Source, done: Set[str]) -> Iterator[Block]:
-    """The blocks of the plan with the tasks that are not committed; blocks without any are left out."""
-    for block in make_blocks(plan, source):
-        tasks = tuple(task for task in block.tasks if task.digest not in done)
+def missing_blocks(blocks: Iterator[Block], there: There) -> Iterator[Block]:
+    """The blocks with the tasks that are not done; blocks without any are left out."""
+    for block in blocks:
+        tasks = tuple(task for task in block.tasks if task.digest not in there.done)
         if tasks:
             yield replace(block, tasks=tasks)
+
+
+def _everywhere(location: str) -> str:
+    """A place as a worker finds it, whose current folder is another one; links may differ between machines."""
+    return location if is_url(location) else str(local_path(location).absolute())
 
 
 def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
@@ -216,27 +212,53 @@ def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Q
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 
 
-def merge_parts(plan: Plan, store: Store) -> int:
-    """Write the merged manifest unless it is there already, and what describes it; the number of failed samples.
+def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
+    """Write the merged manifest unless it is there and whole, and what describes it.
 
-    Raises UserError where a part cannot be read.
+    Gives the number of failed samples, and the names of files that are left as they are: somebody has changed them.
+    Raises UnfinishedError where a part cannot be read.
     """
-    there = manifests.read_facts(store.path(MANIFEST_FILE))
-    if there.get(FACT_PLAN) == plan.digest:
-        return int(there[FACT_FAILED])
+    if (failed := _merged(plan, store)) is not None:
+        return failed, []
     scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
     try:
         merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
     except manifests.MergeError as error:
-        raise UserError(f"{error}: remove it, and run the same command again") from error
+        scratch.unlink(missing_ok=True)
+        raise UnfinishedError(f"{error}: run the same command again, which makes it anew") from error
     failed = int(merged.facts[FACT_FAILED])
     with open(scratch, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     # before the manifest, which says that all is there
-    store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
-    store.publish_bytes(croissant(plan.recipe, sha256).encode(), CROISSANT_FILE)
+    described = {
+        CARD_FILE: (is_our_card, card(plan.recipe, plan.samples, failed)),
+        CROISSANT_FILE: (described_manifest, croissant(plan.recipe, sha256)),
+    }
+    kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
+    for name, (_, text) in described.items():
+        if name not in kept:
+            store.publish_bytes(text.encode(), name)
     store.publish(scratch, MANIFEST_FILE)
-    return failed
+    return failed, kept
+
+
+def _merged(plan: Plan, store: Store) -> int | None:
+    """The failed samples of the merged manifest if it is there, of this plan, and what Croissant says of its bytes."""
+    path = store.path(MANIFEST_FILE)
+    there = manifests.read_facts(path)
+    if there.get(FACT_PLAN) != plan.digest or not there.get(FACT_FAILED, "").isdecimal():
+        return None
+    with open(path, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return int(there[FACT_FAILED]) if described_manifest(_text(store, CROISSANT_FILE)) == sha256 else None
+
+
+def _text(store: Store, name: str) -> str:
+    """A small text beside the data set; empty where there is none, or something else."""
+    try:
+        return store.read(name, limit=SMALL_FILE).decode()
+    except (FileNotFoundError, RefusedFileError, UnicodeDecodeError):
+        return ""
 
 
 def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Store) -> None:
@@ -245,7 +267,7 @@ def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Stor
     record = {
         "begun": begun.isoformat(timespec="seconds"),
         "seconds": round(outcome.seconds, 3),
-        "source": request.source if "://" in request.source else str(Path(request.source).resolve()),
+        "source": absolute(request.source),
         "workers": outcome.workers,
         "software": versions(),
         "decoders": fingerprints(),
@@ -257,5 +279,5 @@ def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Stor
         "payload_bytes": done.payload_bytes,
         "worker_seconds": {stage: round(spent, 3) for stage, spent in sorted(done.seconds.items())},
     }
-    name = f"runs/{begun:%Y%m%dT%H%M%S.%fZ}-{facts['host']}.json"
+    name = f"{RUNS}/{begun:%Y%m%dT%H%M%S.%fZ}-{facts['host']}.json"
     store.publish_bytes(json.dumps(record, indent=1).encode(), name)

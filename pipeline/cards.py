@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +23,9 @@ CITATIONS: Mapping[str, str] = {
     "none": "",
 }
 """Family of transforms -> the paper that it comes from."""
+
+_SEAL = re.compile(r"<!-- written by robustshards, sha256 of the above: ([0-9a-f]{64}) -->\n")
+"""The last line of a card, by which one that somebody has changed is known."""
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**7, "1M<n<10M"))
 """Hugging Face's words for how many samples there are."""
@@ -96,21 +101,51 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     body += ["The photographs are those of whoever built this; their terms hold for the data made of them."]
     if cited := CITATIONS[recipe.transforms.family]:
         body += ["", f"Please cite: {cited}"]
-    return "\n".join([*head, "---", "", *body, ""])
+    text = "\n".join([*head, "---", "", *body, "", ""])
+    return f"{text}<!-- written by robustshards, sha256 of the above: {_digest(text)} -->\n"
+
+
+def is_our_card(text: str) -> bool:
+    """Whether a text is a card as :func:`card` wrote it, whatever it was about."""
+    head, comment, rest = text.rpartition("<!-- written by robustshards")
+    found = _SEAL.fullmatch(comment + rest)
+    return found is not None and found[1] == _digest(head)
 
 
 def croissant(recipe: Recipe, manifest_sha256: str) -> str:
     """The data set's Croissant description (JSON-LD): its files, and the columns of its manifest."""
+    about = {
+        "name": recipe.name,
+        "description": recipe.title or recipe.name,
+        "citeAs": CITATIONS[recipe.transforms.family],
+        "version": recipe.software.get("robustshards", "0.0.0"),
+    }
+    return _croissant(about, manifest_sha256)
+
+
+def described_manifest(text: str) -> str:
+    """Return the sha256 of the manifest that a Croissant description names; empty where it is not as we write it."""
+    try:
+        content = json.loads(text)
+        about = {name: content[name] for name in ("name", "description", "citeAs", "version")}
+        sha256 = str(content["distribution"][0]["sha256"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return ""
+    return sha256 if _croissant(about, sha256) == text else ""
+
+
+def _croissant(about: Mapping[str, Any], manifest_sha256: str) -> str:
+    """``about``: what differs between data sets."""
     description = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "name": recipe.name,
-        "description": recipe.title or recipe.name,
+        "name": about["name"],
+        "description": about["description"],
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "citeAs": CITATIONS[recipe.transforms.family],
+        "citeAs": about["citeAs"],
         "license": "the terms of the photographs it was made from",
         "url": "manifest.parquet",
-        "version": recipe.software.get("robustshards", "0.0.0"),
+        "version": about["version"],
         "distribution": [
             {
                 "@type": "cr:FileObject",
@@ -142,6 +177,10 @@ def croissant(recipe: Recipe, manifest_sha256: str) -> str:
         ],
     }
     return json.dumps(description, indent=1) + "\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _field(column: Any) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.build import Request, Watcher, committed, missing_blocks, prepare
-from pipeline.claim import check_claim
+from pipeline.build import Request, Watcher, missing_blocks, prepare
+from pipeline.claim import check_claim, checked, look
 from pipeline.estimate import measured_sizes, shard_sizes
-from pipeline.plan import Missing, Plan, survey
+from pipeline.plan import Missing, Plan, make_blocks, survey
 from pipeline.quota import reckoned
 from pipeline.storage import open_store
 
@@ -69,7 +69,8 @@ def dry_run(request: Request, watcher: Watcher) -> DryRun:
     store = open_store(request.output)
     store.check_exclusive()
     check_claim(store, plan.recipe)
-    missing = survey(missing_blocks(plan, source, committed(store, request.retry_failed)))
+    there = look(store, plan, request.retry_failed)
+    missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store), there))
     known = shard_sizes(plan, store)
     samples = {str(step): count for step, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)

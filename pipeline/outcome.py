@@ -15,7 +15,10 @@ from pipeline.worker import Report
 
 @dataclass
 class Outcome:
-    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up."""
+    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up.
+
+    ``kept``: files that the build would have written, left as somebody has changed them.
+    """
 
     plan: Plan
     shards_before: int = 0
@@ -23,6 +26,7 @@ class Outcome:
     done: Report = field(default_factory=Report)
     lost: list[Lost[Block]] = field(default_factory=list)
     withheld: Withheld | None = None
+    kept: list[str] = field(default_factory=list)
     workers: int = 0
     seconds: float = 0.0
 
@@ -45,6 +49,7 @@ class Outcome:
             "complete": self.complete,
             "withheld": asdict(self.withheld) if self.withheld else None,
             "lost": [{"images": len(each.work.images), "reason": each.reason} for each in self.lost],
+            "kept": self.kept,
             "seconds": round(self.seconds, 3),
         }
 
@@ -63,9 +68,11 @@ class Outcome:
                 f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
                 "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
             )
+        for name in self.kept:
+            yield f"left as it is: {name}, which somebody has changed; remove it to have it written anew"
         if self.withheld:
             yield str(self.withheld)
         elif self.lost:
-            yield "unfinished: run the same command again"
+            yield "unfinished: once what is named above is mended, run the same command again"
         else:
             yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"

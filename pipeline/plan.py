@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,17 +14,21 @@ from pipeline.families import Step
 from pipeline.recipes import Recipe
 from pipeline.sources import Source, SourceImage
 
-SHARDS, PARTS = "shards", "manifest"
-"""Folders of a data set: tars, and the parts of the manifest."""
+SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
+"""Folders of a data set: tars, the parts of the manifest, and records of the builds."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One shard: a block of source images x one transform x one level. ``digest`` covers all that decides its bytes."""
+    """One shard: a block of source images x one transform x one level.
+
+    ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
+    """
 
     step: Step
     block: int
     digest: str
+    listing: str = ""
 
     @property
     def name(self) -> str:
@@ -131,14 +135,23 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
     for index in range(plan.blocks):
         images = tuple(islice(listing, recipe.shards.size))
         content = hashlib.sha256()
-        for image in images:
-            content.update(_image_digest(image))
-            state.update(_image_digest(image))
+        for digest in map(_image_digest, images):
+            content.update(digest)
+            state.update(digest)
         block = content.hexdigest()
-        tasks = (Task(s, index, _digest(identity, s.transform, s.level, versions[s.transform], block)) for s in steps)
+        digests = (_digest(identity, step.transform, step.level, versions[step.transform], block) for step in steps)
+        tasks = (Task(step, index, digest, block) for step, digest in zip(steps, digests, strict=True))
         yield Block(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
         raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
+
+
+def listing_digest(images: Iterable[SourceImage]) -> str:
+    """Return the digest of a listing of images: ids, labels, class names, places, sizes and boxes, in this order."""
+    state = hashlib.sha256()
+    for image in images:
+        state.update(_image_digest(image))
+    return state.hexdigest()
 
 
 def survey(blocks: Iterator[Block]) -> Missing:

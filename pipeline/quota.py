@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Annotated
 
-from pydantic import ByteSize, Field, TypeAdapter, ValidationError
+from pydantic import ByteSize, Field, TypeAdapter
 from rich.filesize import decimal
 
 from pipeline.errors import UserError
@@ -18,7 +19,11 @@ from pipeline.plan import Block
 MARGIN = 1.25
 """What a sample is reckoned with, over the shard that has most bytes per sample of all that are known of its step."""
 
-_SIZE: TypeAdapter[int] = TypeAdapter(Annotated[ByteSize, Field(gt=0)])
+_SIZE: TypeAdapter[int] = TypeAdapter(Annotated[ByteSize, Field(gt=0, lt=2**63)])
+
+_WRITTEN = re.compile(r"\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*[A-Za-z]{0,3}\s*")
+_SHOWN = 40
+"""Characters of an invalid size that a message shows."""
 
 
 @dataclass
@@ -122,8 +127,12 @@ class Withheld:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "50GB", "1.5TB", "800MiB" or a plain number. Raises UserError."""
+    """Return the bytes of "50GB", "1.5TB", "800MiB" or a plain number. Raises UserError."""
     try:
+        if not _WRITTEN.fullmatch(text):
+            raise ValueError(text)
         return _SIZE.validate_python(text)
-    except ValidationError:
-        raise UserError(f"the size {text!r} is none: give a number of bytes, or one as 800MiB, 50GB, 1.5TB") from None
+    except (ValueError, OverflowError):  # pydantic's error is a ValueError
+        raise UserError(
+            f"invalid size {text[:_SHOWN]!r}: use a positive number of bytes or a unit, for example 800MiB, 50GB, 1.5TB"
+        ) from None

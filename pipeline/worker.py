@@ -16,7 +16,7 @@ import numpy as np
 
 import manifests
 from pipeline.encoders import decode_members
-from pipeline.errors import SampleError
+from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.pieces import At, Attempt, Measure
 from pipeline.plan import Block, Task
 from pipeline.recipes import Recipe
@@ -24,7 +24,7 @@ from pipeline.render import ready_renderer, source_digest
 from pipeline.samples import payload_digest, pixel_digest, side_members
 from pipeline.shards import ShardWriter
 from pipeline.sources import SourceImage, open_source
-from pipeline.storage import Store, open_store
+from pipeline.storage import LARGEST_READ, Store, open_store
 
 REPORT_EVERY_S = 0.5
 """Seconds between two reports of a worker."""
@@ -39,11 +39,18 @@ IMAGES_TOGETHER, BYTES_TOGETHER = 8, 2**24
 through a stage together: where each sample goes through all stages by itself, no stage finds its code and tables in the
 caches. All of them are in memory, so an image that is larger than these bytes is made by itself."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_PATH = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\":,;()]+/)+([^\s/'\":,;()]+)")
+"""An absolute path; the group is the file's name."""
+
 NOTHING = np.empty(0, np.uint8)
 """The output of a sample that has none yet, or none any more."""
 
 FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
 """What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
+
+FACT_IMAGES, FACT_LISTING = "images", "listing"
+"""What it records about its block: the number of images, and the digest of their listing."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,8 @@ class Worker:
         self._renderer = ready_renderer(job.recipe, job.frost_folder)
         self._source = open_source(job.recipe.source.kind, job.source)
         self._store = open_store(job.output)
+        roots = {job.source, self._source.location, job.output, self._store.root}
+        self._roots = sorted(roots, key=len, reverse=True)
 
     def run(self, attempt: Attempt[Block]) -> Iterator[Report | At]:
         """Make and publish the shards of a block; each source image is read and prepared once for all of them.
@@ -202,6 +211,8 @@ class Worker:
     def _clean(self, image: SourceImage, report: Report) -> _Clean:
         sha256, start = None, time.perf_counter()
         try:
+            if image.size > LARGEST_READ:
+                raise SampleError(f"refused: its {image.size} bytes are more than the {LARGEST_READ} allowed")
             data = self._source.read(image)
             sha256 = source_digest(data)
             start = report.lap("read", start)
@@ -210,13 +221,15 @@ class Worker:
             prepared = self._renderer.prepare(photograph)
             report.lap("prepare", start)
             return _Clean(image, sha256, prepared, None)
-        except (SampleError, OSError, MemoryError) as error:
-            return _Clean(image, sha256, None, f"{image.origin}: {_reason(error)}")
+        except (UserError, UnreachableError):  # no photograph is to blame
+            raise
+        except Exception as error:  # readers of damaged files raise nearly anything
+            return _Clean(image, sha256, None, f"{image.origin}: {self._reason(error)}")
 
     def _transform(self, sample: _Sample, report: Report) -> int:
         """Make the output of a sample. Its bytes."""
         start, step = time.perf_counter(), sample.shard.step
-        sample.attempt(self._render)
+        self._attempt(sample, self._render)
         report.rendering[step.transform] += report.lap("transform", start) - start
         return sample.output.nbytes
 
@@ -224,14 +237,33 @@ class Worker:
         """Take transformed samples through the other stages, and append them. Raises OSError."""
         start = time.perf_counter()
         for sample in samples:
-            sample.attempt(self._encode)
+            self._attempt(sample, self._encode)
         start = report.lap("encode", start)
         for sample in samples:
-            sample.attempt(self._check)
+            self._attempt(sample, self._check)
         start = report.lap("check", start)
         for sample in samples:
             sample.shard.append(sample, report)
         report.lap("write", start)
+
+    def _attempt(self, sample: _Sample, stage: Callable[[_Sample], None]) -> None:
+        """Take a sample through a stage. Whatever goes wrong with it is recorded, and the rest goes on."""
+        if sample.row["error"] is None:
+            try:
+                stage(sample)
+            except Exception as error:
+                sample.row["error"] = self._reason(error)
+
+    def _reason(self, error: BaseException) -> str:
+        """An error's text without what differs between machines and runs: absolute paths and object addresses."""
+        if isinstance(error, SampleError):
+            text = str(error)
+        else:
+            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            text = f"{type(error).__name__}: {said or 'no reason was given'}"
+        for root in self._roots:
+            text = text.replace(f"{root}/", "")
+        return _PATH.sub(r"\1", _ADDRESS.sub("", text))
 
     def _render(self, sample: _Sample) -> None:
         clean = sample.clean
@@ -261,14 +293,6 @@ class _Sample:
         self.shard, self.clean, self.row = shard, clean, row
         self.output = NOTHING
         self.members: dict[str, bytes] = {}
-
-    def attempt(self, stage: Callable[[_Sample], None]) -> None:
-        """Go through a stage. Whatever goes wrong with one sample is recorded, and the rest goes on."""
-        if self.row["error"] is None:
-            try:
-                stage(self)
-            except Exception as error:
-                self.row["error"] = _reason(error)
 
 
 class _OpenShard:
@@ -359,14 +383,7 @@ def commit(store: Store, task: Task, tar: Path, size: int, rows: Sequence[manife
     store.publish(tar, task.shard)
     failed = sum(row.status == manifests.FAILED for row in rows)
     facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
+    facts |= {FACT_IMAGES: str(len(rows)), FACT_LISTING: task.listing}
     part = store.scratch()
     manifests.write_part(rows, facts, part)
     store.publish(part, task.part)
-
-
-def _reason(error: BaseException) -> str:
-    """An error's text without what differs between machines and runs: absolute paths and object addresses."""
-    if isinstance(error, SampleError):
-        return str(error)
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return re.sub(r" at 0x[0-9a-f]+", "", f"{type(error).__name__}: {text}")

@@ -168,6 +168,16 @@ def test_joining_a_running_cluster_gives_the_same_bytes(
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
+def test_a_build_in_a_folder_of_its_own_takes_relative_places(
+    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    """Workers of a cluster that was started elsewhere have another current folder."""
+    (tmp_path / "photographs").symlink_to(small_source)
+    done = robustshards("build", "imagenet-c", "--source", "photographs", "--out", "./data", *SELECTION, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
 def test_a_cluster_that_is_not_there_is_told(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
     done = robustshards(*command, "--address", "127.0.0.1:1")

@@ -11,9 +11,10 @@ import pytest
 
 import manifests
 from pipeline import recipes, worker
+from pipeline.errors import SampleError
 from pipeline.pieces import Attempt
-from pipeline.plan import Block, make_blocks, make_plan
-from pipeline.sources import open_source
+from pipeline.plan import Block, listing_digest, make_blocks, make_plan
+from pipeline.sources import SourceImage, open_source
 from pipeline.worker import Job, Report, Worker
 from tests.conftest import write_small_source
 from tests.digests import data_digests
@@ -138,3 +139,58 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
     where = {"shard_sha256": None, "offset": None}
     for key in rows.keys() - {failed}:
         assert rows[key]._replace(**where) == expected[key]._replace(**where)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "MemoryError: no reason was given"),
+        (ValueError("in /usr/lib/x/y.so, line 3"), "ValueError: in y.so, line 3"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (OSError(22, "it is a pipe: regular files are allowed", "/somewhere/pipe"), "OSError: it is a pipe: regular"),
+        (SampleError("bad: <x at 0x7f00aa>, /tmp/a/b.png"), "bad: <x>, b.png"),
+    ],
+)
+def test_a_photograph_that_cannot_be_read_fails_alone_and_names_no_machine(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def spoil(made: Worker) -> None:
+        sound = made._source.read
+
+        def read(image: SourceImage) -> Any:
+            if image.id == "class0/image2":
+                raise error
+            return sound(image)
+
+        monkeypatch.setattr(made._source, "read", read)
+
+    report = make(small_source, tmp_path / "data", spoil)
+    assert report.failed == 4
+    errors = {row.error for row in rows_of(tmp_path / "data", small_source).values() if row.error}
+    (reason,) = errors
+    assert reason.startswith(f"class0/image2.png: {told}")
+
+
+def test_the_places_of_a_build_are_no_part_of_a_reason(small_source: Path, tmp_path: Path) -> None:
+    worker = Worker(Job(RECIPE, str(small_source), str(tmp_path)))
+    reason = worker._reason(ValueError(f"{small_source}/class 0/a b.png and {tmp_path}/x: 1/2 of s3://bucket/key/name"))
+    assert reason == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name"
+
+
+def test_a_file_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    source = write_small_source(tmp_path / "source", images=2)
+    with open(source / "class0" / "sparse.jpg", "wb") as file:
+        file.truncate(3 * 2**30)
+    report = make(source, tmp_path / "data")
+    assert (report.failed, report.samples.total()) == (4, 12)
+    errors = {row.error for row in rows_of(tmp_path / "data", source).values() if row.error}
+    assert errors == {f"class0/sparse.jpg: refused: its {3 * 2**30} bytes are more than the {2**28} allowed"}
+
+
+def test_a_part_tells_of_which_images_its_block_was(small_source: Path, tmp_path: Path) -> None:
+    """A later build tells growth from other photographs by it."""
+    make(small_source, tmp_path / "data")
+    block = only_block(small_source)
+    for task in block.tasks:
+        facts = manifests.read_facts(tmp_path / "data" / task.part)
+        assert (facts["images"], facts["listing"]) == ("6", listing_digest(block.images))

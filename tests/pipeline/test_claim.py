@@ -1,0 +1,336 @@
+"""What a build finds in its output: a part of itself is gone on with, all else is left alone and refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline import places, recipes
+from pipeline.build import Request, merge_parts, run_build
+from pipeline.cards import is_our_card
+from pipeline.claim import check_places
+from pipeline.dry_run import dry_run
+from pipeline.errors import UserError
+from pipeline.fingerprints import fingerprints
+from pipeline.outcome import Outcome
+from pipeline.pieces import Attempt
+from pipeline.plan import Plan, make_blocks, make_plan
+from pipeline.recipes import Recipe
+from pipeline.software import versions
+from pipeline.sources import open_source
+from pipeline.storage import open_store
+from pipeline.worker import Job, Worker
+
+RECIPE = recipes.load("cifar-10-c").changed(
+    source={"kind": "imagefolder"}, transforms={"only": ["contrast"], "levels": [1, 2]}, shards={"size": 2}
+)
+
+
+class Quiet:
+    """Listens to a build and says nothing."""
+
+    def preparing(self, what: str) -> None: ...
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None: ...
+
+    def reported(self, tally: Any) -> None: ...
+
+    def heard(self, event: Any) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a build remembers of its places in the test's own folder."""
+    monkeypatch.setattr(places, "user_cache", lambda: tmp_path / "cache")
+
+
+def photographs(folder: Path, names: str, seed: int = 0) -> Path:
+    """A source of small images: one for each letter, in two classes."""
+    generator = np.random.default_rng(seed)
+    for index, name in enumerate(names):
+        path = folder / ("first" if index < 3 else "second") / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(generator.integers(0, 255, (32, 32, 3), np.uint8)).save(path)
+    return folder
+
+
+def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
+    """Make a data set in this process; as a build leaves it, without a record of the run."""
+    output.mkdir(parents=True)
+    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    opened, store = open_source("imagefolder", str(source)), open_store(str(output))
+    plan = make_plan(recipe, opened)
+    store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
+    worker = Worker(Job(recipe, str(source), str(output)))
+    for block in make_blocks(plan, opened):
+        list(worker.run(Attempt(block)))
+    merge_parts(plan, store)
+    return output
+
+
+def again(source: Path, output: Path, **more: Any) -> Outcome:
+    """Run the build of a data set that is all there."""
+    return run_build(Request(RECIPE, str(source), str(output), **more), Quiet())
+
+
+def missing(source: Path, output: Path, recipe: Recipe = RECIPE, **more: Any) -> int:
+    """The shards that a build would make."""
+    return dry_run(Request(recipe, str(source), str(output), **more), Quiet()).missing.shards
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Digests of all files."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def refused(words: str, source: Path | str, output: Path, recipe: Recipe = RECIPE) -> None:
+    """Neither a build nor a rehearsal does anything."""
+    before = content(output)
+    request = Request(recipe, str(source), str(output))
+    for command in (dry_run, run_build):
+        with pytest.raises(UserError, match=words):
+            command(request, Quiet())
+    assert content(output) == before
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source of five images and its data set of three blocks. Not to be changed by a test."""
+    folder = tmp_path_factory.mktemp("finished")
+    build(photographs(folder / "source", "abcde"), folder / "data")
+    return folder
+
+
+@pytest.fixture
+def data(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished data set."""
+    return shutil.copytree(finished / "data", tmp_path / "data")
+
+
+def test_fewer_photographs_leave_no_old_shards_among_the_new(data: Path, tmp_path: Path) -> None:
+    refused(r"holds 4 shards and manifest parts .*contrast-1-000002", photographs(tmp_path / "few", "vwxy"), data)
+    (data / "manifest.parquet").unlink()
+    refused("was built from other photographs than the 4", photographs(tmp_path / "few", "vwxy"), data)
+
+
+def test_as_many_other_photographs_are_refused_and_the_first_one_is_named(data: Path, tmp_path: Path) -> None:
+    words = r"block 000000 has first/a\.png of class first \(0\), the source first/v\.png .*another folder"
+    refused(words, photographs(tmp_path / "others", "vwxyz"), data)
+
+
+def test_more_other_photographs_are_refused(data: Path, tmp_path: Path) -> None:
+    refused("block 000000 has first/a", photographs(tmp_path / "others", "vwxyzstu"), data)
+
+
+def test_a_photograph_that_comes_between_is_refused(data: Path, tmp_path: Path) -> None:
+    refused(r"block 000000 has first/b\.png .*first/aa\.png", between(tmp_path), data)
+
+
+def between(tmp_path: Path) -> Path:
+    source = photographs(tmp_path / "between", "abcde")
+    shutil.copy(source / "first" / "a.png", source / "first" / "aa.png")
+    return source
+
+
+def test_photographs_of_other_sizes_are_refused(data: Path, tmp_path: Path) -> None:
+    source = photographs(tmp_path / "same names", "abcde")
+    with open(source / "second" / "d.png", "ab") as file:
+        file.write(b"more")
+    refused(r"block 000001: the files from first/c\.png on have other sizes", source, data)
+
+
+def test_a_source_that_was_mended_is_gone_on_with(data: Path, finished: Path, tmp_path: Path) -> None:
+    """A file that was away while the data set was built comes back between the others."""
+    assert missing(between(tmp_path), data, retry_failed=True) == 6
+    (data / "manifest.parquet").unlink()
+    assert missing(between(tmp_path), data) == 6
+
+
+def test_failed_samples_let_the_source_change(tmp_path: Path) -> None:
+    source = photographs(tmp_path / "source", "abcde")
+    (source / "first" / "b.png").write_bytes(b"no image")
+    output = build(source, tmp_path / "data")
+    photographs(tmp_path / "source", "abcde")
+    assert missing(source, output) == 2
+
+
+def test_growth_is_gone_on_with(data: Path, tmp_path: Path) -> None:
+    assert missing(photographs(tmp_path / "more", "abcdefghi"), data) == 6
+    more = RECIPE.changed(transforms={"only": ["contrast", "fog"], "levels": [1, 2, 3]})
+    assert missing(photographs(tmp_path / "same", "abcde"), data, more) == 12
+
+
+def test_a_limit_that_grows_is_gone_on_with(tmp_path: Path) -> None:
+    source = photographs(tmp_path / "source", "abcde")
+    output = build(source, tmp_path / "data", RECIPE.changed(source={"limit": 3}))
+    assert missing(source, output, RECIPE.changed(source={"limit": 4})) == 2
+    assert missing(source, output) == 4
+
+
+def test_shards_that_nobody_planned_are_refused(data: Path, finished: Path) -> None:
+    (data / "shards" / "mine.tar").write_bytes(b"")
+    refused(r"holds 1 shards and manifest parts .*shards/mine\.tar", finished / "source", data)
+
+
+def test_what_was_built_is_left_alone(data: Path, finished: Path) -> None:
+    before = content(data)
+    outcome = again(finished / "source", data)
+    assert (outcome.complete, outcome.kept, outcome.done.shards) == (True, [], 0)
+    assert content(data) == before
+    assert places.recall(str(data), "source") == str(finished / "source")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: flip(data / "manifest.parquet"),
+        lambda data: (data / "manifest.parquet").write_bytes((data / "manifest.parquet").read_bytes()[:-9]),
+        lambda data: os.truncate(data / "manifest.parquet", 0),
+        lambda data: (data / "manifest.parquet").unlink(),
+        lambda data: (data / "croissant.json").unlink(),
+    ],
+)
+def test_a_damaged_manifest_is_merged_again(data: Path, finished: Path, damage: Callable[[Path], object]) -> None:
+    before = content(data)
+    damage(data)
+    assert content(data) != before
+    assert again(finished / "source", data).complete
+    assert content(data) == before
+
+
+@pytest.mark.parametrize("name", ["README.md", "croissant.json"])
+@pytest.mark.parametrize("change", ["words of my own", None])
+def test_a_description_that_somebody_changed_is_kept(data: Path, finished: Path, name: str, change: str | None) -> None:
+    file = data / name
+    file.write_text(change or file.read_text().replace("one row per sample", "see here").replace("samples", "rows"))
+    (data / "manifest.parquet").unlink()
+    before = content(data)
+    outcome = again(finished / "source", data)
+    assert outcome.kept == [name]
+    assert f"left as it is: {name}" in "\n".join(outcome.summary(str(data)))
+    assert content(data)[name] == before[name]
+    file.unlink()
+    (data / "manifest.parquet").unlink()
+    assert again(finished / "source", data).kept == []
+    assert content(data) == content(finished / "data")
+
+
+def test_our_own_descriptions_are_written_anew(data: Path, finished: Path) -> None:
+    text = (data / "README.md").read_text()
+    assert is_our_card(text)
+    assert not is_our_card(f"{text}\nand words of my own\n")
+    described = json.loads((data / "croissant.json").read_text())
+    assert described["distribution"][0]["sha256"] == content(data)["manifest.parquet"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "croissant.json", "manifest.parquet", "index.toml"])
+def test_somebodys_own_files_are_not_touched(finished: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).write_text("mine")
+    refused(f"holds {name} but no recipe.toml.*empty folder", finished / "source", tmp_path / "own")
+
+
+@pytest.mark.parametrize("name", ["shards/a.txt", "manifest/notes.md", "runs/1.log", "shards/fog/1/x.tar"])
+def test_somebodys_own_folders_are_not_touched(finished: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "own" / name).parent.mkdir(parents=True)
+    (tmp_path / "own" / name).write_text("mine")
+    refused(f"holds {name.partition('/')[0]}/ but no recipe.toml", finished / "source", tmp_path / "own")
+
+
+def test_a_recipe_of_somebody_else_is_not_overwritten(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "recipe.toml").write_text('extends = "cifar-10-c"\n')
+    refused("holds another data set", finished / "source", tmp_path / "own")
+
+
+@pytest.mark.parametrize("name", ["manifest.parquet", "recipe.toml", "README.md", "shards", "manifest", "runs"])
+@pytest.mark.parametrize("there", [True, False])
+def test_links_do_not_lead_out(finished: Path, tmp_path: Path, name: str, there: bool) -> None:
+    outside = tmp_path / "outside"
+    if there:
+        outside.mkdir()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).symlink_to(outside)
+    refused("leads out of", finished / "source", tmp_path / "own")
+    assert outside.exists() == there
+    assert not list(outside.glob("*"))
+
+
+def test_links_below_the_shards_do_not_lead_out(data: Path, finished: Path, tmp_path: Path) -> None:
+    shutil.move(data / "shards" / "contrast" / "2", tmp_path / "outside")
+    (data / "shards" / "contrast" / "2").symlink_to(tmp_path / "outside")
+    refused("leads out of", finished / "source", data)
+
+
+@pytest.mark.parametrize("name", ["manifest.parquet", "README.md", "croissant.json", "recipe.toml"])
+def test_a_folder_where_a_file_belongs_is_told(data: Path, finished: Path, name: str) -> None:
+    (data / name).unlink()
+    (data / name).mkdir()
+    refused(f"{name} is a folder", finished / "source", data)
+
+
+@pytest.mark.parametrize("name", ["shards/contrast", "manifest", "runs"])
+def test_a_file_where_a_folder_belongs_is_told(data: Path, finished: Path, name: str) -> None:
+    shutil.rmtree(data / name, ignore_errors=True)
+    (data / name).write_text("")
+    refused(f"{name} is no folder", finished / "source", data)
+
+
+def test_an_output_in_the_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = photographs(tmp_path / "source", "ab")
+    (tmp_path / "link").symlink_to(source)
+    (source / "linked class").symlink_to(tmp_path / "far" / "away")
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    monkeypatch.chdir(source)
+    outputs = (
+        source, source / "data", source / "first", source / "a" / "b" / "c", tmp_path / "link" / "data", ".", "data",
+        tmp_path / "x" / ".." / "source" / "data", f"file://{source}/data", tmp_path / "far" / "away" / "data",
+    )  # fmt: skip
+    for output in outputs:
+        for given in (source, tmp_path / "link", f"file://{source}", "."):
+            with pytest.raises(UserError, match=r"is in the source .*choose a folder outside"):
+                check_places(str(given), str(output))
+    assert sorted(path.name for path in source.iterdir()) == ["first", "linked class"]
+    for output in (tmp_path / "data", tmp_path / "source-data", tmp_path, "../data", f"file://{tmp_path}/data"):
+        check_places(str(source), str(output))
+
+
+def test_an_output_in_the_source_is_refused_by_the_build(tmp_path: Path) -> None:
+    source = photographs(tmp_path / "source", "ab")
+    for command in (dry_run, run_build):
+        with pytest.raises(UserError, match="is in the source"):
+            command(Request(RECIPE, str(source), str(source / "data")), Quiet())
+    assert sorted(path.name for path in source.iterdir()) == ["first"]
+
+
+@pytest.mark.parametrize("folder", ["shards", "manifest", "runs"])
+def test_a_source_in_what_is_written_is_refused(tmp_path: Path, folder: str) -> None:
+    source = photographs(tmp_path / "data" / folder / "mine", "ab")
+    with pytest.raises(UserError, match=f"is in {folder}/ of the output"):
+        check_places(str(source), str(tmp_path / "data"))
+    check_places(str(photographs(tmp_path / "data" / "own", "ab")), str(tmp_path / "data"))
+
+
+def test_urls_are_compared_part_by_part() -> None:
+    for output in ("s3://bucket/photographs", "s3a://bucket/photographs/data/", "s3://bucket//photographs/x"):
+        with pytest.raises(UserError, match="is in the source"):
+            check_places("s3://bucket/photographs/", output)
+    for output in ("s3://bucket/photographs-c", "gs://bucket/photographs/data", "/bucket/photographs/data"):
+        check_places("s3://bucket/photographs", output)
