@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -34,6 +35,17 @@ NUMBERS: Mapping[str, str] = {
 """Kinds of numbers as pickles name them -> as NumPy is told: little-endian always."""
 
 MAX_DIMENSIONS = 4
+
+LONGEST_LINE = 2**28
+"""Bytes of a value that is written as text, as protocol 0 has all of them."""
+
+WIDE_TEXT = 2**24
+"""Bytes of all texts with characters beyond Latin-1, which take up to four times as much in memory."""
+
+_LATIN_BYTES = bytes(range(0xC4))
+"""Bytes of Latin-1 text in UTF-8."""
+
+_WIDE_ESCAPE = re.compile(rb"\\u(?!00)|\\U")
 
 ORDERS: Mapping[object, Any] = {"C": "C", "F": "F", b"C": "C", b"F": "F"}
 
@@ -104,7 +116,7 @@ def _empty_array(kind: object, shape: object, code: object) -> _Array:
 
 def _array(data: object, kind: object, shape: object, order: object, *axes: object) -> _Array:
     """An array whose content comes with it, as protocol 5 has it."""
-    if any(each is not None for each in axes) or not isinstance(order, str | bytes):
+    if any(each is not None for each in axes) or not isinstance(order, str | bytes) or order not in ORDERS:
         raise pickle.UnpicklingError("it has an array in no known order")
     return _Array(shape, kind, ORDERS.get(order), data)
 
@@ -132,12 +144,19 @@ _CALLED = frozenset(_ADMITTED.values()) - {_ArrayClass}
 _OPCODES = (
     *("PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP", "NONE", "NEWTRUE", "NEWFALSE", "INT"),
     *("BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING"),
-    *("SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "BINBYTES"),
+    *("SHORT_BINSTRING", "BINBYTES"),
     *("SHORT_BINBYTES", "BINBYTES8", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST"),
     *("LIST", "APPEND", "APPENDS", "EMPTY_DICT", "GET", "BINGET", "LONG_BINGET", "PUT", "BINPUT"),
     *("LONG_BINPUT", "MEMOIZE", "GLOBAL", "STACK_GLOBAL"),
 )
 """What is taken from Python's own machine. None of these calls anything, or hashes what the pickle holds."""
+
+
+class _Operations(dict[int, Any]):
+    """Opcode -> what does it."""
+
+    def __missing__(self, code: int) -> Any:
+        raise pickle.UnpicklingError(f"it has the opcode {code:#04x}, which no such data set needs")
 
 
 class _Restricted(pickle._Unpickler):
@@ -147,7 +166,8 @@ class _Restricted(pickle._Unpickler):
     read: Callable[[int], bytes]
     stack: list[Any]
     pop_mark: Callable[[], list[Any]]
-    _operations = 0
+    readline: Callable[[], bytes]
+    _operations = _wide = 0
 
     def count(self) -> None:
         """Count one step. Raises UnpicklingError for too many."""
@@ -164,6 +184,34 @@ class _Restricted(pickle._Unpickler):
         """As it is inherited, but without making room beforehand for the length that is announced."""
         (length,) = struct.unpack("<Q", self.read(8))
         self.append(self.read(length))
+
+    def load_binunicode(self) -> None:
+        """Text with its length in four bytes."""
+        self._append_text(*struct.unpack("<I", self.read(4)))
+
+    def load_binunicode8(self) -> None:
+        """Text with its length in eight bytes."""
+        self._append_text(*struct.unpack("<Q", self.read(8)))
+
+    def load_short_binunicode(self) -> None:
+        """Text with its length in one byte."""
+        self._append_text(*self.read(1))
+
+    def _append_text(self, length: int) -> None:
+        data = self.read(length)
+        self._count_wide(data if data.translate(None, _LATIN_BYTES) else b"")
+        self.append(str(data, "utf-8", "surrogatepass"))
+
+    def load_unicode(self) -> None:
+        """Text on a line, with escapes."""
+        data = self.readline()[:-1]
+        self._count_wide(data if _WIDE_ESCAPE.search(data) else b"")
+        self.append(str(data, "raw-unicode-escape"))
+
+    def _count_wide(self, data: bytes) -> None:
+        self._wide += len(data)
+        if self._wide > WIDE_TEXT:
+            raise pickle.UnpicklingError(f"it has more than {WIDE_TEXT} bytes of text beyond Latin-1")
 
     def load_reduce(self) -> None:
         """Call a stand-in."""
@@ -201,7 +249,7 @@ class _Restricted(pickle._Unpickler):
             raise pickle.UnpicklingError("it has a dictionary whose keys are no names")
         target.update(zip(items[::2], items[1::2], strict=True))
 
-    dispatch: ClassVar[dict[int, Any]] = {}
+    dispatch: ClassVar[dict[int, Any]] = _Operations()
 
 
 def _counted(operation: Any) -> Callable[[_Restricted], None]:
@@ -214,6 +262,10 @@ def _counted(operation: Any) -> Callable[[_Restricted], None]:
 
 _OWN: Mapping[bytes, Callable[[Any], None]] = {
     pickle.BYTEARRAY8: _Restricted.load_bytearray8,
+    pickle.BINUNICODE: _Restricted.load_binunicode,
+    pickle.BINUNICODE8: _Restricted.load_binunicode8,
+    pickle.SHORT_BINUNICODE: _Restricted.load_short_binunicode,
+    pickle.UNICODE: _Restricted.load_unicode,
     pickle.REDUCE: _Restricted.load_reduce,
     pickle.BUILD: _Restricted.load_build,
     pickle.DICT: _Restricted.load_dict,
@@ -240,7 +292,7 @@ class _Bounded:
 
     def readline(self) -> bytes:
         """One line."""
-        return self._given(self._file.readline(), 1)
+        return self._given(self._file.readline(LONGEST_LINE), 1)
 
     def _given(self, data: bytes, least: int) -> bytes:
         self._left -= len(data)

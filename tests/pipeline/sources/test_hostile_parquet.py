@@ -1,0 +1,247 @@
+"""Parquet files that unfold beyond measure, do not belong together, or hold no labels."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.sources import open_source, pages
+from tests.pipeline.sources.layouts import hf_parquet, png, write
+
+STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def parquet(path: Path, labels: object = (0, 1), names: Sequence[str] = (), column: str = "image", **options) -> Path:
+    count = len(labels) if hasattr(labels, "__len__") else 2
+    images = pa.array([{"bytes": png(index), "path": None} for index in range(count)], STRUCT)
+    array = labels if isinstance(labels, pa.Array) else pa.array(labels)
+    table = pa.table({column: images, "label": array})
+    if names:
+        about = {"info": {"features": {"label": {"names": list(names)}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(about)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **options)
+    return path
+
+
+def labels_of(location: Path) -> list[int]:
+    return [image.label for image in open_source("hf-parquet", str(location))]
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (pa.array([[1], [2]]), "the column label holds list<.*>, not whole numbers"),
+        (pa.array(["cat", "dog"]), "the column label holds string"),
+        (pa.array([1.0, float("nan")]), "the column label holds double"),
+        (pa.array([True, False]), "the column label holds bool"),
+        (pa.array([0, 2**62]), "x.parquet, column label, has the label 4611686018427387904"),
+        (pa.array([0, 2**64 - 1], pa.uint64()), "has the label 18446744073709551615"),
+        (pa.array([0, -7]), "has the label -7: labels are whole numbers from 0 to 1000000"),
+    ],
+)
+def test_labels_that_are_none_are_named(tmp_path: Path, labels: pa.Array, named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        labels_of(parquet(tmp_path / "x.parquet", labels))
+
+
+def test_missing_labels_are_unlabelled(tmp_path: Path) -> None:
+    assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
+    assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
+
+
+def test_a_label_beyond_the_names_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="row 1, has the label 2, but there are names for 2 classes"):
+        labels_of(parquet(tmp_path / "x.parquet", [0, 2], ["ant", "bee"]))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"x" * 100, b"PAR1" + b"\xff" * 8 + struct.pack("<I", 2**31 - 1) + b"PAR1"]
+)
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    write(tmp_path / "x.parquet", content)
+    with pytest.raises(UserError, match=r"x\.parquet in .* is no readable parquet file"):
+        open_source("hf-parquet", str(tmp_path))
+
+
+def test_a_cut_and_a_flipped_file_are_refused(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "x.parquet", list(range(20)), compression="zstd")
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
+    with pytest.raises(UserError, match="is no readable parquet file"):
+        labels_of(path)
+    path.write_bytes(content[:4] + b"\xff" * 60 + content[64:])
+    with pytest.raises(UserError, match=r"x\.parquet"):
+        labels_of(path)
+
+
+def test_a_folder_named_like_a_file_holds_its_files(tmp_path: Path) -> None:
+    parquet(tmp_path / "x.parquet" / "part-0.parquet")
+    assert len(labels_of(tmp_path)) == 2
+
+
+def test_a_dangling_file_is_an_error(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"b\.parquet"):
+        labels_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train-00000-of-00001", "test-00000-of-00001"),
+        ("data/train", "data/test"),
+        ("train/0", "validation/0"),
+        ("plain_text/cifar.Train.0", "plain_text/cifar.dev.0"),
+        ("val_0", "test_0"),
+    ],
+)
+def test_files_of_several_splits_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name in names:
+        parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(UserError, match=r"more than one split: .*name one file, one folder, or a pattern"):
+        open_source("hf-parquet", str(tmp_path))
+    assert len(labels_of(tmp_path / f"{names[1]}.parquet")) == 2
+
+
+def test_a_pattern_chooses_among_files(tmp_path: Path) -> None:
+    folder = hf_parquet(tmp_path)
+    parquet(folder / "test-00000-of-00001.parquet")
+    for location in (str(folder / "validation-*.parquet"), f"file://{folder}/validation-*.parquet"):
+        assert len(list(open_source("auto", location))) == 5
+    first = next(iter(open_source("auto", str(folder / "t[e]st-?????-of-*"))))
+    assert first.id == "test-00000-of-00001_000000"
+    with pytest.raises(UserError, match="does not exist"):
+        open_source("auto", str(folder / "train-*.parquet"))
+
+
+def test_a_name_with_brackets_is_that_file(tmp_path: Path) -> None:
+    assert len(labels_of(parquet(tmp_path / "a[1]*.parquet"))) == 2
+
+
+def test_missing_files_of_several_are_named(tmp_path: Path) -> None:
+    parquet(tmp_path / "test-00000-of-00003.parquet")
+    parquet(tmp_path / "test-00002-of-00003.parquet")
+    with pytest.raises(UserError, match=r"holds 2 of 3 files test-\*-of-00003\.parquet: download the others"):
+        open_source("hf-parquet", str(tmp_path))
+    assert len(labels_of(tmp_path / "test-*.parquet")) == 4
+
+
+def test_files_whose_ids_collapse_are_refused(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.b.parquet")
+    parquet(tmp_path / "a_b.parquet")
+    with pytest.raises(UserError, match=r"a\.b\.parquet and a_b\.parquet, which come to the same id 'a_b'"):
+        open_source("hf-parquet", str(tmp_path))
+
+
+@pytest.mark.parametrize("options", [{"names": ("bee", "ant")}, {"column": "img"}])
+def test_files_that_do_not_belong_together_are_refused(tmp_path: Path, options: dict) -> None:
+    parquet(tmp_path / "a.parquet", names=("ant", "bee"))
+    parquet(tmp_path / "b.parquet", **{"names": ("ant", "bee"), **options})
+    with pytest.raises(UserError, match=r"b\.parquet has other columns or class names than a\.parquet"):
+        labels_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        (pa.table({"image": [1, 2]}), "the column image holds int64, not bytes"),
+        (pa.table({"image": [{"path": "x"}]}), "the column image holds struct<path: string>"),
+        (pa.table({"image": [b"1"], "label": [0]}).select(["label"]), "has no column of images"),
+        (pa.table([[b"1"], [b"2"]], names=["image", "image"]), "has the column image more than once"),
+    ],
+)
+def test_columns_that_hold_no_images_are_named(tmp_path: Path, table: pa.Table, named: str) -> None:
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=named):
+        open_source("hf-parquet", str(tmp_path))
+
+
+def test_hidden_and_system_files_are_left_out(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet")
+    for name in (".hidden/b.parquet", "__MACOSX/a.parquet", "._a.parquet", "@eaDir/a.parquet/x.parquet"):
+        write(tmp_path / name, b"junk")
+    assert len(labels_of(tmp_path)) == 2
+
+
+def bomb(path: Path, size: int, count: int, **options) -> Path:
+    images = pa.array([bytes(size)] * count, pa.binary())
+    pq.write_table(pa.table({"image": images, "label": np.zeros(count, np.int64)}), path, **options)
+    return path
+
+
+def test_a_dictionary_is_unfolded_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    """2 MB that are 1 GB: one value, repeated."""
+    path = bomb(tmp_path / "x.parquet", 2 * 10**6, 500, dictionary_pagesize_limit=2**26, compression="none")
+    assert path.stat().st_size < 3 * 10**6
+    source = open_source("hf-parquet", str(path))
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    peak = 0
+    for image in source:
+        assert image.size == 2 * 10**6
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert len(source.read(image)) == 2 * 10**6
+    assert peak < 400 * 10**6
+    assert tracemalloc.get_traced_memory()[1] < 50 * 10**6
+    tracemalloc.stop()
+
+
+def test_a_column_out_of_proportion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bomb(tmp_path / "x.parquet", 3 * 10**6, 100, use_dictionary=False, compression="zstd")
+    with pytest.raises(UserError, match=r"its column image unfolds from \d+ to 30\d+ bytes"):
+        labels_of(path)
+
+
+def test_a_page_that_its_footer_does_not_tell_of_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the footer says of a column may be forged: the pages themselves are asked."""
+    path = bomb(tmp_path / "x.parquet", 10**6, 10, use_dictionary=False, compression="zstd")
+    assert len(labels_of(path)) == 10
+    monkeypatch.setattr(pages, "LARGEST_PAGE", 10**6)
+    with pytest.raises(UserError, match=r"a page of \d+ bytes unfolds to 100\d+; 1000000 are allowed"):
+        labels_of(path)
+
+
+def test_more_rows_than_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"image": pa.nulls(10**6, pa.binary()), "label": np.zeros(10**6, np.int64)}), path)
+    with pytest.raises(UserError, match=r"it has 1000000 rows in \d+ bytes"):
+        open_source("hf-parquet", str(path))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 2, 0, 4, 1)])
+def test_rows_are_read_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
+    source = open_source("hf-parquet", str(hf_parquet(tmp_path)))
+    images = list(source)
+    assert [source.read(images[place]) for place in order] == [png(place) for place in order]
+
+
+def test_a_file_that_has_changed_fails_the_row(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "x.parquet", list(range(5)))
+    source = open_source("hf-parquet", str(path))
+    images = list(source)
+    parquet(path, [0])
+    with pytest.raises(OSError, match="fewer rows than before"):
+        source.read(images[4])
+    path.write_bytes(b"junk")
+    with pytest.raises(OSError, match="the row cannot be read: UserError"):
+        source.read(images[3])
+
+
+def test_empty_images_fail_by_themselves(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": [b"1", None]}), tmp_path / "x.parquet")
+    source = open_source("hf-parquet", str(tmp_path))
+    first, second = source
+    assert source.read(first) == b"1"
+    with pytest.raises(OSError, match="holds no image bytes"):
+        source.read(second)

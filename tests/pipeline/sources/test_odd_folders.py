@@ -1,0 +1,181 @@
+"""Folders and lists as people have them: system folders, odd names, links to nothing, lists that are ambiguous."""
+
+from __future__ import annotations
+
+import os
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.sources import open_source
+from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_passed_over, is_system_folder
+from tests.pipeline.sources.test_imagefolder import listed, make
+
+SYSTEM = ("__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Information", "#recycle", "@Recycle")
+
+
+@pytest.mark.parametrize("name", SYSTEM)
+def test_system_folders_are_no_classes(tmp_path: Path, name: str) -> None:
+    source = open_source("imagefolder", str(make(tmp_path, f"{name}/0.jpg", "a/1.jpg", f"a/{name}/2.jpg", "b/3.jpg")))
+    assert [(image.id, image.label) for image in source] == [("a/1", 0), ("b/3", 1)]
+    assert source.ignored == {f"{name}/": 2}
+
+
+def test_system_folders_are_known_in_any_case() -> None:
+    assert all(name == name.casefold() for name in SYSTEM_FOLDERS)
+    assert is_system_folder("$Recycle.Bin")
+    assert not is_system_folder("macosx")
+    assert is_passed_over("a/@EADIR/x.jpg")
+    assert is_passed_over("a/.x.jpg")
+    assert not is_passed_over("./a/lost+found.jpg")
+
+
+def test_an_unreadable_system_folder_stops_nothing(tmp_path: Path) -> None:
+    make(tmp_path, "lost+found/x.jpg", "a/1.jpg")
+    (tmp_path / "lost+found").chmod(0)
+    try:
+        assert listed(tmp_path) == [("a/1", 0, "a")]
+    finally:
+        (tmp_path / "lost+found").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "character", ["\u202f", "\u3000", "\u00a0", "\u200d", "\ufeff", "\U000e0001", "\ue000", "\u0378"]
+)
+def test_names_may_hold_any_character_that_can_be_carried(tmp_path: Path, character: str) -> None:
+    name = f"Screenshot 10.15{character}AM"
+    assert listed(make(tmp_path, f"a/{name}.png")) == [(f"a/{name.replace('.', '_')}", 0, "a")]
+
+
+@pytest.mark.parametrize(
+    ("character", "called"),
+    [
+        ("\n", "control character U\\+000A"),
+        ("\x7f", "control character U\\+007F"),
+        ("\x85", "control character U\\+0085"),
+        ("\u2028", "line separator U\\+2028"),
+        ("\u2029", "paragraph separator U\\+2029"),
+        ("\0", "control character U\\+0000"),
+    ],
+)
+def test_names_that_break_lines_are_refused(character: str, called: str) -> None:
+    with pytest.raises(UserError, match=rf"holds control characters \(the {called}\); rename it"):
+        identifier(f"a/x{character}y.jpg")
+
+
+@pytest.mark.parametrize("name", ["__pairs__", "__a__", "____"])
+def test_class_folders_that_readers_skip_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"'{name}': readers of WebDataset skip .*rename it"):
+        listed(make(tmp_path, f"{name}/1.jpg", "b/1.jpg"))
+
+
+def test_other_underscores_are_kept(tmp_path: Path) -> None:
+    names = [name for name, *_ in listed(make(tmp_path, "__a/1.jpg", "a__/__b__/2.jpg", "_c_/__3__.jpg"))]
+    assert names == ["__a/1", "_c_/__3__", "a__/__b__/2"]
+
+
+@pytest.mark.parametrize(
+    "names", [("Cat", "cat"), (unicodedata.normalize("NFC", "café"), unicodedata.normalize("NFD", "café")), ("ß", "SS")]
+)
+def test_class_folders_that_are_one_elsewhere_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    with pytest.raises(UserError, match=r"differ in case or Unicode normalisation alone.*rename or join"):
+        listed(make(tmp_path, *(f"{name}/1.jpg" for name in names)))
+
+
+def test_folders_of_splits_are_no_classes(tmp_path: Path) -> None:
+    make(tmp_path, "train/a/1.jpg", "val/a/1.jpg")
+    with pytest.raises(UserError, match=r"holds the splits train, val, not class folders: name one of them"):
+        listed(tmp_path)
+    assert listed(tmp_path / "val") == [("a/1", 0, "a")]
+
+
+def test_the_longest_names_are_kept(tmp_path: Path) -> None:
+    name = "n" * 251
+    assert listed(make(tmp_path, f"a/{name}.jpg")) == [(f"a/{name}", 0, "a")]
+
+
+def test_odd_endings_are_kept(tmp_path: Path) -> None:
+    found = listed(make(tmp_path, "a./x..jpg", "a./ y .jpg", "a./-z.jpg"))
+    assert [name for name, *_ in found] == ["a_/ y ", "a_/-z", "a_/x_"]
+
+
+def test_a_class_without_images_keeps_its_label(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg", "b/notes.txt", "c/1.jpg")
+    assert [label for _, label, _ in listed(tmp_path)] == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["b", "a/b"])
+def test_a_link_to_nothing_may_be_a_class(tmp_path: Path, name: str) -> None:
+    make(tmp_path, "a/1.jpg", "c/1.jpg")
+    (tmp_path / name).symlink_to(tmp_path / "unmounted")
+    with pytest.raises(UserError, match=rf"/{name} is a link to nothing, .*labels shift; mend or remove it"):
+        listed(tmp_path)
+
+
+def test_what_is_no_regular_file_fails_by_itself(tmp_path: Path) -> None:
+    make(tmp_path, "a/5.jpg")
+    os.mkfifo(tmp_path / "a" / "1.jpg")
+    (tmp_path / "a" / "2.jpg").symlink_to("/dev/zero")
+    (tmp_path / "a" / "3.jpg").symlink_to(tmp_path / "nowhere")
+    with open(tmp_path / "a" / "4.jpg", "wb") as file:
+        file.truncate(3 * 2**30)
+    source = open_source("imagefolder", str(tmp_path))
+    start = time.monotonic()
+    for image, reason in zip(source, ("a pipe", "a device", "No such file", "3221225472 bytes"), strict=False):
+        with pytest.raises(OSError, match=reason):
+            source.read(image)
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("location", ["", "  ", "a\0b", "x" * 5000])
+def test_locations_that_can_be_none_are_refused(location: str) -> None:
+    with pytest.raises(UserError):
+        open_source("auto", location)
+
+
+def chosen(root: Path, content: bytes) -> list[str]:
+    (root / "ids.txt").write_bytes(content)
+    return [image.id for image in open_source("imagefolder", str(root / "data"), str(root / "ids.txt"))]
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "lists nothing"),
+        (b"\n \n", "lists nothing"),
+        (b"a/1\na/1\n", r"lists 'a/1' twice \(first as 'a/1'\)"),
+        (b"a/1.jpg\na/1\n", "lists 'a/1' twice"),
+        (b"a/1\na/1.png\n", r"lists 'a/1.png' twice"),
+        (b"1\n", "lists '1', which is a/1 as well as b/1"),
+        (b"a/2\n2\n", "lists a/2 twice, as 2 and a/2"),
+        (b"\xff\xfea\0/\x001\0", "is UTF-16 text: save it as UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\xff", r"is no text in UTF-8 \(byte 0\)"),
+        (b"a/1\0\n", "holds NUL bytes"),
+        (b"a/9\n", "lists 1 images that are not in"),
+    ],
+)
+def test_lists_that_are_none_are_named(tmp_path: Path, content: bytes, named: str) -> None:
+    make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
+    with pytest.raises(UserError, match=named):
+        chosen(tmp_path, content)
+
+
+def test_lists_may_be_of_ids_paths_and_names(tmp_path: Path) -> None:
+    make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
+    assert chosen(tmp_path, b"\xef\xbb\xbf2.jpg\r\nb/1\r\n") == ["a/2", "b/1"]
+
+
+def test_a_list_that_is_no_file_is_named(tmp_path: Path) -> None:
+    make(tmp_path / "data", "a/1.jpg")
+    with pytest.raises(UserError, match="is a folder; a text file is needed"):
+        open_source("imagefolder", str(tmp_path / "data"), str(tmp_path))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"pipe"):
+        open_source("imagefolder", str(tmp_path / "data"), str(tmp_path / "pipe"))
+    with open(tmp_path / "huge", "wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(UserError, match=r"huge: it has more than the 67108864 bytes allowed"):
+        open_source("imagefolder", str(tmp_path / "data"), str(tmp_path / "huge"))

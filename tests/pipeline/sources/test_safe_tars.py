@@ -1,0 +1,257 @@
+"""Tars that others wrote: every header is checked, nothing is lost without a word, nothing hangs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.shards import ShardWriter
+from pipeline.sources import open_source
+from pipeline.storage import tars
+from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
+from tests.pipeline.sources.layouts import png, write_tar
+
+END = bytes(2 * BLOCK)
+
+
+def header(name: str | bytes = "a.jpg", size: int | bytes = 0, kind: bytes = b"0", **fields: bytes) -> bytes:
+    """A header whose checksum is right, whatever else it holds."""
+    named = name.encode() if isinstance(name, str) else name
+    sized = b"%011o\0" % size if isinstance(size, int) else size
+    block = named.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + sized + b"00000000000\0" + b" " * 8 + kind
+    block = (block + fields.get("link", b"").ljust(100, b"\0") + b"ustar\0" + b"00").ljust(345, b"\0")
+    block = (block + fields.get("prefix", b"")).ljust(BLOCK, b"\0")
+    return block[:148] + b"%06o\0 " % sum(block) + block[156:]
+
+
+def padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % BLOCK)
+
+
+def record(key: str, value: str) -> bytes:
+    body = f" {key}={value}\n".encode()
+    length = len(body) + 1
+    while len(str(length)) + len(body) != length:
+        length += 1
+    return str(length).encode() + body
+
+
+def extended(*records: bytes, kind: bytes = b"x") -> bytes:
+    content = b"".join(records)
+    return header("pax", len(content), kind) + padded(content)
+
+
+def names(content: bytes) -> list[str]:
+    return [member.name for member in safe_members(io.BytesIO(content))]
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_what_tarfile_writes_is_read(form: int) -> None:
+    wanted = {"a/b.jpg": b"x" * 700, "./c d.cls": b"", "ä/ü.png": b"1", "long/" + "n" * 90 + "/x.jpg": b"y" * 512}
+    wanted |= {} if form == tarfile.USTAR_FORMAT else {"l" * 240 + ".jpg": b"z"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=form) as tar:
+        folder = tarfile.TarInfo("a")
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+        for name, data in wanted.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    found = list(safe_members(buffer))
+    content = buffer.getvalue()
+    assert {each.name: content[each.offset : each.offset + each.size] for each in found} == wanted
+
+
+def test_our_own_shards_are_read(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path / "a.tar")
+    offsets = writer.add({"x" * 250 + "-gaussian_noise-5.jpg": b"1" * 600, "ü.cls": b"3"})
+    writer.finish()
+    with open(tmp_path / "a.tar", "rb") as file:
+        found = list(safe_members(file))
+    assert [each.offset for each in found] == offsets
+    assert [each.size for each in found] == [600, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"", "is cut short"),
+        (header(size=3) + padded(b"abc"), "is cut short: it ends at 1024 without the zeros"),
+        (header(size=3) + padded(b"abc") + header("b.jpg")[:300], "is cut short"),
+        (header(size=5000) + padded(b"abc") + END, r"'a.jpg' has 5000 bytes at 512, the file ends at 2048"),
+        (header(size=b"-0000001000\0") + END, "where a number belongs"),
+        (header(size=b"\xff" * 12) + END, "where a number belongs"),
+        (header(size=b"\x80" + b"\xff" * 11) + END, "is cut short or damaged"),
+        (header(size=b"0x10_000000\0") + END, "where a number belongs"),
+        (header()[:200] + b"!" + header()[201:] + END, "wrong checksum"),
+        (b"no tar at all".ljust(BLOCK) + END, "is damaged or no tar"),
+        (gzip.compress(header() + END), r"is compressed \(gzip\): decompress it"),
+        (header() + END + header("b.jpg") + END, "goes on after its end"),
+        (header(kind=b"2", link=b"/etc/passwd") + END, "is a link, a device, or leads out"),
+        (header(kind=b"S", size=0) + END, "is a link, a device, or leads out"),
+        (header("../a.jpg") + END, "leads out"),
+        (header("a.jpg", prefix=b"/etc") + END, "leads out"),
+        (header(b"\xff.jpg") + END, "not valid UTF-8"),
+        (header("") + END, "has a name of 0 characters"),
+        (extended(record("path", "a\0b.jpg")) + header() + END, "without NUL"),
+        (extended(record("path", "x" * 9000)) + header() + END, "has a name of 9000 characters"),
+        (extended(record("size", "0")) + header(size=3) + padded(b"abc") + END, "say 3 bytes and 0"),
+        (extended(record("size", "-512")) + header() + END, "where a number belongs"),
+        (extended(record("size", "9" * 5000)) + header() + END, "where a number belongs"),
+        (extended(record("GNU.sparse.size", "9")) + header() + END, "sparse or recoded"),
+        (extended(record("path", "b"), kind=b"g") + header() + END, "a global header sets path"),
+        (extended(b"7 path=abcdef\n") + header() + END, "an extended header cannot be read"),
+        (extended(b"1" * 60000) + header() + END, "is damaged: an extended header"),
+        (header("l", 2**17, b"L") + bytes(2**17) + END, "an extended header of 131072 bytes; 65536 are allowed"),
+        (extended(record("path", "b.jpg")) + END, "an extended header without its member"),
+    ],
+)
+def test_unsound_tars_are_named(content: bytes, named: str) -> None:
+    with pytest.raises(UnsafeTarError, match=named):
+        names(content)
+
+
+def test_headers_that_lead_back_do_not_hang(tmp_path: Path) -> None:
+    """CVE-2025-8194: a negative size leads tarfile back to the same header, for ever."""
+    (tmp_path / "a.tar").write_bytes(extended(record("size", "-1024")) + header() + END)
+    start = time.monotonic()
+    with pytest.raises(UserError, match="where a number belongs"):
+        list(open_source("webdataset", str(tmp_path)))
+    assert time.monotonic() - start < 5
+
+
+def test_many_extended_headers_take_no_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = extended(record("comment", "x")) * 5000
+    assert names(chain + header() + END) == ["a.jpg"]
+    monkeypatch.setattr(tars, "MAX_MEMBERS", 100)
+    with pytest.raises(UnsafeTarError, match="more than the 100 members allowed"):
+        names(chain + header() + END)
+
+
+def webdataset(folder: Path, members: dict[str, bytes]) -> list[tuple[str, int, str]]:
+    write_tar(folder / "a.tar", members)
+    return [(image.id, image.label, image.class_name) for image in open_source("webdataset", str(folder))]
+
+
+def test_a_member_that_comes_twice_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes((header("a.jpg", 3) + padded(b"abc")) * 2 + END)
+    with pytest.raises(UserError, match=r"has the member 'a.jpg' twice"):
+        list(open_source("webdataset", str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("side", "named"),
+    [
+        ({"cls": b""}, "b'' is no whole number"),
+        ({"cls": b"1.0"}, "b'1.0' is no whole number"),
+        ({"cls": b"9" * 5000}, "is no whole number"),
+        ({"cls": b"1000000000"}, "has the label 1000000000: labels are whole numbers from 0 to 1000000"),
+        ({"cls": b"-2"}, "has the label -2"),
+        ({"json": b'{"label": true}'}, "has the label True"),
+        ({"json": b'{"label": 2.5}'}, r"has the label 2.5"),
+        ({"json": b'{"label": NaN}'}, "has the label nan"),
+        ({"json": b'{"label": [1]}'}, r"has the label \(list\)"),
+        ({"json": b'{"label": "\\ud800"}'}, "is no whole number"),
+        ({"json": b'{"label": ' + b"9" * 5000 + b"}"}, "is damaged"),
+        ({"json": b"[" * 100_000}, "is damaged"),
+        ({"json": b'{"label": 1, "a": ' + b"[" * 100_000}, "is damaged"),
+        ({"json": b"\xff\xfe"}, "is damaged"),
+        ({"json": b"[1]"}, "holds no object"),
+        ({"json": b'{"label": 1, "class_name": ["a"]}'}, "class_name in its .json must be text"),
+        ({"json": b'{"label": 1, "class_name": "\\ud800"}'}, "class_name in its .json must be text"),
+        ({"cls": b"1", "json": b'{"label": 2}'}, r"its .cls has the label 1, its .json has another"),
+        ({"json": b'{"label": 1, "x": "' + b"y" * 2**20 + b'"}'}, r"a.json has 1048\d+ bytes; 1048576 are allowed"),
+        ({"jpg": b"", "JPG": b""}, r"has .jpg twice"),
+    ],
+)
+def test_labels_that_are_none_are_named(tmp_path: Path, side: dict[str, bytes], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        webdataset(tmp_path, {"a.png": png(0)} | {f"a.{each}": data for each, data in side.items()})
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_sample_whose_label_is_missing_is_named(tmp_path: Path, first: bool) -> None:
+    labelled, bare = ("a", "b") if first else ("b", "a")
+    members = {"a.png": png(0), "b.png": png(1)}
+    members = {name: data for name, data in members.items() if name[0] != labelled} | members
+    samples = {"a": {"a.png": png(0)}, "b": {"b.png": png(1)}}
+    samples[labelled][f"{labelled}.cls"] = b"1"
+    with pytest.raises(UserError, match=f"the sample '{bare}' has no label, '{labelled}' has one: add the label"):
+        webdataset(tmp_path, samples["a"] | samples["b"])
+
+
+def test_labels_stay_as_they_were(tmp_path: Path) -> None:
+    about = json.dumps({"label": "7", "class_name": "cow"}).encode()
+    members = {"a.png": png(0), "a.cls": b" 3\n", "b.png": png(1), "b.json": about, "c.png": png(2), "c.cls": b"-1"}
+    assert webdataset(tmp_path / "x", members) == [("a", 3, "3"), ("b", 7, "cow"), ("c", -1, "")]
+    assert webdataset(tmp_path / "y", {"a.png": png(0), "a.txt": b"a cow"}) == [("a", -1, "")]
+
+
+def test_hidden_and_system_members_are_passed_over(tmp_path: Path) -> None:
+    members = {"x/a.png": png(0), "x/._a.png": b"mac", "__MACOSX/x/._a.png": b"mac", "x/@eaDir/a.png": b"thumbnail"}
+    assert webdataset(tmp_path, members) == [("x/a", -1, "")]
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("__meta__/a.png", "readers of WebDataset skip"),
+        ("x/./a.png", r"has an empty part or '\.'"),
+        ("x//a.png", "has an empty part"),
+        ("x/a\x1b.png", r"control character U\+001B"),
+    ],
+)
+def test_keys_that_readers_lose_are_refused(tmp_path: Path, name: str, named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        webdataset(tmp_path, {name: png(0)})
+
+
+def test_a_leading_dot_makes_no_second_sample(tmp_path: Path) -> None:
+    assert webdataset(tmp_path / "one", {"./x/a.png": png(0)}) == [("./x/a", -1, "")]
+    with pytest.raises(UserError, match="a second time"):
+        webdataset(tmp_path / "two", {"./x/a.png": png(0), "x/a.png": png(1)})
+
+
+def test_tars_of_several_splits_and_incomplete_ones_are_refused(tmp_path: Path) -> None:
+    for name in ("train-000000", "val-000000"):
+        write_tar(tmp_path / f"{name}.tar", {f"{name}.png": png(0)})
+    with pytest.raises(UserError, match=r"more than one split: train .*, validation .*pattern"):
+        open_source("webdataset", str(tmp_path))
+    assert [image.id for image in open_source("auto", str(tmp_path / "val-*"))] == ["val-000000"]
+
+
+def test_a_tar_with_a_hash_in_its_name_is_read(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a#1.tar", {"x#2.png": png(0)})
+    source = open_source("webdataset", str(tmp_path))
+    assert [source.read(image) for image in source] == [png(0)]
+
+
+def test_a_tar_that_has_become_shorter_fails_the_sample(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"a.png": png(0)})
+    source = open_source("webdataset", str(tmp_path))
+    (image,) = source
+    (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:1000])
+    with pytest.raises(OSError, match="has become shorter"):
+        source.read(image)
+
+
+def test_sizes_from_eight_gigabytes_on_are_read_as_written(tmp_path: Path) -> None:
+    """Sparse on the disk: the member's data are a hole."""
+    size = 8 * 2**30
+    start = header("a.jpg", b"\x80" + struct.pack(">q", size).rjust(11, b"\0"))
+    with open(tmp_path / "a.tar", "wb") as file:
+        file.write(start)
+        file.truncate(len(start) + size + len(END))
+    (image,) = open_source("webdataset", str(tmp_path))
+    assert image.size == size
+    with pytest.raises(OSError, match="more than the 268435456 allowed"):
+        open_source("webdataset", str(tmp_path)).read(image)
