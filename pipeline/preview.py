@@ -7,6 +7,7 @@ import html
 import os
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TextIO
@@ -17,7 +18,7 @@ import manifests
 from manifests import Row
 from pipeline.dataset import DataSet, open_data_set
 from pipeline.encoders import Jpeg, Png
-from pipeline.errors import RefusedFileError, UserError
+from pipeline.errors import RefusedFileError, UnfinishedError, UserError
 from pipeline.samples import Sample
 from pipeline.storage import local_path, open_regular
 
@@ -62,7 +63,7 @@ def preview(folder: str, page: str, images: int = 3, data: str | None = None) ->
     Raises:
         UserError: No data set, a sample that is not what was built, a page that would be too large, or a file of
             another kind in its place.
-        OSError: The page cannot be written.
+        UnfinishedError: The disk is full.
     """
     data_set = open_data_set(folder, data)
     path = _place(page)
@@ -72,8 +73,16 @@ def preview(folder: str, page: str, images: int = 3, data: str | None = None) ->
         with open(aside, "x", encoding="utf-8", errors="xmlcharrefreplace") as file:
             count = _write(data_set, chosen, file)
         os.replace(aside, path)
+    except OSError as error:
+        if error.filename and error.filename != str(aside):
+            raise
+        what = f"cannot write the page {page}: {error.strerror}"
+        if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError):
+            raise UserError(what) from error
+        raise UnfinishedError(f"{what}; free some room and run the same command again") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
     return count
 
 

@@ -21,11 +21,11 @@ from pipeline.dataset import INDEX_FILE, MANIFEST_FILE, MAX_PAYLOAD_BYTES, RECIP
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Step
 from pipeline.index.arrays import ARRAY, find_arrays
-from pipeline.index.folders import TAR, files_with, find_folders, find_tars
+from pipeline.index.folders import EXPORT_FILE, TAR, UNFINISHED, files_with, find_folders, find_tars
 from pipeline.index.found import CLEAN, PLACES, Entry, Layout
 from pipeline.samples import payload_digest, pixel_digest
 from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
-from pipeline.storage import LocalStore, Store, is_url, open_store
+from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store
 from pipeline.system_noise import PAIRS
 
 PART_ROWS = 1000
@@ -168,6 +168,7 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
     if not path.is_dir():
         layout = find_tars(path, classes)
     else:
+        _refuse_unfinished(path)
         kinds = {kind: files_with(path, kind) for kind in (TAR, ARRAY)}
         _refuse_mixture(path, kinds)
         if kinds[TAR]:
@@ -179,6 +180,13 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
     if not layout.steps:
         raise UserError(f"{path} holds no images; they are looked for as {PLACES}; or as <corruption>.npy, or in tars")
     return layout
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """Raise UserError for an export that was interrupted: a part of its files would be taken for all."""
+    store = LocalStore(str(path))
+    if store.size(EXPORT_FILE) >= 0 and UNFINISHED in store.read(EXPORT_FILE, limit=SMALL_FILE):
+        raise UserError(f"{path} holds an unfinished export: run the same export command again first")
 
 
 def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:

@@ -455,6 +455,8 @@ def test_a_full_disk_ends_every_layout(large_sets: tuple[Path, Path], small_disk
     with pytest.raises(UnfinishedError, match="No space left on device; free some room and run the same command again"):
         export(data, layout, str(out))
     assert tomllib.loads((out / "export.toml").read_text())["state"] == "unfinished"
+    with pytest.raises(UserError, match="holds an unfinished export: run the same export command again first"):
+        index_of(out)
     half = {name: (out / name).read_bytes() for name in files_in(out)}
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     done = export(data, layout, str(out))

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from pipeline.dataset import open_data_set
-from pipeline.errors import UserError
+from pipeline.errors import UnfinishedError, UserError
 from pipeline.exports import export
 from pipeline.preview import preview
 from tests.conftest import Run
@@ -98,14 +98,14 @@ def test_a_page_replaces_no_other_file(tmp_path: Path) -> None:
             preview(str(data), str(place))
     with pytest.raises(UserError, match="a path is empty"):
         preview(str(data), "")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UserError, match=r"cannot write the page .*nowhere/page.html: No such file or directory"):
         preview(str(data), str(tmp_path / "nowhere" / "page.html"))
     assert not list(tmp_path.glob(".*"))
 
 
 def test_a_page_that_the_disk_cannot_take_leaves_nothing(tmp_path: Path, small_disk: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"], side=200))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UnfinishedError, match="No space left on device; free some room and run the same command"):
         preview(str(data), str(small_disk / "page.html"))
     assert list(small_disk.iterdir()) == []
 
