@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_numpy_never_sees_a_pickled_state() -> None:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_orders_and_kinds_of_numbers_are_kept(protocol: int, order: str) -> None:
+def test_orders_and_kinds_of_numbers_are_kept(protocol: int, order: Literal["C", "F"]) -> None:
     content = {kind: np.asarray(np.arange(6).reshape(2, 3), kind, order=order) for kind in ("u1", "<i4", "<i8", "<f4")}
     loaded = pickles.load(pickle.dumps(content, protocol=protocol), "here")
     for kind, values in content.items():
@@ -234,7 +235,7 @@ def test_a_long_directory_is_refused_unread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_sound_archives_are_read(tmp_path: Path, order: str, save) -> None:
+def test_sound_archives_are_read(tmp_path: Path, order: Literal["C", "F"], save) -> None:
     rows = rows_of(16, 3)
     save(tmp_path / "val_data.npz", data=np.asarray(rows, order=order), labels=np.array([3, 1, 2], np.uint8))
     source = open_source("imagenet64", str(tmp_path))
