@@ -8,12 +8,12 @@ from itertools import islice
 from time import perf_counter
 
 from pipeline.encoders import decode_members
-from pipeline.errors import SampleError, UserError
+from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.plan import SHARDS, Plan, shard_file
 from pipeline.quota import Sizes
 from pipeline.render import Renderer
 from pipeline.sources import Source, SourceImage
-from pipeline.storage import Store
+from pipeline.storage import LARGEST_READ, Store
 
 MEASURED = 5
 """Images to measure on, where nobody says how many."""
@@ -41,24 +41,36 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     Raises UserError if none of them can be read.
     """
     renderer = Renderer(plan.recipe, frost_folder)
-    steps = plan.recipe.steps()
     sizes, measured = Sizes(), 0
     start = perf_counter()
     for image in _spread(plan, source, samples):
         try:
-            clean = renderer.prepare(renderer.decode(source.read(image), image.box))
-        except (SampleError, OSError):
+            found = _measure(plan, renderer, source, image)
+        except (UserError, UnreachableError):
+            raise
+        except Exception:  # the build records why; readers of damaged files raise nearly anything
             continue
-        for step in steps:
-            members = renderer.encode(renderer.transform(clean, image.id, step), step)
-            decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
-            payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
-            sizes.add(str(step), 1, payload + TAR_BYTES_PER_SAMPLE)
+        for step, size in found.items():
+            sizes.add(step, 1, size)
         measured += 1
     if not measured:
         raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
     scale = plan.images / measured
     return Estimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
+
+
+def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:
+    """Step -> bytes that the samples of one image take in shards. Raises what readers and transforms raise."""
+    if image.size > LARGEST_READ:
+        raise SampleError("it is too large")
+    clean = renderer.prepare(renderer.decode(source.read(image), image.box))
+    found: dict[str, int] = {}
+    for step in plan.recipe.steps():
+        members = renderer.encode(renderer.transform(clean, image.id, step), step)
+        decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
+        payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
+        found[str(step)] = payload + TAR_BYTES_PER_SAMPLE
+    return found
 
 
 def shard_sizes(plan: Plan, store: Store) -> Sizes:
@@ -83,5 +95,6 @@ def measured_sizes(plan: Plan, source: Source, steps: Iterable[str], known: Size
 
 def _spread(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
     """Up to ``samples`` images at even distances."""
+    samples = min(samples, plan.images)
     stride = max(plan.images // samples, 1)
     return islice(islice(iter(source), 0, plan.images, stride), samples)

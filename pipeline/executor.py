@@ -266,6 +266,7 @@ class _Actor:
         """Make the worker. Where it is, and what it runs other than its owner does: then none is made."""
         from ray import cloudpickle
 
+        os.environ["PYTHONSAFEPATH"] = "1"  # processes that the worker starts look for no code in the current folder
         place = f"process {os.getpid()} on {socket.gethostname()}"
         unlike = owner.differences()
         if not unlike:

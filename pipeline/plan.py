@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,7 @@ def shard_of_part(part: str) -> str:
 
 
 def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
-    return islice(iter(source), recipe.source.limit or None)
+    return islice(iter(source), min(recipe.source.limit, sys.maxsize) or None)
 
 
 def _identity(recipe: Recipe) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import recipes
 from pipeline.build import SHARED, pieces_of_a_block, split
+from pipeline.encoders import Jpeg
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.estimate import estimate
 from pipeline.plan import Block, make_blocks, make_plan
 from pipeline.sources import SourceImage, open_source
 from tests.conftest import ROOT
@@ -141,6 +144,30 @@ def test_memory_does_not_grow_with_the_number_of_images(
 
     peak(1000)
     assert peak(most) < 1.3 * peak(most // 10)
+
+
+def test_a_limit_beyond_all_numbers_is_none() -> None:
+    assert make_plan(IMAGENET_C.changed(source={"limit": 10**30}), MadeSource(3)).images == 3
+
+
+class DamagedSource(MadeSource):
+    """Reads some images, and fails at others as readers of damaged files do."""
+
+    def read(self, image: SourceImage) -> bytes:
+        if image.id.endswith("1"):
+            return Jpeg().encode(np.full((256, 256, 3), 128, np.uint8))
+        raise (KeyError, MemoryError, RecursionError)[int(image.id[-1]) % 3](image.id)
+
+
+def test_an_estimate_passes_over_what_cannot_be_read() -> None:
+    recipe = IMAGENET_C.changed(transforms={"only": ["contrast"], "levels": [1]})
+    source = DamagedSource(10)
+    measured = estimate(make_plan(recipe, source), source, 10**30)
+    assert measured.measured == 1
+    assert measured.output_bytes == 10 * measured.sizes.bytes["contrast-1"] > 0
+    source.images = 1
+    with pytest.raises(UserError, match="none of 1 images tried from made can be read"):
+        estimate(make_plan(recipe, source), source, 3)
 
 
 def test_an_empty_source_is_refused_and_says_what_it_passed_over(tmp_path: Path) -> None:

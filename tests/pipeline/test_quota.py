@@ -114,10 +114,10 @@ def test_sizes_are_read(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-NO_SIZES = ("", "0", "-5GB", "much", "5 apples", "1e9", "nan", "inf", "9" * 5000, "1..5", "\u0665", "5GB;", "9" * 19, "0x10")
+NO_SIZES = ("", "0", "-5GB", "much", "5 apples", "1e9", "nan", "inf", "9" * 5000, "9" * 19, "1..5", "5GB;", "0x10")
 
 
-@pytest.mark.parametrize("text", NO_SIZES)
+@pytest.mark.parametrize("text", [*NO_SIZES, "\u0665"])
 def test_what_is_no_size_is_told(text: str) -> None:
     with pytest.raises(UserError, match=r"800MiB, 50GB, 1\.5TB"):
         parse_size(text)
