@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manifests.limits import LARGEST_TEXTS, LONGEST_ERROR, SHOWN, THRIFT, announced
+from manifests.limits import LONGEST_ERROR, SHOWN, THRIFT, check_row_group
 from manifests.reading import facts_of
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import is_sealed, seal, with_blank_seal
@@ -75,8 +74,8 @@ def _content(part: Part) -> bytes:
     return part.read_bytes() if isinstance(part, Path) else part[1]
 
 
-def _parquet(content: bytes, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    return pq.ParquetFile(pa.BufferReader(content), read_dictionary=list(dictionaries), **THRIFT)
+def _parquet(content: bytes) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(content), **THRIFT)
 
 
 def _name(part: Part) -> str:
@@ -144,23 +143,11 @@ def _read_part(part: Part, columns: pa.Schema) -> tuple[pa.Table, dict[str, str]
         if not is_sealed(content):
             raise MergeError(f"{name} is damaged, or from a version without digests: its bytes are not those written")
         with _parquet(content) as file:
-            metadata = file.metadata
-            dictionaries = announced(name, len(content), metadata).dictionaries
-            table = _unfolded(content, dictionaries) if dictionaries else file.read(use_threads=False)
-            table, facts = table.replace_schema_metadata(None), facts_of(metadata)
+            about = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+            check_row_group(name, sum(group.num_rows for group in about), sum(group.total_byte_size for group in about))
+            table, facts = file.read(use_threads=False).replace_schema_metadata(None), facts_of(file.metadata)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise MergeError(f"{name} cannot be read: {error}") from error
     if not table.schema.equals(columns):
         raise MergeError(f"{name} has other columns: {', '.join(table.schema.names)[:SHOWN]!a}")
     return table, facts
-
-
-def _unfolded(content: bytes, names: Sequence[str]) -> pa.Table:
-    """The rows of a part whose texts are in dictionaries. Raises ValueError where they would fill the memory."""
-    with _parquet(content, names) as file:
-        table = file.read(use_threads=False)
-        for name in names:
-            lengths = (pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0 for chunk in table[name].chunks)
-            if table.num_rows * max(lengths, default=0) > LARGEST_TEXTS:
-                raise ValueError(f"its texts of {name} are longer than {LARGEST_TEXTS} bytes together")
-        return table.cast(file.metadata.schema.to_arrow_schema())

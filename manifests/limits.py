@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from manifests.footer import RowGroup
 from manifests.schema import FAILED, OK
 
 LARGEST_FOOTER = 2**22
@@ -27,9 +26,6 @@ LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES = 2**20, 2**28
 
 LONGEST_TEXT = 2**13
 """Bytes of a text in a row."""
-
-LARGEST_TEXTS = 2**30
-"""Bytes of a part's texts if all were as long as the longest: a dictionary tells each once."""
 
 LONGEST_ERROR = LONGEST_TEXT // 4
 """Characters that are kept of the reason why a sample has failed."""
@@ -77,43 +73,35 @@ LEADS_OUT = r"^$|^/|\x00|(^|/)\.\.(/|$)"
 """Names of shards that are no path inside of the data set."""
 
 
-@dataclass(frozen=True)
-class Announced:
-    """What the footer of a manifest announces: rows of each row group, and which texts are in dictionaries."""
-
-    group_rows: tuple[int, ...]
-    dictionaries: tuple[str, ...]
-
-
-def announced(name: str, size: int, metadata: pq.FileMetaData) -> Announced:
-    """Return what a manifest of ``size`` bytes announces. Raises ValueError for more than a manifest may hold."""
-    rows, groups = metadata.num_rows, metadata.num_row_groups
+def check_announced(name: str, size: int, groups: Sequence[RowGroup]) -> None:
+    """Raise ValueError where the footer of a manifest of ``size`` bytes announces more than a manifest may hold."""
+    rows = sum(group.rows for group in groups)
     allowed = MOST_ROWS if rows * LEAST_ROW_BYTES <= size else MOST_FREE_ROWS
     if not 0 <= rows <= allowed:
         raise ValueError(f"{name} announces {rows} rows in {size} bytes: at most {allowed} are allowed")
-    if groups > MOST_ROW_GROUPS:
-        raise ValueError(f"{name} announces {groups} row groups: at most {MOST_ROW_GROUPS} are allowed")
-    counts, dictionaries = [], dict[str, None]()
-    for each in (metadata.row_group(group) for group in range(groups)):
-        columns = [each.column(place) for place in range(each.num_columns)]
-        whole = max(each.total_byte_size, sum(column.total_uncompressed_size for column in columns))
-        if not 0 <= each.num_rows <= LARGEST_GROUP_ROWS:
-            raise ValueError(
-                f"{name} announces a row group of {each.num_rows} rows: at most {LARGEST_GROUP_ROWS} are allowed"
-            )
-        if whole > LARGEST_GROUP_BYTES or any(column.total_compressed_size > size for column in columns):
-            raise ValueError(
-                f"{name} announces a row group of {whole} bytes: at most {LARGEST_GROUP_BYTES} are allowed"
-            )
-        counts.append(each.num_rows)
-        dictionaries |= {
-            column.path_in_schema: None
-            for column in columns
-            if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
-        }
-    if sum(counts) != rows:
-        raise ValueError(f"{name} announces {rows} rows, its row groups {sum(counts)}")
-    return Announced(tuple(counts), tuple(dictionaries))
+    if len(groups) > MOST_ROW_GROUPS:
+        raise ValueError(f"{name} announces {len(groups)} row groups: at most {MOST_ROW_GROUPS} are allowed")
+    for group in groups:
+        check_row_group(name, group.rows, max(group.size, sum(column.uncompressed for column in group.columns)))
+        if any(column.compressed > size for column in group.columns):
+            raise ValueError(f"{name} announces more compressed bytes than it has: it is damaged")
+
+
+def check_row_group(name: str, rows: int, size: int) -> None:
+    """Raise ValueError for a row group of so many rows and bytes, once decompressed."""
+    if not 0 <= rows <= LARGEST_GROUP_ROWS:
+        raise ValueError(f"{name} announces a row group of {rows} rows: at most {LARGEST_GROUP_ROWS} are allowed")
+    if size > LARGEST_GROUP_BYTES:
+        raise ValueError(f"{name} announces a row group of {size} bytes: at most {LARGEST_GROUP_BYTES} are allowed")
+
+
+def check_indices(name: str, table: pa.Table) -> None:
+    """Raise ValueError for indices beyond their dictionary, which Arrow reads as they are, and follows anywhere."""
+    for column, values in zip(table.column_names, table.columns, strict=True):
+        for chunk in values.chunks if pa.types.is_dictionary(values.type) else ():
+            found = pc.min_max(chunk.indices).as_py()
+            if found["min"] is not None and not 0 <= found["min"] <= found["max"] < len(chunk.dictionary):
+                raise ValueError(f"{name}: {column} has indices beyond its dictionary: the file is damaged")
 
 
 def check_values(name: str, columns: Mapping[str, pa.Array]) -> None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manifests.limits import LARGEST_FOOTER, SHOWN, THRIFT, Announced, announced, check_values
+from manifests.footer import Column, RowGroup, row_groups
+from manifests.limits import LARGEST_FOOTER, SHOWN, THRIFT, check_announced, check_indices, check_values
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import FACT_SEAL
 
@@ -36,8 +37,10 @@ _MAGIC, _TAIL = b"PAR1", 8
 def read_facts(path: Path) -> dict[str, str]:
     """The facts of a merged manifest or of a part; empty where there is no readable file."""
     try:
-        return facts_of(_footer(path, path.stat().st_size))
-    except (OSError, ValueError):
+        _footer(path, path.stat().st_size)
+        with _parquet(path) as file:
+            return facts_of(file.metadata)
+    except (OSError, ValueError, pa.ArrowException):
         return {}
 
 
@@ -62,7 +65,7 @@ def read_slice(path: Path, first: int, count: int) -> list[Row]:
     Raises FileNotFoundError, and ValueError as ``read_rows``.
     """
     rows, start, file = list[Row](), 0, _opened(path)
-    for group, length in enumerate(file.announced.group_rows):
+    for group, length in enumerate(each.rows for each in file.groups):
         if start < first + count and first < start + length:
             skipped = max(first - start, 0)
             some = _kept_group(file, group).slice(skipped, first + count - start - skipped)
@@ -79,8 +82,8 @@ def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) ->
     """
     file = _opened(path)
     wanted = list(dict.fromkeys((*names, *where)))
-    for group in range(file.metadata.num_row_groups):
-        if _may_hold(file.metadata.row_group(group), where):
+    for group in range(len(file.groups)):
+        if file.may_hold(group, where):
             table = file.row_group(group, wanted)
             for column, values in where.items():
                 table = table.filter(pc.is_in(table[column].cast(SCHEMA.field(column).type), pa.array(list(values))))
@@ -93,17 +96,32 @@ class _File:
 
     path: Path
     metadata: pq.FileMetaData
-    announced: Announced
+    groups: tuple[RowGroup, ...]
 
     def row_group(self, group: int, names: Sequence[str]) -> pa.Table:
         """Some columns of a row group, texts with a dictionary as it has them. Raises ValueError."""
-        dictionaries = [name for name in self.announced.dictionaries if name in names]
+        columns = self.groups[group].columns
+        dictionaries = [each.name for each in columns if each.is_text and each.has_dictionary and each.name in names]
         with _as_value_errors(self.path), _parquet(self.path, self.metadata, dictionaries) as file:
             table = file.read_row_group(group, columns=list(names), use_threads=False).replace_schema_metadata(None)
+            check_indices(str(self.path), table)
             table = table.unify_dictionaries().combine_chunks()
-            columns = {name: table[name].chunk(0) for name in names if table.num_rows}
-            check_values(str(self.path), columns)
+            check_values(str(self.path), {name: table[name].chunk(0) for name in names if table.num_rows})
             return table
+
+    def may_hold(self, group: int, where: Where) -> bool:
+        """Whether a row group may hold rows that are asked for, by its statistics."""
+        known = {column.name: column for column in self.groups[group].columns}
+        return all(_may_hold(known[name], values) for name, values in where.items() if name in known)
+
+
+def _may_hold(column: Column, values: Collection[str | int]) -> bool:
+    if column.lowest is None or column.highest is None:
+        return True
+    if column.is_text:
+        return any(column.lowest <= str(value).encode() <= column.highest for value in values)
+    lowest, highest = (int.from_bytes(each, "little", signed=True) for each in (column.lowest, column.highest))
+    return any(lowest <= int(value) <= highest for value in values)
 
 
 def _opened(path: Path) -> _File:
@@ -114,25 +132,33 @@ def _opened(path: Path) -> _File:
 @lru_cache(maxsize=4)
 def _looked_at(path: Path, size: int, changed: int) -> _File:
     """A manifest by its footer; ``changed`` tells one state of the file from another."""
-    metadata = _footer(path, size)
-    schema = metadata.schema.to_arrow_schema().remove_metadata()
-    if not schema.equals(SCHEMA):
-        raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)[:SHOWN]!a}")
-    return _File(path, metadata, announced(str(path), size, metadata))
+    try:
+        groups = tuple(row_groups(_footer(path, size)))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+    check_announced(str(path), size, groups)
+    with _as_value_errors(path), _parquet(path) as parquet:
+        schema = parquet.schema_arrow.remove_metadata()
+        if not schema.equals(SCHEMA):
+            raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)[:SHOWN]!a}")
+        if parquet.num_row_groups != len(groups):
+            raise ValueError(f"{path} is not a readable Parquet file: its footer is damaged")
+        return _File(path, parquet.metadata, groups)
 
 
-def _footer(path: Path, size: int) -> pq.FileMetaData:
+def _footer(path: Path, size: int) -> bytes:
     """The footer of a Parquet file. Raises ValueError for one that is too large, before it is read."""
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no regular file: a Parquet file is allowed")
-    with _as_value_errors(path):
-        with path.open("rb") as file:
-            file.seek(max(size - _TAIL, 0))
-            length = int.from_bytes(file.read(_TAIL - len(_MAGIC)), "little")
+        raise ValueError("it is no regular file")
+    with path.open("rb") as file:
+        file.seek(max(size - _TAIL, 0))
+        length = int.from_bytes(file.read(_TAIL - len(_MAGIC)), "little")
+        if file.read(len(_MAGIC)) != _MAGIC or length > size - _TAIL:
+            raise ValueError("it is cut short or damaged")
         if length > LARGEST_FOOTER:
-            raise ValueError(f"{path} has a footer of {length} bytes: at most {LARGEST_FOOTER} are allowed")
-        with _parquet(path) as parquet:
-            return parquet.metadata
+            raise ValueError(f"it has a footer of {length} bytes: at most {LARGEST_FOOTER} are allowed")
+        file.seek(size - _TAIL - length)
+        return file.read(length)
 
 
 @lru_cache(maxsize=2)
@@ -150,19 +176,10 @@ def _as_value_errors(path: Path) -> Iterator[None]:
     """What damaged files bring about. Errors of the disk itself have a number, and stay what they are."""
     try:
         yield
-    except (pa.ArrowException, OSError, OverflowError, MemoryError) as error:
+    except (pa.ArrowException, OSError, OverflowError, MemoryError, LookupError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-
-
-def _may_hold(group: pq.RowGroupMetaData, where: Where) -> bool:
-    """Whether a row group may hold rows that are asked for, by its statistics."""
-    for column, values in where.items():
-        about = group.column(COLUMNS.index(column)).statistics
-        if about is not None and about.has_min_max and not any(about.min <= value <= about.max for value in values):
-            return False
-    return True
 
 
 def _python_rows(path: Path, table: pa.Table) -> Iterator[tuple[Any, ...]]:
