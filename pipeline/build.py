@@ -115,7 +115,6 @@ def _build(
     watcher.started(plan, missing.by_transform(), missing.shards)
     if missing.shards:
         quota = _quota(request, plan, source, store, missing)
-        store.remove(MANIFEST_FILE)  # it stands for a whole data set, which this is not until the merge
         blocks = missing_blocks(make_blocks(plan, source), there)
         _make(request, outcome, missing, blocks, quota, watcher, worker)
         if quota.withheld:
@@ -142,6 +141,8 @@ def _make(
     frost = request.frost_folder and _everywhere(request.frost_folder)
     job = Job(recipe, _everywhere(request.source), _everywhere(request.output), frost)
     with cluster(request.workers, request.address) as workers:
+        # it stands for a whole data set, which this is not until the merge
+        open_store(request.output).remove(MANIFEST_FILE)
         outcome.workers = workers
         shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
         pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)

@@ -178,6 +178,13 @@ def test_a_limit_that_grows_is_gone_on_with(tmp_path: Path) -> None:
     assert missing(source, output) == 4
 
 
+def test_a_cluster_that_cannot_be_reached_leaves_a_finished_data_set_as_it_is(data: Path, tmp_path: Path) -> None:
+    before = content(data)
+    with pytest.raises(UserError, match="no Ray cluster answers"):
+        again(photographs(tmp_path / "more", "abcdefg"), data, address="127.0.0.1:1")
+    assert content(data) == before
+
+
 def test_shards_that_nobody_planned_are_refused(data: Path, finished: Path) -> None:
     (data / "shards" / "mine.tar").write_bytes(b"")
     refused(r"holds 1 shards and manifest parts .*shards/mine\.tar", finished / "source", data)
