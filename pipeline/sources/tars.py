@@ -55,6 +55,11 @@ class TarIndex:
             self._members = _all_members(Place(self._store, self._tar))
         return self._members
 
+    def folders(self) -> list[str]:
+        """The folders that the tar names, which may be empty. Raises UserError as :meth:`members`."""
+        place = Place(self._store, self._tar)
+        return [member.name.rstrip("/") for member in _read_members(place, folders=True) if member.name.endswith("/")]
+
     def read(self, name: str) -> bytes:
         """The bytes of a member. Raises OSError."""
         member = self.members()[name]
@@ -67,15 +72,22 @@ class TarIndex:
 def _all_members(place: Place) -> dict[str, Member]:
     """The plain files of a tar in their order. Raises UserError."""
     found: dict[str, Member] = {}
+    for member in _read_members(place):
+        try:
+            _add(found, member)
+        except UnsafeTarError as error:
+            raise UserError(f"{place.location} {error}") from error
+    return found
+
+
+def _read_members(place: Place, folders: bool = False) -> Iterator[TarMember]:
     try:
         with place.store.open(place.name) as file:
-            for member in safe_members(file):
-                _add(found, member)
+            yield from safe_members(file, folders)
     except UnsafeTarError as error:
         raise UserError(f"{place.location} {error}") from error
     except OSError as error:
         raise UserError(f"{place.location} is no readable tar: {error.strerror or error}") from error
-    return found
 
 
 def _add(found: dict[str, Member], member: TarMember) -> None:

@@ -54,8 +54,10 @@ class _Header(NamedTuple):
     kind: bytes
 
 
-def safe_members(file: BinaryIO) -> Iterator[TarMember]:
-    """Yield the plain files of a tar in their order, without reading their data; folders are passed over.
+def safe_members(file: BinaryIO, folders: bool = False) -> Iterator[TarMember]:
+    """Yield the plain files of a tar in their order, without reading their data.
+
+    Folders are passed over, or yielded with a slash behind their name and no data.
 
     Offsets rise and data lie inside the file. The tar ends with a block of zeros, and nothing follows.
 
@@ -92,6 +94,8 @@ def safe_members(file: BinaryIO) -> Iterator[TarMember]:
                 yield TarMember(name, position, size)
             elif header.kind not in {FOLDER} | REGULAR:
                 raise UnsafeTarError(f"is refused: its member {name!r} is a link, a device, or leads out")
+            elif folders:
+                yield TarMember(f"{name.rstrip('/')}/", position, 0)
             extended = {}
         position += size + -size % BLOCK
     if extended:

@@ -445,3 +445,20 @@ def test_damaged_sequences_are_no_other_family(tmp_path: Path) -> None:
     (data / "b.npy").write_bytes(b"damaged")
     facts = found(tmp_path / "data", tmp_path / "index")
     assert (facts["family"], facts["samples"], facts["failed"]) == ("perturbations", 2, 1)
+
+
+def test_empty_classes_of_tars_count_for_the_labels(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data", ["bee", "dog"])
+    for step in ("fog/1", "fog/2"):
+        (data / step / "cat").mkdir()
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        tar.add(data, ".")
+    found(tmp_path / "all.tar", tmp_path / "index")
+    found(data, tmp_path / "folders")
+    labels = {(row.class_name, row.label) for row in rows_of(tmp_path / "index")}
+    assert labels == {(row.class_name, row.label) for row in rows_of(tmp_path / "folders")} == {("bee", 0), ("dog", 2)}
+    (data / "fog/1/cat/notes.txt").write_text("x")
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        tar.add(data, ".")
+    with pytest.raises(UserError, match="fog/1/cat holds files but no images, and would count as a class"):
+        found(tmp_path / "all.tar", tmp_path / "index")
