@@ -9,7 +9,7 @@ import typer
 
 from pipeline.cli.console import errors_told, print_json, say, say_all
 from pipeline.cli.options import DataOption, DataSetArgument, FrostOption, JsonOption, ThreadsOption, numbers, path_of
-from pipeline.errors import Exit
+from pipeline.errors import Exit, UserError
 
 
 def verify(
@@ -64,7 +64,8 @@ def export(
     ],
     out: Annotated[str, typer.Option(help="The folder to write to; an unfinished export there is resumed.")],
     classes: Annotated[
-        str | None, typer.Option(help="imagefolder: a text file of class names whose folders are made in any case.")
+        str | None,
+        typer.Option(help="imagefolder: a text file with all class names in label order; empty ones get a folder."),
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -72,14 +73,13 @@ def export(
     """Write a finished data set in a layout that other tools read."""
     with errors_told(as_json):
         from pipeline.exports import export as write
-        from pipeline.sources.base import lines_at
 
-        done = write(data_set, to, out, () if classes is None else lines_at(classes), data)
+        done = write(data_set, to, out, _class_names(classes), data)
         if as_json:
-            print_json(written=done.written, there=done.there, passed_over=done.passed_over, output=out)
+            print_json(**done.facts(), output=out)
         else:
-            failed = f"; {done.passed_over:,} failed samples passed over" if done.passed_over else ""
-            say(f"wrote {done.written:,} files, {done.there:,} were there{failed}: {out}")
+            say_all(done.lines())
+            say(f"folder: {out}")
 
 
 def index(
@@ -100,18 +100,18 @@ def index(
         from pipeline.display import steps_told
         from pipeline.index import index as write
         from pipeline.software import cpu_count
-        from pipeline.sources.base import lines_at
 
-        named = () if classes is None else lines_at(classes)
+        named = _class_names(classes)
         with steps_told() as told:
             done = write(data, out, name, named, numbers(levels) or (), threads or cpu_count(), told)
         if as_json:
             print_json(**done.facts(), output=out)
         else:
             failed = f", {done.failed:,} of them damaged" if done.failed else ""
+            passed = f"; passed over {done.passed_over:,} other files" if done.passed_over else ""
             say(
                 f"{done.name}: {done.samples:,} samples of {len(done.steps)} transforms and levels, in {done.layout}"
-                f"{failed}: {out}"
+                f"{failed}{passed}: {out}"
             )
         if done.failed:
             raise typer.Exit(Exit.FAULTS)
@@ -133,3 +133,15 @@ def preview(
             print_json(pictures=pictures, output=out)
         else:
             say(f"wrote {pictures:,} pictures: {out}")
+
+
+def _class_names(file: str | None) -> list[str]:
+    """The names in a text file, if one is given. Raises UserError for one without any."""
+    from pipeline.sources.base import lines_at
+
+    if file is None:
+        return []
+    names = lines_at(file)
+    if not names:
+        raise UserError(f"{file} is empty: write one class name per line, in label order")
+    return names
