@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, cast
 
 import numpy as np
 
@@ -280,7 +280,8 @@ class _Bounded:
     """A file that is asked for no more than it holds, whatever lengths its content announces."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        # Those of fsspec read whole lines alone.
+        self._file = file if isinstance(file, io.BytesIO | io.BufferedReader) else io.BufferedReader(cast(Any, file))
         self._left = file.seek(0, io.SEEK_END)
         file.seek(0)
         if self._left > LARGEST_PICKLE:

@@ -121,12 +121,17 @@ class UrlStore:
             listed = self._list(folder)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UserError(f"cannot list the folder {self.root}/{folder}: {error}") from error
+        for each in listed:
+            if each["type"] not in ("directory", "file"):  # of file:// and sftp://
+                raise UserError(
+                    f"{self.root}: {each['name']} is neither a file nor a folder (a link to nothing, a pipe, a device)"
+                    ": remove it"
+                )
         found = (
             Entry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
             if each["type"] == "directory"
             else Entry(each["name"].rpartition("/")[2], False, int(each["size"]))
             for each in listed
-            if each["type"] in ("directory", "file")
         )
         return sorted(entry for entry in found if not entry.name.startswith("."))
 

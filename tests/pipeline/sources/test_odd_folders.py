@@ -130,6 +130,13 @@ def test_what_is_no_regular_file_fails_by_itself(tmp_path: Path) -> None:
     assert time.monotonic() - start < 5
 
 
+def test_what_is_no_regular_file_is_not_left_out_of_a_url(tmp_path: Path) -> None:
+    make(tmp_path, "a/1.jpg")
+    os.mkfifo(tmp_path / "a" / "2.jpg")
+    with pytest.raises(UserError, match=r"a/2\.jpg is neither a file nor a folder .*remove it"):
+        list(open_source("imagefolder", f"file://{tmp_path}"))
+
+
 @pytest.mark.parametrize("location", ["", "  ", "a\0b", "x" * 5000])
 def test_locations_that_can_be_none_are_refused(location: str) -> None:
     with pytest.raises(UserError):
