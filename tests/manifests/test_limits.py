@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def read(request: pytest.FixtureRequest) -> Callable[[Path], Any]:
 
 
 @pytest.fixture(scope="module")
-def bombs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files that unfold to a lot."""
     folder = tmp_path_factory.mktemp("bombs")
     written(folder / "rows", repeated(550_000), 2)

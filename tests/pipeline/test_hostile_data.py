@@ -21,9 +21,11 @@ import manifests
 from manifests import Row
 from pipeline import dataset
 from pipeline import verify as verifying
-from pipeline.dataset import open_data_set
-from pipeline.encoders import Png
+from pipeline.dataset import DataSet, open_data_set
+from pipeline.deep import regenerate
+from pipeline.encoders import Npy, Png
 from pipeline.errors import UserError
+from pipeline.render import Renderer
 from pipeline.samples import payload_digest, pixel_digest, side_members, told_columns
 from pipeline.shards import ShardWriter
 from pipeline.verify import verify
@@ -297,7 +299,7 @@ def indexed(tmp_path: Path) -> Path:
     (folder / "index.toml").write_text(tomli_w.dumps(table))
     pixels = np.repeat(np.arange(2500, dtype=np.uint32).astype(np.uint8), 4 * 4 * 3).reshape(-1, 4, 4, 3)
     (folder / "fog.bin").write_bytes(pixels.tobytes())
-    digest, encoder = hashlib.sha256(pixels.tobytes()).hexdigest(), dataset.Npy()
+    digest, encoder = hashlib.sha256(pixels.tobytes()).hexdigest(), Npy()
     rows = [
         row_of(0, b"", 0)._replace(
             key=f"image_{index:06d}-fog-1",
@@ -319,11 +321,13 @@ def indexed(tmp_path: Path) -> Path:
 
 
 def test_arrays_are_checked_in_pieces_and_hashed_once(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    real = verifying._check_piece
-    monkeypatch.setattr(
-        verifying, "_check_piece", lambda data, piece: opened.append(len(piece.rows)) or real(data, piece)
-    )
+    opened, real = list[int](), verifying._check_piece
+
+    def counted(data_set: DataSet, piece: verifying._Piece) -> verifying.Findings:
+        opened.append(len(piece.rows))
+        return real(data_set, piece)
+
+    monkeypatch.setattr(verifying, "_check_piece", counted)
     found = verify(str(indexed))
     assert (found.shards, found.samples, found.count) == (1, 2500, 0)
     assert opened == [1000, 1000, 500]
@@ -355,3 +359,29 @@ def test_a_manifest_with_many_rows_in_few_bytes_is_refused(data: Path) -> None:
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     with pytest.raises(UserError, match=r"announces 1100000 rows in \d+ bytes: at most 1048576 are allowed"):
         verify(str(data))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for index in range(3):
+        path = tmp_path / "source" / f"class{index % 2}" / f"image{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(Png().encode(np.full((70, 70, 3), 10 * index, np.uint8)))
+    return tmp_path / "source"
+
+
+def test_recipes_of_huge_images_are_not_made_again(data: Path, source: Path) -> None:
+    huge = {**RECIPE, "prepare": {"steps": [["square", 8192.0]]}}
+    (data / "recipe.toml").write_text(tomli_w.dumps(huge))
+    with pytest.raises(UserError, match=r"prepare.steps up to 8192: here at most 2048"):
+        regenerate(str(data), str(source), 3, 0)
+
+
+def test_whatever_a_transform_raises_is_a_fault(data: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("no memory for this image")
+
+    monkeypatch.setattr(Renderer, "members", broken)
+    rewrite(data, lambda rows: [row._replace(source_sha256=None) for row in rows])
+    found = regenerate(str(data), str(source), 3, 0)
+    assert sum("cannot be made again: MemoryError: no memory" in str(fault) for fault in found.faults) == 3

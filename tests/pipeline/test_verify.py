@@ -183,6 +183,9 @@ def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp
     rewrite(built, lambda rows: [agree(row) for row in rows])
     assert faults(built) == []
     done = robustshards("verify", built, "--deep", "--samples", 24)
+    assert done.returncode == 2
+    assert f"give --source PATH, where the photographs are (the latest run names '{small_source}')" in done.stderr
+    done = robustshards("verify", built, "--deep", "--samples", 24, "--source", small_source)
     assert done.returncode == 1
     assert done.stdout.count("comes out differently when it is made again") == 4
 
