@@ -82,9 +82,9 @@ class Classifier:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of what an error says, which of torch's tells the most; its kind where it says nothing."""
+    """The last line of what torch says, which tells the most; of what others raise, the kind and the first line."""
     lines = str(error).strip().splitlines()
-    return lines[-1] if lines else first_line(error)
+    return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
 
 
 def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -7,13 +7,14 @@ import hashlib
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from importlib import import_module, metadata
+from importlib import import_module, invalidate_caches, metadata
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import torch
@@ -65,14 +66,38 @@ def call_factory(spec: str, name: str, folder: str) -> Any:
         raise UserError(f"{spec!r} names no factory: {ADVICE}")
     if words[0] in NOT_THE_USERS:
         raise UserError(f"{spec} is refused: {words[0]} is no module of yours; name a factory in a module of your own")
-    if folder and folder not in sys.path:
-        sys.path.append(folder)  # last: what lies in it by chance stands for no module of others
+    _look_in(folder)
     with failures(spec, ADVICE):
         found: Any = import_module(module_name)
         _refuse_shadowed(spec, words[0], folder)
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
         return found()
+
+
+class _UsersFolder(MetaPathFinder):
+    """Finds modules in a folder of the user's, where nothing else has found any.
+
+    Not a place on ``sys.path``: a project that is installed to be edited is found after all of that, and processes
+    that are started inherit it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module that is in no package."""
+        return PathFinder.find_spec(fullname, [self.folder], target) if path is None else None
+
+
+def _look_in(folder: str) -> None:
+    """Look for modules in a folder from now on, last of all."""
+    known = any(isinstance(each, _UsersFolder) and each.folder == folder for each in sys.meta_path)
+    if folder and not known:
+        sys.meta_path.append(_UsersFolder(folder))
+    invalidate_caches()
 
 
 def _refuse_shadowed(spec: str, top: str, folder: str) -> None:

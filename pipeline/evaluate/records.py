@@ -252,7 +252,7 @@ def _check_values(path: Path, found: StepPredictions, classes: int | None) -> No
         "confidences": (found.confidence >= 0) & (found.confidence <= 1 + _ROUNDING),  # false for NaN too
     }
     if faults := [name for name, sound in allowed.items() if not sound.all()]:
-        raise _unsound(path, found.step, f"{', '.join(faults)} that no evaluation gives")
+        raise _unsound(path, found.step, f"values that no evaluation gives ({', '.join(faults)})")
 
 
 def _unsound(path: Path, step: Step, what: str) -> UserError:

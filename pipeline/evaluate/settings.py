@@ -173,12 +173,13 @@ def _device(asked: str) -> str:
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        if torch.device(asked).type not in DEVICES:
+        kind = torch.device(asked).type
+        if kind not in DEVICES:
             raise ValueError(f"{', '.join(DEVICES)} are allowed")
         torch.zeros(1, device=asked)
     except Exception as error:  # torch raises what it likes, down to ModuleNotFoundError
         raise UserError(f"the device {asked!r} is not there: {first_line(error)}; cpu always is") from error
-    return asked
+    return kind if kind == "cpu" else asked
 
 
 def _try(table: EvaluationTable, model: Model, height: int, width: int) -> int:

@@ -1,0 +1,174 @@
+"""Predictions that are read: whole ones as they were written, all others refused by name, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import manifests
+from pipeline.errors import UserError
+from pipeline.evaluate import records
+from pipeline.evaluate.records import SCHEMA, read_predictions
+from tests.evaluate.evaluations import votes, write_evaluation
+
+Columns = dict[str, list[Any]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two steps of three images each, of 7 classes."""
+    logits = {("contrast", 1): votes([1, 2, 0]), ("fog", 3): votes([1, 1, 0])}
+    write_evaluation(tmp_path / "r", logits, [1, 2, 3])
+    return tmp_path / "r" / "predictions.parquet"
+
+
+def write(path: Path, columns: Columns, schema: pa.Schema = SCHEMA) -> None:
+    """Predictions with a sound seal."""
+    with pq.ParquetWriter(path, schema) as writer:
+        writer.write_table(pa.table(columns, schema=schema))
+        writer.add_key_value_metadata(manifests.with_blank_seal({}))
+    manifests.seal_file(path)
+
+
+def first(name: str, value: Any) -> Callable[[Columns], None]:
+    """Change the first value of a column."""
+
+    def change(columns: Columns) -> None:
+        columns[name][0] = value
+
+    return change
+
+
+def every(name: str, value: Any) -> Callable[[Columns], None]:
+    """Change all values of a column."""
+
+    def change(columns: Columns) -> None:
+        columns[name] = [value] * len(columns[name])
+
+    return change
+
+
+def test_what_was_written_is_read(path: Path) -> None:
+    contrast, fog = read_predictions(path, classes=7)
+    assert [str(contrast.step), str(fog.step)] == ["contrast-1", "fog-3"]
+    assert list(contrast.source_ids) == ["image0", "image1", "image2"]
+    assert contrast.labels.tolist() == [1, 2, 3]
+    assert contrast.top1[:, 0].tolist() == [1, 2, 0]
+    assert contrast.top5[2, 0].tolist() == [0, 1, 2, 3, 4]
+    assert contrast.label_rank[:, 0].tolist() == [1, 1, 4]
+    assert [values.dtype for values in (contrast.top5, contrast.confidence)] == [np.int32, np.float32]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (first("label", 7), r"values that no evaluation gives \(labels"),
+        (first("label", -2), "labels"),
+        (first("top1", 2), "first classes that are not first in top-5"),
+        (first("top5", [1, 2, 3, 4, 7]), "classes"),
+        (first("top5", [1, -2, 3, 4, 5]), "classes"),
+        (first("top5", [1, 2, 3, 4]), "top-5 lists of 4 to 5 classes"),
+        (first("top5", [1, None, 3, 4, 5]), "empty fields"),
+        (every("top5", []), "top-5 lists of 0 to 0 classes"),
+        (every("top5", list(range(1000))), "top-5 lists of 1000 to 1000 classes"),
+        (first("label_rank", 8), "ranks"),
+        (first("label_rank", 0), "ranks"),
+        (first("label_rank", 3), "ranks that top-5 contradicts"),
+        (first("confidence", math.nan), "confidences"),
+        (first("confidence", math.inf), "confidences"),
+        (first("confidence", 1.5), "confidences"),
+        (first("frame", 2**31 - 1), "lacks frames of contrast-1"),
+        (first("frame", -1), "lacks frames of contrast-1"),
+        (every("frame", -1), "lacks frames of contrast-1"),
+    ],
+)
+def test_values_that_no_evaluation_gives(path: Path, change: Callable[[Columns], None], named: str) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    change(columns)
+    write(path, columns)
+    with pytest.raises(UserError, match=f"predictions.parquet.*{named}.*run the same evaluate command again"):
+        list(read_predictions(path, classes=7))
+
+
+def test_labels_that_are_unknown_are_read(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    for name, value in (("label", -1), ("label_rank", 0), ("label_probability", math.nan)):
+        every(name, value)(columns)
+    write(path, columns)
+    assert [step.labels.tolist() for step in read_predictions(path, 7)] == [[-1] * 3] * 2
+
+
+def test_levels_far_apart_are_told_apart(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    columns |= {"transform": ["fog"] * 6, "level": [1] * 3 + [2**32 + 1] * 3}
+    write(path, columns)
+    assert [step.step.level for step in read_predictions(path, 7)] == [1, 2**32 + 1]
+
+
+def test_steps_that_come_twice(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    write(path, {name: values + values[:3] for name, values in columns.items()})
+    with pytest.raises(UserError, match="hold contrast-1 more than once: run the same evaluate command again"):
+        list(read_predictions(path))
+
+
+def test_frames_of_one_sequence_have_one_label(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    columns |= {"frame": [0, 1, 2] * 2, "label": [1] * 6, "label_rank": [1, 2, 2, 1, 1, 2], "source_id": ["a"] * 6}
+    write(path, columns)
+    assert [step.top1.shape for step in read_predictions(path)] == [(1, 3), (1, 3)]
+    for name, value in (("source_id", "b"), ("label", 2)):
+        write(path, {**columns, name: [value, *columns[name][1:]]})
+        with pytest.raises(UserError, match="frames of one sequence that differ in their label or source"):
+            list(read_predictions(path))
+
+
+def test_files_that_hold_other_columns(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    empty = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    write(path, {**columns, "label": [None] * 6}, empty)
+    with pytest.raises(UserError, match="has other columns than predictions"):
+        list(read_predictions(path))
+
+
+def test_damage_is_noticed(path: Path) -> None:
+    sound = path.read_bytes()
+    for place in range(0, len(sound), 97):
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 4]) + sound[place + 1 :])
+        with pytest.raises(UserError, match="damaged or were not finished: run the same evaluate command again"):
+            list(read_predictions(path))
+    for content in (b"", b"PAR1", sound[:-1], sound[: len(sound) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="damaged or were not finished"):
+            list(read_predictions(path))
+
+
+def test_more_than_fits_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_STEP_ROWS", 2)
+    with pytest.raises(UserError, match=r"hold more than the 2 frames or 536870912 bytes allowed of one transform"):
+        list(read_predictions(path))
+    monkeypatch.setattr(records, "MAX_STEP_ROWS", 2**23)
+    monkeypatch.setattr(records, "MAX_STEP_BYTES", 50)
+    with pytest.raises(UserError, match=r"hold more than the 8388608 frames or 50 bytes allowed of one transform"):
+        list(read_predictions(path))
+
+
+def test_a_bomb_is_refused_before_it_unfolds(path: Path) -> None:
+    columns: Columns = pq.read_table(path).to_pydict()
+    some = pa.table({name: values[:1] for name, values in columns.items()}, schema=SCHEMA)
+    many = some.take(pa.array(np.zeros(2**19, np.int64)))
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for _ in range(17):
+            writer.write_table(many, row_group_size=2**19)
+        writer.add_key_value_metadata(manifests.with_blank_seal({}))
+    manifests.seal_file(path)
+    assert path.stat().st_size < 2**20
+    with pytest.raises(UserError, match="hold more than the 8388608 frames"):
+        list(read_predictions(path))
