@@ -119,8 +119,8 @@ def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
         return None
     # The checksum counts itself as eight spaces; some old writers summed signed bytes.
     rest = block[:148] + b" " * 8 + block[156:]
-    signed = sum(rest) - 256 * sum(byte > 127 for byte in rest)
-    if _number(block[148:156], position) not in (sum(rest), signed):
+    stated = _number(block[148:156], position)
+    if stated != sum(rest) and stated != sum(rest) - 256 * sum(byte > 127 for byte in rest):
         raise UnsafeTarError(f"is damaged or no tar: its header at {position} has a wrong checksum")
     prefix, name = _field(block[345:500]), _field(block[:100])
     full = prefix + b"/" + name if prefix and block[156:157] not in (LONG_NAME, LONG_LINK, b"S") else name
