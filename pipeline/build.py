@@ -80,7 +80,7 @@ def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner
     with store.exclusive():
         check_claim(store, plan.recipe)
         there = look(store, plan, request.retry_failed)
-        missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store), there))
+        missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
         remember(request.output, "source", request.source)
         return _build(request, plan, source, store, there, missing, watcher, worker)

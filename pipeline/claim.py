@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import manifests
@@ -18,6 +18,8 @@ from pipeline.errors import UserError
 from pipeline.families import Step
 from pipeline.plan import PARTS, RUNS, SHARDS, Block, Plan, listing_digest, part_file, shard_file, shard_of_part
 from pipeline.recipes import Recipe
+from pipeline.render import source_digest
+from pipeline.sources import Source
 from pipeline.storage import LocalStore, Store, is_url, local_path
 from pipeline.worker import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
 
@@ -35,8 +37,13 @@ _NAMED = re.compile(r"(?P<transform>.+)-(?P<level>\d{1,3})-(?P<block>\d{6,12})")
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
-_SHOWN = 3
-"""Names that a message gives as examples."""
+_SHOWN, _DIGITS = 3, 12
+"""Names that a message gives as examples, and digits of a digest."""
+
+_COMPARED = 8
+"""Photographs whose content is compared with that of an earlier build."""
+
+Item = TypeVar("Item")
 
 
 def check_places(source: str, output: str) -> None:
@@ -94,10 +101,14 @@ class Recorded:
 
 @dataclass(frozen=True)
 class There:
-    """What the output holds of a plan: digests of the tasks that are done; the blocks that must not be other ones."""
+    """What the output holds of a plan: digests of the tasks that are done; the blocks that must not be other ones.
+
+    ``compared``: blocks of which a photograph is read again, each with a part that tells its digest.
+    """
 
     done: frozenset[str] = frozenset()
     blocks: Mapping[int, Recorded] = field(default_factory=dict)
+    compared: Mapping[int, str] = field(default_factory=dict)
 
 
 def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
@@ -110,7 +121,7 @@ def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
     sizes = store.listing(SHARDS, ".tar")
     steps = frozenset(plan.recipe.steps())
     foreign = [name for name in sizes if not _planned(name, steps, plan.blocks)]
-    done, blocks, failed = set[str](), dict[int, Recorded](), 0
+    done, blocks, parts, failed = set[str](), dict[int, Recorded](), dict[int, str](), 0
     for part, facts in facts_of_parts(store, PARTS):
         if not _planned(part, steps, plan.blocks):
             foreign.append(part)
@@ -118,19 +129,27 @@ def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
             failures = int(facts[FACT_FAILED])
             failed += failures
             if _whole(facts, FACT_IMAGES) and FACT_LISTING in facts:
-                index = int(part.removesuffix(".parquet").rpartition("-")[2])
-                blocks[index] = Recorded(part, int(facts[FACT_IMAGES]), facts[FACT_LISTING])
+                blocks[_block_of(part)] = Recorded(part, int(facts[FACT_IMAGES]), facts[FACT_LISTING])
             if sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE]) and not (retry_failed and failures):
                 done.add(facts[FACT_TASK])
+                parts[_block_of(part)] = part
     if foreign:
         _refuse_foreign(store, plan, foreign)
     kept = not failed and not retry_failed and store.size(MANIFEST_FILE) >= 0
-    return There(frozenset(done), blocks if kept else {})
+    return There(frozenset(done), blocks if kept else {}, _some(parts))
 
 
-def checked(blocks: Iterable[Block], there: There, store: Store) -> Iterator[Block]:
-    """Give the blocks as they are. Raises UserError at one that does not begin with the images that were built."""
+def checked(blocks: Iterable[Block], there: There, store: Store, source: Source) -> Iterator[Block]:
+    """Give the blocks as they are.
+
+    Raises UserError at one that does not begin with the images that were built, or of which a photograph that is read
+    again has other content: names and sizes can be alike, as they are in every array of CIFAR.
+    """
+    each = -(-_COMPARED // max(len(there.compared), 1))
     for block in blocks:
+        part = there.compared.get(block.index)
+        if part and any(task.digest in there.done for task in block.tasks):
+            _compare_content(store, part, block, source, each)
         recorded = there.blocks.get(block.index)
         if recorded and not recorded.begins(block):
             raise UserError(
@@ -139,6 +158,40 @@ def checked(blocks: Iterable[Block], there: There, store: Store) -> Iterator[Blo
                 "--retry-failed makes what has changed"
             )
         yield block
+
+
+def _compare_content(store: Store, part: str, block: Block, source: Source, count: int) -> None:
+    """Read some photographs of a block again. Raises UserError where one is not that of the manifest part."""
+    try:
+        rows = {row.source_id: row for row in manifests.read_rows(store.path(part)) if row.status == manifests.OK}
+    except (OSError, ValueError):
+        return
+    for image in _spread([image for image in block.images if image.id in rows], count):
+        try:
+            found = source_digest(source.read(image))
+        except OSError:  # the build will say so, if it needs it
+            continue
+        if found != rows[image.id].source_sha256:
+            raise UserError(
+                f"{store.root} was built from other photographs: {image.origin} of {source.location} has sha256 "
+                f"{found[:_DIGITS]}..., and was built from {(rows[image.id].source_sha256 or '')[:_DIGITS]}...; "
+                "choose another folder"
+            )
+
+
+def _some(parts: Mapping[int, str]) -> dict[int, str]:
+    """A few of the blocks, from the first to the last."""
+    return {block: parts[block] for block in _spread(sorted(parts), _COMPARED)}
+
+
+def _spread(items: Sequence[Item], count: int) -> list[Item]:
+    """Up to ``count`` items at even distances, the first and the last among them."""
+    places = {round(place * (len(items) - 1) / max(count - 1, 1)) for place in range(min(count, len(items)))}
+    return [items[place] for place in sorted(places)]
+
+
+def _block_of(part: str) -> int:
+    return int(part.removesuffix(".parquet").rpartition("-")[2])
 
 
 def _difference(store: Store, recorded: Recorded, block: Block) -> str:

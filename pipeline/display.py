@@ -162,7 +162,8 @@ class FrameCount:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def preparing(self, what: str) -> None:
         """Say what goes on before the work."""

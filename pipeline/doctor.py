@@ -19,7 +19,7 @@ from pipeline.decoders import DECODERS
 from pipeline.fingerprints import fingerprint
 from pipeline.software import cpu_count, versions
 
-BESIDE = {"ray": "pip install ray", "torch": "pip install torch", "webdataset": "pip install webdataset"}
+BESIDE = {"ray": "pip install ray", "torch": "pip install torch"}
 """Libraries that decide no bytes, and the commands that install them."""
 
 NVIDIA_TIMEOUT_S = 10

@@ -70,7 +70,7 @@ def dry_run(request: Request, watcher: Watcher) -> DryRun:
     store.check_exclusive()
     check_claim(store, plan.recipe)
     there = look(store, plan, request.retry_failed)
-    missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store), there))
+    missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
     known = shard_sizes(plan, store)
     samples = {str(step): count for step, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)

@@ -160,7 +160,7 @@ def plan(
         ]
         if made.ignored:
             passed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(made.ignored.items()))
-            rows.append(("passed over", f"files that are no images: {passed}"))
+            rows.append(("passed over", f"no images: {passed}"))
         print_table([chosen.name, ""], rows)
 
 

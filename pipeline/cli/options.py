@@ -27,7 +27,9 @@ DataOption = Annotated[
         "--data", help="Of an index: the folder of the files that it describes, where the index cannot be believed."
     ),
 ]
-SourceOption = Annotated[str, typer.Option(help="The photographs: a folder per class, or any other known layout.")]
+SourceOption = Annotated[
+    str, typer.Option(help="The photographs: a folder per class, any other known layout, or a pattern of files.")
+]
 KindOption = Annotated[
     str | None,
     typer.Option(

@@ -119,7 +119,9 @@ def open_source(kind: str, location: str, ids: str | None = None) -> Source:
 def _existing(location: str) -> Place:
     place = find_place(location)
     if place is None:
-        raise UserError(f"the source {location} does not exist; give the folder that holds the class folders")
+        raise UserError(
+            f"the source {location} does not exist; give a folder, a file, or a pattern such as data/test-*.parquet"
+        )
     return place
 
 

@@ -85,7 +85,8 @@ class LocalStore:
                 return file.read(size)
             content = b"" if os.fstat(file.fileno()).st_size - offset > most else file.read(most + 1)
             if (not content and os.fstat(file.fileno()).st_size > offset) or len(content) > most:
-                raise RefusedFileError(errno.EFBIG, f"it has more than the {most} bytes allowed", str(self._folder / name))
+                what = f"it has more than the {most} bytes allowed"
+                raise RefusedFileError(errno.EFBIG, what, str(self._folder / name))
             return content
 
     def size(self, name: str) -> int:

@@ -150,6 +150,32 @@ def test_photographs_of_other_sizes_are_refused(data: Path, tmp_path: Path) -> N
     refused(r"block 000001: the files from first/c\.png on have other sizes", source, data)
 
 
+def bitmaps(folder: Path, seed: int) -> Path:
+    """As ``photographs``, in files of one size whatever they show."""
+    for path in photographs(folder, "abcde", seed).rglob("*.png"):
+        Image.open(path).save(path.with_suffix(".bmp"))
+        path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("finished_before", [True, False])
+@pytest.mark.parametrize("retry_failed", [True, False])
+def test_other_photographs_of_the_same_names_and_sizes_are_refused(
+    tmp_path: Path, finished_before: bool, retry_failed: bool
+) -> None:
+    """As in every array of CIFAR. Without a look at the content, the build would say that there is nothing to do."""
+    source, others = bitmaps(tmp_path / "source", 0), bitmaps(tmp_path / "others", 1)
+    output = build(source, tmp_path / "data")
+    if not finished_before:
+        (output / "manifest.parquet").unlink()
+        next((output / "manifest").glob("*-000002.parquet")).unlink()
+    before = content(output)
+    with pytest.raises(UserError, match=r"other photographs: first/a\.bmp .*choose another folder"):
+        missing(others, output, retry_failed=retry_failed)
+    assert content(output) == before
+    assert missing(source, output, retry_failed=retry_failed) == (0 if finished_before else 1)
+
+
 def test_a_source_that_was_mended_is_gone_on_with(data: Path, finished: Path, tmp_path: Path) -> None:
     """A file that was away while the data set was built comes back between the others."""
     assert missing(between(tmp_path), data, retry_failed=True) == 6

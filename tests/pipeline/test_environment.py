@@ -34,11 +34,10 @@ print(user_cache(), numba_config.CACHE_DIR, image.mean())
 COMMAND = str(Path(sys.executable).parent / "robustshards")
 
 
-def run(arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def run(arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a shell, which can close and redirect its files."""
-    return subprocess.run(
-        f"{COMMAND} {arguments}", shell=True, capture_output=True, text=True, timeout=120, check=False, **options
-    )
+    command = f"{COMMAND} {arguments}"
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "doctor --json"])
