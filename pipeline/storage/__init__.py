@@ -46,16 +46,17 @@ def open_store(location: str) -> Store:
 def find_place(location: str) -> Place | None:
     """The folder or file at a path or URL, or the files that a pattern in its last part matches; None for nothing.
 
-    Raises UserError.
+    It is for reading: links are followed wherever they lead. Raises UserError.
     """
     if not is_url(location):
         path = local_path(location)
         try:
             if path.is_dir():
-                return Place(LocalStore(location), "")
+                return Place(LocalStore(location, links_out=True), "")
+            beside = LocalStore(str(path.parent), links_out=True)
             if path.exists():
-                return Place(LocalStore(str(path.parent)), path.name)
-            return _matching(LocalStore(str(path.parent)), path.name) if path.parent.is_dir() else None
+                return Place(beside, path.name)
+            return _matching(beside, path.name) if path.parent.is_dir() else None
         except OSError as error:  # a name that is too long, for example
             raise UserError(f"{location} cannot be used: {error.strerror}") from error
     store = UrlStore(location)

@@ -35,16 +35,20 @@ _KINDS = {
 class LocalStore:
     """A folder. Files appear in it whole or not at all."""
 
-    def __init__(self, root: str) -> None:
-        """Raises UserError for URLs, which are not paths."""
+    def __init__(self, root: str, links_out: bool = False) -> None:
+        """``links_out``: links in it may lead out of it, as in a source that the user names and nobody writes to.
+
+        Raises UserError for URLs, which are not paths.
+        """
         if "://" in root:
             raise UserError(f"{root} is a URL; here only a local folder will do")
         self._folder = local_path(root)
         self.root = str(self._folder)
+        self._links_out = links_out
 
     def above(self) -> LocalStore:
         """The folder that holds this one."""
-        return LocalStore(str(self._folder.parent))
+        return LocalStore(str(self._folder.parent), self._links_out)
 
     def path(self, name: str) -> Path:
         """The file's path.
@@ -57,7 +61,8 @@ class LocalStore:
         path = self._folder / name
         try:
             resolved = path.resolve()
-            if not resolved.is_relative_to(self._folder.resolve()):
+            inside = ".." not in path.parts if self._links_out else resolved.is_relative_to(self._folder.resolve())
+            if not inside:
                 raise UserError(f"{name!r} leads out of {self.root}")
             kind = resolved.stat().st_mode
         except OSError as error:
