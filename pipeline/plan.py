@@ -120,7 +120,10 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
         classes.add(image.class_name)
     if not images:
         ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
-        raise UserError(f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else ""))
+        raise UserError(
+            f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else "") + "; name the "
+            "folder that holds them, or their layout with --source-kind"
+        )
     return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pipeline.errors import UserError
 from pipeline.sources.annotated import LABEL_FILES, BoxedValidation, FlatValidation, TinyImageNet, ValidationTar
 from pipeline.sources.arrays import DOWNSAMPLED_FILES, Cifar, Cifar100, Cifar100Coarse, DownsampledImageNet
-from pipeline.sources.base import Pixels, Source, SourceImage, lines_at
+from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_at, suffix
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.tars import WebDatasetTars
@@ -19,6 +19,9 @@ __all__ = ["AUTO", "KINDS", "Pixels", "Source", "SourceImage", "detect", "open_s
 
 AUTO = "auto"
 """The kind that stands for any: it is found out by what lies at the location."""
+
+DATA = "data"
+"""Where repositories of Hugging Face keep their parquet files."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,15 @@ def _files(place: Place) -> list[str]:
 
 
 def _holds(suffix: str) -> Callable[[Place], bool]:
-    return lambda place: any(name.endswith(suffix) for name in _files(place))
+    return lambda place: any(name.lower().endswith(suffix) for name in _files(place))
+
+
+def _is_hugging_face(place: Place) -> bool:
+    """Parquet files, or a folder ``data`` of them, as repositories have it."""
+    if _holds(".parquet")(place):
+        return True
+    below = [each.name for each in place.store.entries("") if each.is_folder] if place.is_folder else []
+    return DATA in below and any(each.name.lower().endswith(".parquet") for each in place.store.entries(DATA))
 
 
 def _is_validation_tar(place: Place) -> bool:
@@ -78,7 +89,7 @@ KINDS: Mapping[str, Kind] = {
     "imagenet-boxes": Kind(
         BoxedValidation, _never, "the flat validation folder, images cut to their first box, classes of a wnids.txt"
     ),
-    "hf-parquet": Kind(HuggingFaceParquet, _holds(".parquet"), "Hugging Face parquet files"),
+    "hf-parquet": Kind(HuggingFaceParquet, _is_hugging_face, "Hugging Face parquet files"),
     "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "cifar-10-batches-py, its test images"),
     "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "cifar-100-python, its test images with fine labels"),
     "cifar-100-coarse": Kind(Cifar100Coarse, _never, "cifar-100-python, its test images with coarse labels"),
@@ -136,7 +147,7 @@ class Subset:
         self.location = source.location
         self._source = source
         self._listed = listed
-        lines = lines_at(listed)
+        lines = [line.removeprefix("./") for line in lines_at(listed)]  # as ``find`` writes them
         _refuse_repeated(listed, lines)
         self._wanted = {_plain(line) for line in lines}
 
@@ -187,6 +198,6 @@ def _refuse_repeated(listed: str, lines: Sequence[str]) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name without suffix, dots as in ids."""
-    stem, dot, suffix = name.rpartition(".")
-    return (stem if dot and "/" not in suffix else name).replace(".", "_")
+    """A name without the suffix of an image, dots as in ids."""
+    stem = name.removesuffix(name[-len(ending) :]) if (ending := suffix(name)) in SUFFIXES else name
+    return stem.replace(".", "_")

@@ -18,6 +18,7 @@ from pipeline.sources.base import (
     check_size,
     identifier,
     is_passed_over,
+    is_system_folder,
     read_lines,
     read_text,
     refuse_duplicates,
@@ -317,16 +318,30 @@ def first_box(place: Place) -> Box:
 
 
 def _images(folder: Store, below: str, ignored: Counter[str]) -> list[Entry]:
-    """The images right in a folder, by name; other files are counted."""
+    """The images right in a folder, by name; other files are counted. Raises UserError for images farther below."""
     images = []
     for entry in folder.entries(below):
         if entry.is_folder:
-            continue
-        if suffix(entry.name) in SUFFIXES:
+            _refuse_images(folder, f"{below}/{entry.name}" if below else entry.name, ignored)
+        elif suffix(entry.name) in SUFFIXES:
             images.append(entry)
         else:
             ignored[suffix(entry.name) or "no suffix"] += 1
     return images
+
+
+def _refuse_images(folder: Store, below: str, ignored: Counter[str]) -> None:
+    """Raise UserError for images in a folder beside the flat ones: they would be left out."""
+    name = below.rpartition("/")[2]
+    if is_system_folder(name):
+        ignored[f"{name}/"] += 1
+        return
+    for path, _ in folder.walk(below, is_system_folder):
+        if suffix(path) in SUFFIXES:
+            raise UserError(
+                f"{folder.root} holds images in folders ({path}, ...) beside those right in it: move all into one "
+                "folder, or into class folders"
+            )
 
 
 def _labelled(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, str]:

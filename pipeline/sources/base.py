@@ -25,6 +25,8 @@ UNLABELLED = -1
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp"})
 """Files that count as images, compared in lower case (torchvision's list)."""
 
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+
 SYSTEM_FOLDERS = frozenset(
     {
         *("__macosx", ".trashes", ".spotlight-v100", ".fseventsd", "network trash folder", "temporary items"),
@@ -119,15 +121,25 @@ def is_passed_over(path: str) -> bool:
     return hidden or any(map(is_system_folder, folders))
 
 
-def source_files(place: Place, ending: str) -> list[str]:
+def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
     """Return the files that end so: the one named, those that match, or all below the folder, folder by folder.
 
-    Links are followed. Hidden files and the system's are left out. Raises UserError.
+    Links are followed. Hidden files and the system's are left out; others are counted. Raises UserError, also for
+    compressed ones among them.
     """
     if not place.is_folder:
         return place.files(ending)
-    walked = (path for path, _ in place.store.walk("", is_system_folder))
-    return sorted((path for path in walked if path.endswith(ending)), key=by_parts)
+    found: list[str] = []
+    compressed = (".tgz", *(ending + compression for compression in COMPRESSIONS))
+    for path, _ in place.store.walk("", is_system_folder):
+        name = path.lower()
+        if name.endswith(ending):
+            found.append(path)
+        elif name.endswith(compressed):
+            raise UserError(f"{place.location}/{path} is compressed: decompress it, or move it away")
+        else:
+            ignored[suffix(path) or "no suffix"] += 1
+    return sorted(found, key=by_parts)
 
 
 def split_of(path: str) -> str:
@@ -195,9 +207,14 @@ def check_class(name: str, where: str) -> str:
     return name
 
 
+def is_skipped(id_: str) -> bool:
+    """Return whether readers of WebDataset pass over the samples of an id without a word."""
+    return _SKIPPED_BY_READERS.match(id_) is not None
+
+
 def refuse_skipped(id_: str, where: str) -> None:
     """Raise UserError for an id whose samples readers of WebDataset would pass over without a word."""
-    if _SKIPPED_BY_READERS.match(id_):
+    if is_skipped(id_):
         folder = id_.partition("/")[0]
         raise UserError(
             f"{where} has {folder!r}: readers of WebDataset skip what begins and ends with two underscores; rename it"

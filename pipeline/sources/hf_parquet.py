@@ -29,7 +29,7 @@ from pipeline.sources.pages import UnsafePageError, largest_page
 from pipeline.storage import Place, Store
 
 IMAGE_COLUMNS = ("image", "img", "jpg")
-LABEL_COLUMNS = ("label", "fine_label", "labels")
+LABEL_COLUMNS = ("label", "fine_label", "labels", "cls")
 
 BATCH_ROWS, BATCH_BYTES = 64, 2**27
 """Rows that are unfolded together, and bytes that they may have: a value may be as large as a page, and a dictionary
@@ -42,6 +42,8 @@ LARGEST_RATIO, UNSUSPECTED_BYTES = 100, 2**28
 """How many times smaller a packed column may be, and up to how many bytes nobody asks: images are packed already."""
 
 LARGEST_FOOTER = 2**26
+
+_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
 _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, MemoryError, RecursionError, OverflowError)
 
@@ -73,7 +75,7 @@ class HuggingFaceParquet:
         self.location = place.location
         self.ignored: Counter[str] = Counter()
         self._store = place.store
-        self._names = source_files(place, ".parquet")
+        self._names = source_files(place, ".parquet", self.ignored)
         if not self._names:
             raise UserError(f"{self.location} holds no .parquet")
         refuse_mixed(place, self._names)
@@ -235,11 +237,16 @@ def _columns(schema: pa.Schema, where: str) -> _Columns:
     packed = pa.types.is_struct(kind)
     if packed:
         kind = kind.field("bytes").type if kind.get_field_index("bytes") >= 0 else None
-    if kind is None or not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+    if kind is None or not any(is_kind(kind) for is_kind in _BINARY):
         found = str(schema.field(image).type)[:200]
         raise UserError(f"{where}: the column {image} holds {found}, not bytes, or structures with a field 'bytes'")
     if label and not (pa.types.is_integer(schema.field(label).type) or pa.types.is_null(schema.field(label).type)):
         raise UserError(f"{where}: the column {label} holds {str(schema.field(label).type)[:200]}, not whole numbers")
+    if label is None and (other := _labels_elsewhere(schema)):
+        raise UserError(
+            f"{where} has labels in the column {other[:80]!r}; they are read from one of {', '.join(LABEL_COLUMNS)}: "
+            "rename it"
+        )
     return _Columns(image, packed, label, _class_names(schema, label))
 
 
@@ -250,14 +257,28 @@ def _label(name: str, column: str | None, value: Any) -> int:
 def _bytes(column: Any) -> Any:
     """A column of images as binary."""
     if pa.types.is_struct(column.type):
-        return pc.struct_field(column, "bytes")
-    return column
+        column = pc.struct_field(column, "bytes")
+    return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
+
+
+def _features(schema: pa.Schema) -> dict[str, Any]:
+    """What ``datasets`` says of the columns; nothing where it has not written the file."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def _labels_elsewhere(schema: pa.Schema) -> str | None:
+    """A column that ``datasets`` calls one of labels."""
+    about = _features(schema).items()
+    return next((name for name, each in about if isinstance(each, dict) and each.get("_type") == "ClassLabel"), None)
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> tuple[str, ...]:
     try:
-        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
-        names = features[label]["names"]
-    except (KeyError, TypeError, ValueError, RecursionError):
+        names = _features(schema)[label or ""]["names"]
+    except (KeyError, TypeError):
         return ()
     return tuple(map(str, names)) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()

@@ -50,11 +50,7 @@ class ImageFolder:
                 f"{self.location} holds images ({loose[0]}, ...) beside class folders ({self._classes[0]}, ...): "
                 "move them into a class folder, or away"
             )
-        if len(self._classes) > 1 and all(name.lower() in SPLITS for name in self._classes):
-            raise UserError(
-                f"{self.location} holds the splits {', '.join(self._classes)}, not class folders: name one of them, "
-                f"for example {self.location}/{self._classes[-1]}"
-            )
+        self._refuse_splits()
         # Ids begin with the class folder, so unlike class folders are all it takes for ids to differ across classes.
         named = ((name.replace(".", "_"), name) for name in self._classes)
         refuse_duplicates(f"{self.location} has class folders", named)
@@ -97,6 +93,22 @@ class ImageFolder:
             self.ignored[f"{name}/"] += 1
             return True
         return False
+
+    def _refuse_splits(self) -> None:
+        """Raise UserError for folders of several splits, and for one folder of a split that holds class folders."""
+        splits = [name for name in self._classes if name.lower() in SPLITS]
+        several = len({SPLITS[name.lower()] for name in splits}) > 1 or len(splits) == len(self._classes) > 1
+        if several or (splits == self._classes and splits and self._holds_folders_alone(splits[0])):
+            raise UserError(
+                f"{self.location} holds the splits {', '.join(splits)}, not class folders: name one of them, "
+                f"for example {self.location}/{splits[-1]}"
+            )
+
+    def _holds_folders_alone(self, folder: str) -> bool:
+        """Whether there are folders in a folder, and no images beside them."""
+        entries = self._store.entries(folder)
+        folders = any(entry.is_folder and not is_system_folder(entry.name) for entry in entries)
+        return folders and not any(suffix(entry.name) in SUFFIXES for entry in entries if not entry.is_folder)
 
     def _refuse_dangling(self, path: str, size: int, is_folder: bool) -> None:
         """Raise UserError for a link to nothing that may stand for a folder. Images fail one by one."""

@@ -128,16 +128,29 @@ def _latin(text: object, encoding: object) -> bytes:
     return text.encode("latin1")
 
 
+def _scalar(kind: object, data: object) -> int | float:
+    """A single number of NumPy's."""
+    return _Array((), kind, "C", data).array().item()
+
+
+def _ordered() -> dict[str, Any]:
+    """An ``OrderedDict``, of which only the entries matter; they come after it."""
+    return {}
+
+
 _ADMITTED: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "_reconstruct"): _empty_array,
     ("numpy._core.multiarray", "_reconstruct"): _empty_array,
     ("numpy.core.numeric", "_frombuffer"): _array,
     ("numpy._core.numeric", "_frombuffer"): _array,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy._core.multiarray", "scalar"): _scalar,
     ("numpy", "ndarray"): _ArrayClass,
     ("numpy", "dtype"): _Numbers,
     ("_codecs", "encode"): _latin,
+    ("collections", "OrderedDict"): _ordered,
 }
-"""Module and name in the pickle -> what stands for it: arrays, their kinds of numbers, and bytes."""
+"""Module and name in the pickle -> what stands for it: arrays, their kinds of numbers, bytes, and dictionaries."""
 
 _CALLED = frozenset(_ADMITTED.values()) - {_ArrayClass}
 
@@ -347,7 +360,7 @@ def labels(content: Mapping[str, Any], key: str, count: int, where: str) -> list
     """The whole numbers under a key, one for each image. Raises UserError."""
     values = content.get(key)
     listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    if not isinstance(listed, list) or len(listed) != count:
+    if not isinstance(listed, list | tuple) or len(listed) != count:
         raise UserError(f"{where} does not have {count} whole numbers under {key!r}: it has {_described(values)}")
     return [check_label(value, f"{where}, under {key!r}, image {index}") for index, value in enumerate(listed)]
 
@@ -355,4 +368,4 @@ def labels(content: Mapping[str, Any], key: str, count: int, where: str) -> list
 def _described(values: object) -> str:
     if isinstance(values, np.ndarray):
         return f"an array of {values.dtype} {values.shape}"
-    return f"{len(values)}" if isinstance(values, list) else f"a {type(values).__name__}"
+    return f"{len(values)}" if isinstance(values, list | tuple) else f"a {type(values).__name__}"

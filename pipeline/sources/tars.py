@@ -17,6 +17,7 @@ from pipeline.sources.base import (
     check_size,
     identifier,
     is_passed_over,
+    is_skipped,
     refuse_mixed,
     refuse_skipped,
     source_files,
@@ -29,6 +30,9 @@ MAX_SIDE_BYTES = 2**20
 """Of a label or a description in a tar."""
 
 MAX_LABEL_DIGITS = 20
+
+_LABELS = frozenset({"cls", "json"})
+"""Extensions of members that may hold a label."""
 
 MAX_CLASS_NAME = 1000
 """Characters of a class name in a description."""
@@ -107,8 +111,9 @@ class WebDatasetTars:
     def __init__(self, place: Place) -> None:
         """Raises UserError where there is no tar."""
         self.location = place.location
-        self.ignored: Counter[str] = Counter()
-        names = source_files(place, ".tar")
+        self._beside: Counter[str] = Counter()
+        names = source_files(place, ".tar", self._beside)
+        self.ignored = self._beside.copy()
         if not names:
             raise UserError(f"{self.location} holds no .tar")
         refuse_mixed(place, names)
@@ -119,12 +124,16 @@ class WebDatasetTars:
 
         Also where some samples have labels and others do not.
         """
-        self.ignored = Counter()
+        self.ignored = self._beside.copy()
         seen: set[str] = set()
         first: tuple[str, bool] | None = None
         for tar, index in self._indexes.items():
             for key, group in groupby(self._parts(index), key=lambda each: each[0]):
-                sample = _sample(tar, key, list(group))
+                parts = list(group)
+                if not any(_belongs(key, extension) for _, extension, _, _ in parts):
+                    self.ignored.update(suffix(name) or "no suffix" for _, _, name, _ in parts)
+                    continue
+                sample = _sample(tar, key, parts)
                 if (plain := key.removeprefix("./")) in seen:
                     raise UserError(f"{tar} has the key {key!r} a second time: keys must be unique over all tars")
                 seen.add(plain)
@@ -159,7 +168,11 @@ class WebDatasetTars:
         """A sample's image, and whether it has a label."""
         images = [extension for extension in sample if suffix(f"x.{extension}") in SUFFIXES]
         if len(images) != 1:
-            raise UserError(f"{tar}: the sample {key!r} has {len(images)} images, not one")
+            raise UserError(
+                f"{tar}: the sample {key!r} has {len(images)} images, not one (its members: "
+                f"{', '.join(f'.{extension}' for extension in sample)[:200]}); a sample has one image, and may have a "
+                "label in .cls or .json"
+            )
         name, member = sample[images[0]]
         label, class_name = self._label(tar, key, sample)
         named = "" if label in (None, UNLABELLED) else str(label)
@@ -176,9 +189,10 @@ class WebDatasetTars:
             raise UserError(f"{where}: class_name in its .json must be text of at most {MAX_CLASS_NAME} characters")
         class_name = None if named is None else str(named)
         told = about.get("label")
+        if isinstance(told, str) and ("cls" not in sample or _is_number(told)):
+            told = _whole(told.encode(errors="replace"), where)
         if "cls" not in sample:
-            number = _whole(told.encode(errors="replace"), where) if isinstance(told, str) else told
-            return (None if number is None else check_label(number, where)), class_name
+            return (None if told is None else check_label(told, where)), class_name
         label = check_label(_whole(self._side(tar, where, sample["cls"]), where), where)
         if type(told) is int and told != label:
             raise UserError(f"{where}: its .cls has the label {label}, its .json has another one; remove one of them")
@@ -217,6 +231,20 @@ def _sample(tar: str, key: str, group: list[tuple[str, str, str, Member]]) -> di
             raise UserError(f"{tar}: the sample {key!r} has .{extension} twice: {sample[extension][0]!r} and {name!r}")
         sample[extension] = name, member
     return sample
+
+
+def _belongs(key: str, extension: str) -> bool:
+    """Whether a member makes a sample of what has its key: an image does, and a label that readers see.
+
+    Other members are notes of somebody's.
+    """
+    return suffix(f"x.{extension}") in SUFFIXES or (extension in _LABELS and not is_skipped(key))
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text says a whole number."""
+    digits = text.strip().removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < MAX_LABEL_DIGITS
 
 
 def _is_name(named: object) -> bool:

@@ -121,10 +121,10 @@ class Place:
         return self.is_folder and self.store.size(name) >= 0
 
     def files(self, suffix: str) -> list[str]:
-        """The file itself if it ends in ``suffix``, those that match, or all of the folder that do, by name."""
+        """The file itself if it ends in ``suffix`` (in any case), those that match, or all of the folder, by name."""
         if self.is_pattern:
             listed = (entry.name for entry in self.store.entries("") if not entry.is_folder)
-            return [name for name in listed if fnmatchcase(name, self.name) and name.endswith(suffix)]
+            return [name for name in listed if fnmatchcase(name, self.name) and name.lower().endswith(suffix)]
         if not self.is_folder:
-            return [self.name] if self.name.endswith(suffix) else []
+            return [self.name] if self.name.lower().endswith(suffix) else []
         return list(self.store.listing("", suffix))

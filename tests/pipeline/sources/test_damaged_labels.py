@@ -143,13 +143,24 @@ def test_damaged_lists_of_tiny_imagenet_are_named(tmp_path: Path, file: str, con
         listing("tiny-imagenet", folder)
 
 
+def test_images_below_the_flat_ones_are_refused(tmp_path: Path) -> None:
+    """As after a script that moves them into class folders, and was interrupted: they would be left out."""
+    folder = ilsvrc_val(tmp_path)
+    write(folder / "Annotation" / "a.xml", "x")
+    assert len(list(open_source("auto", str(folder)))) == 5
+    (folder / "n01000000").mkdir()
+    (folder / "ILSVRC2012_val_00000002.JPEG").rename(folder / "n01000000" / "ILSVRC2012_val_00000002.JPEG")
+    with pytest.raises(UserError, match=r"images in folders \(n01000000/ILSVRC2012_val_00000002.JPEG, .*move all"):
+        list(open_source("auto", str(folder)))
+
+
 def test_what_is_no_image_of_tiny_imagenet_is_passed_over(tmp_path: Path) -> None:
     folder = tiny_imagenet(tmp_path)
     write(folder / "val/images/Thumbs.db", b"x")
     (folder / "val/images/@eaDir").mkdir()
     source = open_source("auto", str(folder))
     assert len(list(source)) == 5
-    assert source.ignored == {".db": 1}
+    assert source.ignored == {".db": 1, "@eaDir/": 1}
     write(folder / "val/images/val_0.png", png(0))
     with pytest.raises(UserError, match="same id 'val_0'"):
         list(source)

@@ -55,6 +55,38 @@ def test_labels_that_are_none_are_named(tmp_path: Path, labels: pa.Array, named:
         labels_of(parquet(tmp_path / "x.parquet", labels))
 
 
+def test_labels_in_another_column_are_named(tmp_path: Path) -> None:
+    """They would be lost, and the images unlabelled."""
+    table = pa.table({"image": pa.array([png(0)]), "breed": pa.array([3])})
+    about = {"info": {"features": {"breed": {"_type": "ClassLabel", "names": ["a"]}, "image": {"_type": "Image"}}}}
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=r"has labels in the column 'breed'; .*label.* rename it"):
+        labels_of(tmp_path / "x.parquet")
+
+
+def test_converted_shards_of_webdataset_are_labelled(tmp_path: Path) -> None:
+    table = pa.table({"jpg": pa.array([png(0)]), "cls": pa.array([7]), "__key__": pa.array(["a"])})
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert labels_of(tmp_path / "x.parquet") == [7]
+
+
+def test_a_repository_as_downloaded_is_recognised(tmp_path: Path) -> None:
+    """With a card and a folder ``data``; suffixes in any case, other files are counted."""
+    parquet(tmp_path / "data" / "test-00000-of-00001.PARQUET")
+    for name in ("README.md", "dataset_infos.json", ".gitattributes"):
+        write(tmp_path / name, "x")
+    source = open_source("auto", str(tmp_path))
+    assert [image.label for image in source] == [0, 1]
+    assert source.ignored == {".md": 1, ".json": 1}
+
+
+def test_views_of_bytes_are_read(tmp_path: Path) -> None:
+    images = pa.array([png(0), png(1)], pa.binary_view())
+    pq.write_table(pa.table({"image": images}), tmp_path / "x.parquet")
+    source = open_source("hf-parquet", str(tmp_path))
+    assert [source.read(image) for image in source] == [png(0), png(1)]
+
+
 def test_missing_labels_are_unlabelled(tmp_path: Path) -> None:
     assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
     assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]

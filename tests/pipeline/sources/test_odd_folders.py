@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.sources import open_source
 from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_passed_over, is_system_folder
+from tests.pipeline.sources.layouts import LAYOUTS
 from tests.pipeline.sources.test_imagefolder import listed, make
 
 SYSTEM = ("__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Information", "#recycle", "@Recycle")
@@ -92,6 +94,34 @@ def test_folders_of_splits_are_no_classes(tmp_path: Path) -> None:
     assert listed(tmp_path / "val") == [("a/1", 0, "a")]
 
 
+@pytest.mark.parametrize("names", [("val/a/1.jpg", "val/b/1.jpg"), ("meta/1.jpg", "train/a/1.jpg", "val/b/1.jpg")])
+def test_a_split_alone_or_among_others_is_no_class(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """All images would get one label."""
+    with pytest.raises(UserError, match=r"holds the splits .*val, not class folders: name one .*/val"):
+        listed(make(tmp_path, *names))
+
+
+@pytest.mark.parametrize("names", [("train/1.jpg", "tram/1.jpg"), ("val/1.jpg", "val/a/2.jpg")])
+def test_a_class_may_be_called_like_a_split(tmp_path: Path, names: tuple[str, ...]) -> None:
+    assert len(listed(make(tmp_path, *names))) == 2
+
+
+@pytest.mark.parametrize("make_source", LAYOUTS.values(), ids=LAYOUTS)
+def test_files_may_be_links_to_elsewhere(
+    tmp_path: Path, make_source: Callable[[Path], Path], request: pytest.FixtureRequest
+) -> None:
+    """As in caches of downloads, and where a data set is shared by several users."""
+    kind = request.node.callspec.id
+    place = make_source(tmp_path / "source")
+    expected = [(image.id, image.label) for image in open_source(kind, str(place))]
+    for index, path in enumerate(path for path in sorted((tmp_path / "source").rglob("*")) if path.is_file()):
+        path.rename(tmp_path / f"blob-{index}")
+        path.symlink_to(tmp_path / f"blob-{index}")
+    source = open_source(kind, str(place))
+    assert [(image.id, image.label) for image in source] == expected
+    assert all(len(source.read(image)) for image in source)
+
+
 def test_the_longest_names_are_kept(tmp_path: Path) -> None:
     name = "n" * 251
     assert listed(make(tmp_path, f"a/{name}.jpg")) == [(f"a/{name}", 0, "a")]
@@ -168,6 +198,22 @@ def test_lists_that_are_none_are_named(tmp_path: Path, content: bytes, named: st
     make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
     with pytest.raises(UserError, match=named):
         chosen(tmp_path, content)
+
+
+@pytest.mark.parametrize("line", ["a/1.5", "a/1.5.jpg", "./a/1.5.jpg", "1.5.jpg", "a/1_5"])
+def test_a_listed_name_may_have_dots(tmp_path: Path, line: str) -> None:
+    """What follows a dot is a suffix only if images have it."""
+    make(tmp_path / "s", "a/1.jpg", "a/1.5.jpg")
+    (tmp_path / "list").write_text(f"{line}\n")
+    assert [image.id for image in open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list"))] == ["a/1_5"]
+
+
+@pytest.mark.parametrize("line", ["a/1.jpg 0", "a/1.jpg,cat", "a/1.xml"])
+def test_a_line_that_says_more_than_a_name_is_refused(tmp_path: Path, line: str) -> None:
+    make(tmp_path / "s", "a/1.jpg")
+    (tmp_path / "list").write_text(f"{line}\n")
+    with pytest.raises(UserError, match="lists 1 images that are not in"):
+        list(open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list")))
 
 
 def test_lists_may_be_of_ids_paths_and_names(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,16 @@ def test_a_pickle_of_python_2_is_read() -> None:
     loaded = pickles.load(data, "here")
     assert pickles.pixels(loaded, "data", "here").tolist() == [[0, 255, 128]]
     assert pickles.labels(loaded, "labels", 1, "here") == [7]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_what_was_saved_again_is_read(protocol: int) -> None:
+    """Other tools make ordered dictionaries, tuples, and lists of NumPy's own numbers."""
+    content = OrderedDict(labels=list(np.array([3, 4])), coarse=(1, 2), data=np.zeros((2, 12), np.uint8))
+    loaded = pickles.load(pickle.dumps(content, protocol=protocol), "here")
+    assert pickles.labels(loaded, "labels", 2, "here") == [3, 4]
+    assert pickles.labels(loaded, "coarse", 2, "here") == [1, 2]
+    assert pickles.pixels(loaded, "data", "here").shape == (2, 12)
 
 
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])

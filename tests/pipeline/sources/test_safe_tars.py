@@ -17,7 +17,7 @@ from pipeline.shards import ShardWriter
 from pipeline.sources import open_source
 from pipeline.storage import tars
 from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
-from tests.pipeline.sources.layouts import png, write_tar
+from tests.pipeline.sources.layouts import png, write, write_tar
 
 END = bytes(2 * BLOCK)
 
@@ -168,6 +168,7 @@ def test_a_member_that_comes_twice_is_an_error(tmp_path: Path) -> None:
         ({"json": b"[1]"}, "holds no object"),
         ({"json": b'{"label": 1, "class_name": ["a"]}'}, "class_name in its .json must be text"),
         ({"json": b'{"label": 1, "class_name": "\\ud800"}'}, "class_name in its .json must be text"),
+        ({"cls": b"1", "json": b'{"label": "2"}'}, r"its .cls has the label 1, its .json has another"),
         ({"cls": b"1", "json": b'{"label": 2}'}, r"its .cls has the label 1, its .json has another"),
         ({"json": b'{"label": 1, "x": "' + b"y" * 2**20 + b'"}'}, r"a.json has 1048\d+ bytes; 1048576 are allowed"),
         ({"jpg": b"", "JPG": b""}, r"has .jpg twice"),
@@ -194,6 +195,37 @@ def test_labels_stay_as_they_were(tmp_path: Path) -> None:
     members = {"a.png": png(0), "a.cls": b" 3\n", "b.png": png(1), "b.json": about, "c.png": png(2), "c.cls": b"-1"}
     assert webdataset(tmp_path / "x", members) == [("a", 3, "3"), ("b", 7, "cow"), ("c", -1, "")]
     assert webdataset(tmp_path / "y", {"a.png": png(0), "a.txt": b"a cow"}) == [("a", -1, "")]
+
+
+def test_notes_in_a_tar_are_passed_over(tmp_path: Path) -> None:
+    """What holds neither an image nor a label is nobody's sample."""
+    members = {"README": b"x", "x/Thumbs.db": b"x", "info.txt": b"x", "__meta__.json": b"{}", "a.png": png(0)}
+    write_tar(tmp_path / "x.tar", members)
+    write(tmp_path / "x.idx", "0")
+    source = open_source("webdataset", str(tmp_path))
+    assert [image.id for image in source] == ["a"]
+    assert source.ignored == {"no suffix": 1, ".db": 1, ".txt": 1, ".json": 1, ".idx": 1}
+
+
+@pytest.mark.parametrize("member", ["b.cls", "b.json"])
+def test_a_label_without_an_image_is_an_error(tmp_path: Path, member: str) -> None:
+    with pytest.raises(UserError, match="the sample 'b' has 0 images, not one"):
+        webdataset(tmp_path, {"a.png": png(0), "a.cls": b"1", member: b"1"})
+
+
+@pytest.mark.parametrize("name", ["b.tar.gz", "b.tgz", "b.TAR.ZST"])
+def test_a_compressed_tar_among_others_is_refused(tmp_path: Path, name: str) -> None:
+    write_tar(tmp_path / "a.tar", {"a.png": png(0)})
+    write(tmp_path / name, "x")
+    with pytest.raises(UserError, match=f"{name} is compressed: decompress it"):
+        open_source("webdataset", str(tmp_path))
+
+
+def test_suffixes_of_tars_may_be_in_capitals(tmp_path: Path) -> None:
+    for name in ("a.tar", "b.TAR"):
+        write_tar(tmp_path / name, {f"{name[0]}.png": png(0)})
+    assert [image.id for image in open_source("auto", str(tmp_path))] == ["a", "b"]
+    assert [image.id for image in open_source("auto", str(tmp_path / "b.TAR"))] == ["b"]
 
 
 def test_hidden_and_system_members_are_passed_over(tmp_path: Path) -> None:
