@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 
 _INTERRUPTED, _ENDED = 130, 3
 """Exit codes until the command has its own handlers of signals: those of :class:`pipeline.errors.Exit`."""
@@ -23,7 +24,8 @@ def main() -> None:
 
 def _end(what: bytes, code: int) -> None:
     """Exit at once: importing takes a while, and nothing has begun that would have to be wound down."""
-    os.write(2, b"error: " + what + b" before any work; run the same command again\n")
+    with suppress(OSError):  # it may be closed or full
+        os.write(2, b"error: " + what + b" before any work; run the same command again\n")
     os._exit(code)
 
 
@@ -34,6 +36,9 @@ def _open_standard_files() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    # Of a closed standard file Python has made None. Standard output stays so: what is lost there is an error.
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _speak_utf8() -> None:

@@ -1,4 +1,7 @@
-"""Standard output that may be closed or full: what cannot be written is an error, and never lost in silence."""
+"""Standard files that may be closed or full.
+
+What cannot be written to standard output is an error, and never lost in silence; to standard error, no trouble at all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 from unicodedata import category
 
@@ -34,6 +37,19 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
+class _Heedless(io.TextIOWrapper):
+    """Standard error: progress and messages decide nothing, so that the work goes on where they cannot be written."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
+
+
 @contextmanager
 def checked_output() -> Iterator[None]:
     """Write out all that was printed before the process ends, and exit with 3 where that is not possible."""
@@ -41,6 +57,10 @@ def checked_output() -> Iterator[None]:
         sys.stdout = _Closed()
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Heedless(
+            sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True, write_through=True
+        )
     try:
         try:
             yield
@@ -81,5 +101,7 @@ def _give_up(error: BaseException | None) -> NoReturn:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try once more when it ends
     if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # of a reader such as head, which has enough
         reason = getattr(error, "strerror", None) or error
-        os.write(2, f"error: cannot write to standard output: {reason}; files are not affected\n".encode())
+        message = f"error: cannot write to standard output: {reason}; files are not affected\n"
+        with suppress(OSError):
+            os.write(2, message.encode())
     raise SystemExit(Exit.INCOMPLETE)

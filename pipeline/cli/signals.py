@@ -51,7 +51,7 @@ def _listen(heard: int) -> None:
             if signum == signal.SIGINT and ending:
                 _end()
             if signum == signal.SIGINT:
-                os.write(2, b"interrupted: winding down; Ctrl-C again ends at once\n")
+                _tell(b"interrupted: winding down; Ctrl-C again ends at once\n")
             ending = ending or signum in (signal.SIGINT, signal.SIGTERM)
 
 
@@ -61,9 +61,15 @@ def _end() -> NoReturn:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     if os.isatty(2):
-        os.write(2, _SHOW_CURSOR)
-    os.write(2, b"error: ended at once; what is finished is kept, run the same command again\n")
+        _tell(_SHOW_CURSOR)
+    _tell(b"error: ended at once; what is finished is kept, run the same command again\n")
     os._exit(Exit.INTERRUPTED)
+
+
+def _tell(what: bytes) -> None:
+    """Write to standard error, which may be closed or full."""
+    with suppress(OSError):
+        os.write(2, what)
 
 
 def _descendants(process: int) -> Iterator[int]:
