@@ -363,6 +363,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     _check_workers(workers, address)
     if address not in (None, "auto"):
         _reach(address)
+    _leave_lost_folder()
     ray = _import_ray()
     with ExitStack() as stack:
         # Ray tells of workers that died on standard output, which is ours: it may be JSON.
@@ -373,10 +374,26 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
             ray.shutdown()
             raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
+        except Exception as error:
+            if type(error) is not Exception:  # the plain one is what Ray raises where its processes do not come up
+                raise
+            ray.shutdown()
+            raise UnfinishedError(
+                f"Ray has not started: {error} It needs room for its temporary files and a machine that is not "
+                "overloaded; then run the same command again"
+            ) from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, ending)  # Ray has put one of its own in its place
         stack.callback(ray.shutdown)
         yield cpus
+
+
+def _leave_lost_folder() -> None:
+    """Go to the root where the current folder has been removed: Ray asks for it. No path is relative to it any more."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        os.chdir("/")
 
 
 def _check_workers(workers: int | None, address: str | None) -> None:
@@ -471,7 +488,9 @@ def _keeps_tokens() -> bool:
     try:
         folder = Path.home() / ".ray"
         there = next(path for path in (folder, *folder.parents) if path.exists())
-        return os.access(folder / "auth_token", os.R_OK) or os.access(there, os.W_OK | os.X_OK)
+        return folder.is_absolute() and (
+            os.access(folder / "auth_token", os.R_OK) or os.access(there, os.W_OK | os.X_OK)
+        )
     except (OSError, RuntimeError):  # nobody knows the home
         return False
 

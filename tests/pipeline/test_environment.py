@@ -60,6 +60,28 @@ def test_a_closed_standard_output_is_no_number_for_another_file(small_source: Pa
     assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
+@pytest.mark.parametrize(("arguments", "code"), [("", 0), ("--seed -1", 2)])
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "2>&- <&-"])
+def test_a_full_or_closed_standard_error_changes_nothing(
+    redirection: str, arguments: str, code: int, small_source: Path, tmp_path: Path
+) -> None:
+    command = f"build tiny-imagenet-c --source {small_source} --out {tmp_path} --only contrast --dry-run --json"
+    done = run(f"{command} {arguments} {redirection}")
+    assert done.returncode == code
+
+
+def test_a_build_needs_no_standard_error_and_no_current_folder(small_source: Path, tmp_path: Path) -> None:
+    """Ray asks for both."""
+    (gone := tmp_path / "gone").mkdir()
+    command = (
+        f"build tiny-imagenet-c --source {small_source} --out {tmp_path}/out --only contrast --severities 1 --json"
+    )
+    whole = f"cd {gone} && rmdir {gone} && {COMMAND} {command} --workers 1 2>&- <&-"
+    done = subprocess.run(whole, shell=True, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert json.loads(done.stdout)["samples_made"] == 6
+    assert done.returncode == 0
+
+
 def test_a_reader_that_has_enough_gets_no_traceback() -> None:
     assert run("list | head -1 > /dev/null").stderr == ""
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from pipeline import executor
-from pipeline.errors import UnreachableError
+from pipeline.errors import UnfinishedError, UnreachableError
 from pipeline.executor import Pool, cluster
 from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
 from tests.conftest import ROOT
@@ -186,6 +186,30 @@ def test_what_stands_still_is_done_by_another(driver: ProcessPoolExecutor, tmp_p
     others = [each for each in psutil.Process().children(recursive=True) if is_worker(each)]
     psutil.wait_procs(others, timeout=60)
     assert not [each for each in others if each.is_running()]
+
+
+def test_a_local_cluster_that_does_not_come_up_is_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a plain Exception where its processes have no room, or the machine is overloaded."""
+
+    def fail(*_: object) -> int:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(executor, "_start", fail)
+    with pytest.raises(
+        UnfinishedError, match=r"timed out during startup\. It needs room .* run the same command again"
+    ):
+        cluster(1, None).__enter__()
+
+
+def test_a_home_that_is_no_whole_path_keeps_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be one below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert executor._keeps_tokens()
+    monkeypatch.setenv("HOME", "home")
+    assert not executor._keeps_tokens()
 
 
 def test_a_piece_is_given_up_in_the_end() -> None:
