@@ -220,6 +220,8 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     Raises UnfinishedError where a part cannot be read.
     """
     if (failed := _merged(plan, store)) is not None:
+        if store.size(CARD_FILE) < 0:
+            store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
         return failed, []
     scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
     try:

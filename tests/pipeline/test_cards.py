@@ -66,6 +66,16 @@ def test_an_unfinished_build_has_no_manifest_and_its_card_is_made_again(
     assert {name: (built / name).read_bytes() for name in before} == before
 
 
+def test_a_card_that_is_gone_is_made_again_and_nothing_else(built: Path, small_source: Path, robustshards: Run) -> None:
+    before, manifest = (built / "README.md").read_bytes(), (built / "manifest.parquet").stat()
+    (built / "README.md").unlink()
+    selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *selection)
+    assert done.returncode == 0, done.stderr
+    assert (built / "README.md").read_bytes() == before
+    assert (built / "manifest.parquet").stat().st_ino == manifest.st_ino
+
+
 def test_polars_reads_the_manifest(built_once: Path) -> None:
     table = polars.read_parquet(built_once / "manifest.parquet")
     assert table.group_by("transform").len().sort("transform").rows() == [("contrast", 12), ("gaussian_noise", 12)]
