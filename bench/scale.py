@@ -46,9 +46,10 @@ def listed(folder: Path, images: int) -> Path:
 
 
 def driven(what: str, *arguments: object) -> Drive:
-    """:mod:`bench.driver` in a process of its own."""
+    """:mod:`bench.driver` in a process of its own; workers find it by the path, not in the current folder."""
     command = [sys.executable, "-m", "bench.driver", what, *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return Drive(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -47,7 +47,7 @@ class Simulated:
 
 
 def made_rows(recipe: Recipe, block: Block, task: Task) -> list[Row]:
-    """The rows of a shard that nobody made; their digests are as hard to compress as real ones."""
+    """The rows of a shard that nobody made; the digests of payloads are as hard to compress as real ones."""
     pair, version = recipe.pair(task.step), recipe.family.version(task.step.transform)
     shard_sha256, encoder = _digest(task.name), str(recipe.encoder)
     return [
@@ -58,7 +58,7 @@ def made_rows(recipe: Recipe, block: Block, task: Task) -> list[Row]:
             offset=place * SAMPLE_BYTES + tarfile.BLOCKSIZE,
             size=PAYLOAD_BYTES,
             source_id=image.id,
-            source_sha256=_digest(image.id),
+            source_sha256=_digest(""),  # the files are empty, which a build that is resumed looks at
             origin=image.origin,
             label=image.label,
             class_name=image.class_name,

@@ -95,16 +95,21 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
-    """A Ray cluster on loopback that the builds of all tests join: starting one takes longer than a small build."""
-    shared_cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 2,
-            "node_ip_address": "127.0.0.1",
-            "object_store_memory": 100 * 2**20,
-            "include_dashboard": False,
-        },
-    )
+    """A Ray cluster on loopback that the builds of all tests join: starting one takes longer than a small build.
+
+    Its workers find the tests' own code by the path: nothing is imported from the current folder.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        shared_cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 2,
+                "node_ip_address": "127.0.0.1",
+                "object_store_memory": 100 * 2**20,
+                "include_dashboard": False,
+            },
+        )
     yield shared_cluster.address
     shared_cluster.shutdown()
 

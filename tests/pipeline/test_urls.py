@@ -150,8 +150,9 @@ def test_a_store_keeps_what_it_is_given(s3: ObjectStore, tmp_path: Path, scheme:
 def test_damage_is_found_there_too(built: Path) -> None:
     shard = next(built.rglob("*.tar"))
     shard.write_bytes(shard.read_bytes()[:-1024] + bytes(1024 - 1) + b"x")
-    (fault,) = verify(f"file://{built}").faults
-    assert shard.name in str(fault)
+    faults = verify(f"file://{built}").faults
+    assert faults
+    assert all(shard.name in str(fault) for fault in faults)
     shard.unlink()
     assert any("is missing" in str(fault) for fault in verify(f"file://{built}").faults)
 
@@ -202,6 +203,6 @@ def test_links_that_lead_back_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a/to-b").symlink_to(tmp_path / "b")
     (tmp_path / "b/to-a").symlink_to(tmp_path / "a")
-    with pytest.raises(UserError, match="links back"):
+    with pytest.raises(UserError, match="same folder; remove the link"):
         list(open_source("imagefolder", str(tmp_path)))
     assert os.path.exists(tmp_path / "a/to-b/to-a")
