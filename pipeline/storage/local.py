@@ -61,7 +61,7 @@ class LocalStore:
         path = self._folder / name
         try:
             resolved = path.resolve()
-            inside = ".." not in path.parts if self._links_out else resolved.is_relative_to(self._folder.resolve())
+            inside = ".." not in name.split("/") if self._links_out else resolved.is_relative_to(self._folder.resolve())
             if not inside:
                 raise UserError(f"{name!r} leads out of {self.root}")
             kind = resolved.stat().st_mode

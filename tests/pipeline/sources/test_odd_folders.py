@@ -106,6 +106,12 @@ def test_a_class_may_be_called_like_a_split(tmp_path: Path, names: tuple[str, ..
     assert len(listed(make(tmp_path, *names))) == 2
 
 
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_a_location_may_go_up_and_down(tmp_path: Path, kind: str) -> None:
+    place = LAYOUTS[kind](tmp_path / "source")
+    assert len(list(open_source("auto", f"{place.parent}/../{place.parent.name}//./{place.name}"))) == 5
+
+
 @pytest.mark.parametrize("make_source", LAYOUTS.values(), ids=LAYOUTS)
 def test_files_may_be_links_to_elsewhere(
     tmp_path: Path, make_source: Callable[[Path], Path], request: pytest.FixtureRequest
