@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from manifests.thrift import structure
 from pipeline.storage import Store
 
 LARGEST_PAGE = 2**29
@@ -16,17 +17,11 @@ LARGEST_PAGE = 2**29
 MAX_PAGES = 200_000
 """Pages of one column in one row group."""
 
-MAX_DEPTH = 8
-"""Of structures in a page's header; there are three."""
-
 _FIRST_READ, _LAST_READ = 2**14, 2**20
 """Bytes in which the header of a page is looked for; values at the rim of a page may be in it."""
 
-_WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
-_VARIABLE, _TEXT, _STRUCT = frozenset({4, 5, 6}), 8, 12
-"""Types of Thrift's compact protocol: fixed widths in bytes, numbers of any length, text, structures.
-
-The headers of pages have no others."""
+_UNFOLDED, _STORED = 2, 3
+"""Fields of a page's header: bytes once unfolded, and as they are stored."""
 
 
 class UnsafePageError(ValueError):
@@ -78,59 +73,11 @@ def _page(store: Store, name: str, start: int) -> _Page:
 
 def _parsed(data: bytes) -> _Page:
     """The sizes in the header that data begin with. Raises IndexError where it goes on beyond them."""
-    sizes = {}
-    place = field = 0
-    while data[place]:
-        kind, delta = data[place] & 15, data[place] >> 4
-        place += 1
-        if not delta:
-            number, place = _varint(data, place)
-            field = _signed(number)
-        field += delta
-        if field in (2, 3) and kind in _VARIABLE:
-            number, place = _varint(data, place)
-            sizes[field] = _signed(number)
-        else:
-            place = _after(data, place, kind, 0)
-    if sizes.keys() != {2, 3}:
+    try:
+        fields, end = structure(data)
+    except ValueError as error:
+        raise UnsafePageError(f"the header of a page cannot be read: {error}") from error
+    unfolded, stored = fields.get(_UNFOLDED), fields.get(_STORED)
+    if not isinstance(unfolded, int) or not isinstance(stored, int):
         raise UnsafePageError("the header of a page says no sizes: the file is damaged")
-    return _Page(place + 1, sizes[2], sizes[3])
-
-
-def _after(data: bytes, place: int, kind: int, depth: int) -> int:
-    """Where a value of this kind ends."""
-    if depth > MAX_DEPTH:
-        raise UnsafePageError("the header of a page is nested deeply")
-    if kind in _WIDTHS:
-        return place + _WIDTHS[kind]
-    if kind in _VARIABLE:
-        return _varint(data, place)[1]
-    if kind == _TEXT:
-        length, place = _varint(data, place)
-        return place + length
-    if kind == _STRUCT:
-        while data[place]:
-            inner, delta = data[place] & 15, data[place] >> 4
-            place += 1
-            if not delta:
-                place = _varint(data, place)[1]
-            place = _after(data, place, inner, depth + 1)
-        return place + 1
-    raise UnsafePageError("the header of a page cannot be read: the file is damaged")
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits to the byte, and where it ends."""
-    number = 0
-    for shift in range(0, 70, 7):
-        byte = data[place]
-        place += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, place
-    raise UnsafePageError("the header of a page has a number without end: the file is damaged")
-
-
-def _signed(number: int) -> int:
-    """A number whose last bit is its sign."""
-    return (number >> 1) ^ -(number & 1)
+    return _Page(end, unfolded, stored)
