@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from pipeline.evaluate.words import LONGEST_MESSAGE, printable
 from pipeline.pieces import Event, Failed, Tally
 from pipeline.plan import Plan
 from pipeline.verify import Findings
@@ -31,6 +33,10 @@ LINE_EVERY_S = 10.0
 
 SHOW_EVERY_S = 0.2
 """Seconds between two states of the bars."""
+
+
+_to_error = partial(Console, stderr=True, highlight=False, markup=False, emoji=False)
+"""A console on standard error that shows names as they are."""
 
 
 class _Rate(ProgressColumn):
@@ -44,7 +50,7 @@ class Display:
     """Watches a build. On a terminal: a bar for each transform and one for all; elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = _to_error()
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -71,7 +77,7 @@ class Display:
 
     def preparing(self, what: str) -> None:
         """Say what goes on before the work."""
-        self._console.print(f"{what} ...", style="dim", highlight=False, markup=False)
+        self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Say what is there and what is missing."""
@@ -80,8 +86,6 @@ class Display:
         there = plan.shards - shards
         self._console.print(
             f"{plan.images:,} images, {plan.shards:,} shards: {there:,} already there, {shards:,} to make",
-            highlight=False,
-            markup=False,
         )
         if self._console.is_terminal and shards:
             self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}
@@ -117,7 +121,6 @@ class Display:
         latest = ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
             f"{done:,}/{self._samples_todo:,} images, {note}, {rate:,.0f} images/s, {left}; {latest}",
-            highlight=False,
             soft_wrap=True,
         )
 
@@ -125,7 +128,7 @@ class Display:
 @contextmanager
 def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
     """A counter of samples on a terminal; silent elsewhere. Gives the function to call with the findings so far."""
-    console = Console(stderr=True)
+    console = _to_error()
     with Progress(
         TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
     ) as bar:
@@ -141,7 +144,7 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
 @contextmanager
 def steps_told() -> Iterator[Callable[[str], None]]:
     """A line with the step under way on a terminal; silent elsewhere. Gives the function to call with each step."""
-    console = Console(stderr=True)
+    console = _to_error()
     with console.status("looking ...") if console.is_terminal else nullcontext() as status:
         yield lambda step: status.update(step) if status else None
 
@@ -150,7 +153,7 @@ class FrameCount:
     """Watches an evaluation: one bar of frames on a terminal, a line now and then elsewhere."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = _to_error()
         self._bar = Progress(
             BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
         )
@@ -167,12 +170,12 @@ class FrameCount:
 
     def preparing(self, what: str) -> None:
         """Say what goes on before the work."""
-        self._console.print(f"{what} ...", style="dim", highlight=False, markup=False)
+        self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
     def counting(self, frames: int, there: int) -> None:
         """Say how many frames there are, and how many of them are done already."""
         self._all, self._started, self._said = frames - there, monotonic(), monotonic()
-        self._console.print(f"{frames:,} images: {there:,} already there, {self._all:,} to predict", highlight=False)
+        self._console.print(f"{frames:,} images: {there:,} already there, {self._all:,} to predict")
         if self._console.is_terminal and self._all:
             self._row = self._bar.add_task("", total=self._all)
             self._bar.start()
@@ -188,7 +191,7 @@ class FrameCount:
             rate = frames / (self._said - self._started)
             left = (self._all - frames) / max(rate, 1e-9)
             text = f"{frames:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
-            self._console.print(text, highlight=False)
+            self._console.print(text)
 
     def heard(self, event: Event[Any, Any]) -> None:
         """Say that work is lost and done again."""
@@ -199,4 +202,4 @@ def _say_failed(console: Console, event: Event[Any, Any]) -> None:
     if isinstance(event, Failed):
         where = f"{event.place}: " if event.place else ""
         text = f"attempt {event.attempt} at a part of the work has failed; it is tried again: {where}{event.reason}"
-        console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)

@@ -5,12 +5,13 @@ What a command works with is loaded by the command itself, so that help, and a m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 import typer
 
 from pipeline.cli import judging, making, reading, signals
-from pipeline.cli.console import bugs_told
+from pipeline.cli.console import bugs_told, misuse_told
 from pipeline.cli.output import checked_output
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -44,5 +45,5 @@ for _name, _command in COMMANDS.items():
 def main() -> None:
     """Run the command line, and exit."""
     signals.handle()
-    with checked_output(), bugs_told():
-        app()
+    with checked_output(), bugs_told(), misuse_told(as_json="--json" in sys.argv[1:]):
+        sys.exit(app(standalone_mode=False))

@@ -17,12 +17,18 @@ from pipeline.cli.output import OutputError, one_line, printable, writing
 from pipeline.cli.signals import preempted
 from pipeline.errors import Exit, RefusedFileError, UnfinishedError, UnreachableError, UserError
 
-_out = Console(highlight=False, soft_wrap=True)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+_UsageError: Any = typer.BadParameter.__base__
+"""What is raised for options that cannot be; typer has no name for it, and brings its own click or imports another."""
 
 AGAIN = "what is finished is kept, run the same command again"
 
-_NAMED_WRONGLY = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError, RefusedFileError)
+_NAMED_WRONGLY = (
+    *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),
+    RefusedFileError,
+)
 _NAMED_WRONGLY_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
 """Errors that come again however often a command is run."""
 
@@ -44,7 +50,7 @@ class Told(Protocol):
 def say(text: str) -> None:
     """A line on standard output. Raises OutputError, as all that print there."""
     with writing():
-        _out.print(printable(text), markup=False)
+        _out.print(printable(text))
 
 
 def say_all(lines: Iterable[str]) -> None:
@@ -61,7 +67,7 @@ def show(part: Any) -> None:
 
 def warn(text: str) -> None:
     """A warning on standard error."""
-    _err.print(f"warning: {one_line(text)}", markup=False)
+    _err.print(f"warning: {one_line(text)}")
 
 
 def print_json(**facts: Any) -> None:
@@ -111,6 +117,24 @@ def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterato
 
 
 @contextmanager
+def misuse_told(as_json: bool) -> Iterator[None]:
+    """Print what is wrong with the options of a command as one line, and exit with 2."""
+    try:
+        yield
+    except _UsageError as error:
+        message, context = error.format_message(), error.ctx
+        if "\n" in message or not message:  # the help, since nothing was given
+            error.show()
+            raise SystemExit(Exit.USAGE) from None
+        command = context.command_path if context else "robustshards"
+        _say_error(f"{message[0].lower()}{message[1:].rstrip('.')}; {command} --help says more", Exit.USAGE, as_json)
+        raise SystemExit(Exit.USAGE) from None
+    except typer.Abort:  # Ctrl-C outside of a command
+        _say_error(f"interrupted; {AGAIN}", Exit.INTERRUPTED, as_json)
+        raise SystemExit(Exit.INTERRUPTED) from None
+
+
+@contextmanager
 def bugs_told() -> Iterator[None]:
     """Print an unexpected error as one line and exit with 70; with ROBUSTSHARDS_TRACEBACK=1, let it raise."""
     try:
@@ -121,21 +145,26 @@ def bugs_told() -> Iterator[None]:
         if os.environ.get("ROBUSTSHARDS_TRACEBACK") == "1":
             raise
         what = one_line(f"{type(error).__name__}: {error}")
-        _err.print(f"error: a bug: {what}; please report it with what ROBUSTSHARDS_TRACEBACK=1 shows", markup=False)
+        _err.print(f"error: a bug: {what}; please report it with what ROBUSTSHARDS_TRACEBACK=1 shows")
         raise SystemExit(Exit.BUG) from None
 
 
 def _end_of_file_error(error: OSError, as_json: bool) -> NoReturn:
     """End with 2 for a file that is not as it must be, with 3 where the machine is to blame and may recover."""
-    what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    name = error.filename2 or error.filename  # of a renaming, where the file was to go
+    what = f"{name}: {error.strerror}" if name and error.strerror else str(error)
     if isinstance(error, _NAMED_WRONGLY) or error.errno in _NAMED_WRONGLY_CODES:
         _end(what, Exit.USAGE, as_json)
     _end(f"{what}; {AGAIN}", Exit.INCOMPLETE, as_json)
 
 
 def _end(message: str, code: int, as_json: bool) -> NoReturn:
+    _say_error(message, code, as_json)
+    raise typer.Exit(code)
+
+
+def _say_error(message: str, code: int, as_json: bool) -> None:
     message = one_line(message)
     if as_json:
         print_json(error=message, exit_code=int(code))
-    _err.print(f"error: {message}", markup=False)
-    raise typer.Exit(code)
+    _err.print(f"error: {message}")

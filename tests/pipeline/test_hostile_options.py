@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
-from pipeline.cli import app
-from pipeline.cli.console import errors_told
+from pipeline.cli import app, main, signals
+from pipeline.cli.console import errors_told, print_table
 from pipeline.cli.output import LONGEST_MESSAGE, one_line, printable
+from pipeline.display import FrameCount
+from pipeline.errors import UserError
 
 DIGITS = "1" * 5000
 
@@ -171,6 +176,7 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bui
     [
         (FileNotFoundError(errno.ENOENT, "No such file", "x"), 2, False),
         (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 2, False),
+        (FileExistsError(errno.EEXIST, "File exists", "x"), 2, False),
         (PermissionError(errno.EACCES, "Permission denied", "x"), 2, False),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, False),
         (OSError(errno.ENOSPC, "No space left on device", "x"), 3, True),
@@ -181,12 +187,50 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bui
 def test_errors_of_files_advise_to_run_again_where_that_helps(
     error: Exception, code: int, again: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import typer
-
     with pytest.raises(typer.Exit) as ended, errors_told(as_json=False):
         raise error
     assert ended.value.exit_code == code
     assert ("run the same command again" in capsys.readouterr().err) == again
+
+
+def test_a_renaming_that_fails_names_where_the_file_was_to_go(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), errors_told(as_json=False):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "units.txt")
+    assert capsys.readouterr().err == "error: units.txt: Is a directory\n"
+
+
+def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither markup nor emoji codes, which the text before and after a colon may be."""
+    name = "mine:factory: [red]a[/red] [/b] :smile:"
+    with pytest.raises(typer.Exit), errors_told(as_json=False):
+        raise UserError(name)
+    print_table([name], [[name]])
+    FrameCount().preparing(f"{name}\x1b[31m")
+    out, err = capsys.readouterr()
+    assert err == f"error: {name}\n{name} [31m ...\n"
+    assert out.split("\n")[:2] == [name, name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("evaluate", "x", "--batch-size=[/red]"), "--batch-size"),
+        (("build", "--sorce", "x"), "--sorce"),
+        (("report",), "FOLDER"),
+        (("nothing\x1b[31m",), "nothing\\x1b[31m"),
+    ],
+)
+def test_options_that_are_misused_are_one_line_for_machines_too(
+    arguments: tuple[str, ...], word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signals, "handle", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["robustshards", *arguments, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == json.loads(out)["exit_code"] == 2
+    assert err == f"error: {json.loads(out)['error']}\n"
+    assert word in err
 
 
 def test_texts_are_printable_lines() -> None:
