@@ -244,20 +244,23 @@ def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
 
 
 def _without_prefixes(content: dict[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    for prefix in PREFIXES:
+    for prefix in PREFIXES * 2:  # either may be around the other
         if not content.keys() & wanted.keys() and all(name.startswith(prefix) for name in content):
             content = {name.removeprefix(prefix): value for name, value in content.items()}
     return content
 
 
 def _check_fit(content: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor], complaint: str) -> None:
-    shapes = [name for name in wanted.keys() & content.keys() if wanted[name].shape != content[name].shape]
+    both = wanted.keys() & content.keys()
+    shapes = [name for name in both if wanted[name].shape != content[name].shape]
+    halves = [name for name in both if content[name].is_complex() and not wanted[name].is_complex()]
     faults = [
         f"{len(names)} {kind} ({', '.join(sorted(names)[:NAMED])}{' ...' if len(names) > NAMED else ''})"
         for kind, names in (
             ("missing", wanted.keys() - content.keys()),
             ("unexpected", content.keys() - wanted.keys()),
             ("of another shape", shapes),
+            ("of complex numbers, which would lose their imaginary part", halves),
         )
         if names
     ]

@@ -268,7 +268,8 @@ def _settled(module: torch.nn.Module) -> torch.nn.Module:
 
 def _told_by(spec: str, module: torch.nn.Module) -> ModelInput:
     """What a module says in an attribute with a dictionary, as timm's do; else ImageNet's. Raises UserError."""
-    told = next((told for key in CONFIGURATIONS if isinstance(told := getattr(module, key, None), Mapping)), {})
+    with failures(spec, f"an attribute {' or '.join(CONFIGURATIONS)} that can be read is allowed"):
+        told = next((told for key in CONFIGURATIONS if isinstance(told := getattr(module, key, None), Mapping)), {})
     shape = told.get("input_size")
     try:
         mean, std = (_triple(told.get(key) or usual) for key, usual in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD)))

@@ -209,6 +209,14 @@ def described():
     module.default_cfg = {"input_size": (3, 8, 8), "mean": (0.5, 0.5, 0.5), "std": [1, 1, 2]}
     return module
 
+class Unreadable(Small):
+    @property
+    def default_cfg(self):
+        raise RuntimeError("no")
+
+def unreadable():
+    return Unreadable(3)
+
 def oblong():
     module = Small(3)
     module.pretrained_cfg = {"input_size": (3, 8, 9)}
@@ -273,6 +281,7 @@ def test_a_factory_tells_its_input(factories: str) -> None:
         ("missing", r"missing.* cannot be made: AttributeError.*; write it as package.module:callable"),
         ("number", "gives a int; a torch.nn.Module is allowed"),
         ("broken", "cannot be made: KeyError: 'weights'"),
+        ("unreadable", "cannot be made: RuntimeError: no; an attribute pretrained_cfg or default_cfg"),
         ("oblong", r"tells .*8, 9.*; \(3, H, H\) and three numbers"),
     ],
 )
@@ -295,11 +304,13 @@ def test_weights_are_loaded_into_a_factory(factories: str, tmp_path: Path) -> No
     state = module.state_dict()
     prefixed = {f"module.{name}": value for name, value in state.items()}
     compiled = {f"module._orig_mod.{name}": value for name, value in state.items()}
+    outermost = {f"_orig_mod.module.{name}": value for name, value in state.items()}
     contents = [
         state,
         {"state_dict": state, "epoch": 3},
         {"model": prefixed, "best": 0.5},
         {"model_state_dict": compiled},
+        outermost,
     ]
     digests = {load_model(f"{factories}:plain").digest}
     for number, content in enumerate(contents):
@@ -323,6 +334,13 @@ def test_weights_that_do_not_fit_are_named(factories: str, tmp_path: Path) -> No
         load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
     torch.save({f"blocks.{name}": value for name, value in state.items()}, tmp_path / "w.pth")
     with pytest.raises(UserError, match=r"9 missing \(conv.bias, conv.weight, head.bias \.\.\.\); 9 unexpected"):
+        load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
+
+
+def test_complex_weights_do_not_lose_half(factories: str, tmp_path: Path) -> None:
+    state = Small(9).state_dict()
+    torch.save({**state, "head.bias": state["head.bias"].to(torch.complex64)}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match=r"1 of complex numbers.* \(head.bias\)"):
         load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
 
 
