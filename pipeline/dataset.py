@@ -5,6 +5,7 @@ Two kinds: what a build wrote, and what others made and :mod:`pipeline.index` wr
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections import Counter
@@ -157,6 +158,8 @@ class DataSet:
 
     def pick(self, row: Row) -> Sample:
         """One ``ok`` sample by itself. Raises UserError where it is not there as the manifest says."""
+        if row.key != f"{row.source_id}-{Step(row.transform, row.level)}":
+            raise UserError(f"{row.key} in {row.shard} is not what its row tells: run robustshards verify")
         try:
             with self.files.open(row.shard) as file:
                 sample = self._pick(file, row)
@@ -268,12 +271,16 @@ def _bounded(row: Row) -> int:
 
 
 class IndexTable(StrictTable):
-    """``index.toml``: where the files of somebody else's data set are, and what they hold."""
+    """``index.toml``: where the files of somebody else's data set are, and what they hold.
+
+    ``manifest`` is the sha256 of the manifest, since nothing else tells the labels of such files; empty in older ones.
+    """
 
     name: str
     family: Annotated[str, one_of(FAMILIES)]
     layout: Literal["folders", "tars", "arrays"]
     location: str
+    manifest: str = ""
 
 
 def open_data_set(folder: str, data: str | None = None) -> DataSet:
@@ -291,6 +298,15 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
     if store.size(INDEX_FILE) >= 0:
         where = f"{store.root}/{INDEX_FILE}"
         table = validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
+        if (
+            table.manifest
+            and store.size(MANIFEST_FILE) >= 0
+            and file_digest(store.path(MANIFEST_FILE)) != table.manifest
+        ):
+            raise UserError(
+                f"the manifest {store.root}/{MANIFEST_FILE} is not the one that index wrote: its sha256 is not that in "
+                f"{INDEX_FILE}; run index again, or copy both files again"
+            )
         return Indexed(store, table.name, table.family, None, {}, _files_of_index(store, table.location, data))
     recipe = read_recipe(store)
     if data is not None:
@@ -359,6 +375,12 @@ def _resolved(folder: Path, location: str) -> str:
 def shown(text: str) -> str:
     """Return what a file says, fit for a message: escaped, and not too long."""
     return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -49,8 +49,9 @@ def export(data_set: str, layout: str, out: str, classes: Iterable[str] = (), da
     with target.claimed(statement, places):
         plan.write(under_way)
         under_way.check(places)
-        files = target.written + target.there
-        target.state(statement.model_copy(update={"state": "finished", "samples": under_way.samples, "files": files}))
+        done = {"state": "finished", "samples": under_way.samples, "files": target.written + target.there}
+        unlabelled = under_way.folders.unlabelled if plan.class_folders else ()
+        target.state(statement.model_copy(update={**done, "unlabelled": unlabelled}))
     return under_way
 
 

@@ -82,12 +82,13 @@ def _in_class_folders(
 ) -> None:
     """``<step>/<class>/<name>...``, the class folders of all steps alike, whatever is in them."""
     target = under_way.target
-    target.state_classes(under_way.folders.names)
+    names = target.state_classes(under_way.folders.names)
     for step, rows in under_way.steps():
         folder = folder_of(step)
         target.begin_folder()
-        for name in under_way.folders.names:
+        for name in names:
             target.make_folder(f"{folder}/{name}")
+        target.refuse_other_folders(folder, names)
         for sample in under_way.read(rows):
             place = f"{folder}/{under_way.folders.of(sample.row)}/{file_stem(sample.row)}"
             target.claim(place, sample.row.source_id)

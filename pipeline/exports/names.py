@@ -67,6 +67,12 @@ class ClassFolders:
     _labelled: Mapping[int, int] = field(default_factory=dict)
     _unlabelled: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        """The folders of images without a label."""
+        places = set(self._unlabelled.values()).difference(self._labelled.values())
+        return tuple(self.names[place] for place in sorted(places))
+
     def of(self, row: Row) -> str:
         """Return the folder of a row's class."""
         place = self._labelled[row.label] if row.label >= 0 else self._unlabelled[row.class_name or UNLABELLED]
@@ -85,7 +91,7 @@ def class_folders(classes: Classes, wanted: Sequence[str] = ()) -> ClassFolders:
         named, warnings = classes.names(), []
         labelled = {label: label for label in classes.labelled}
     loose = sorted(classes.unlabelled.difference(wanted))
-    if loose and named:
+    if loose:
         warnings.append(f"images without a label are in {', '.join(map(shown, loose))}, which readers count as a class")
     unlabelled = {name: named.index(name) for name in classes.unlabelled.intersection(wanted)}
     unlabelled |= {name: len(named) + place for place, name in enumerate(loose)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.dataset import MANIFEST_FILE, DataSet, UnsoundShardError
+from pipeline.dataset import MANIFEST_FILE, DataSet, UnsoundShardError, file_digest
 from pipeline.errors import UserError
 from pipeline.exports.names import Classes, ClassFolders, class_folders
 from pipeline.exports.target import Target
@@ -144,8 +143,7 @@ def survey(data_set: DataSet) -> Survey:
 
 def manifest_digest(data_set: DataSet) -> str:
     """The sha256 of a data set's manifest, in hexadecimal."""
-    with open(data_set.store.path(MANIFEST_FILE), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(data_set.store.path(MANIFEST_FILE))
 
 
 def pixels_of(sample: Sample) -> NDArray[np.uint8]:

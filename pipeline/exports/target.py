@@ -15,7 +15,7 @@ import tomli_w
 from pipeline.dataset import shown
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.exports.names import folded
-from pipeline.sources.base import suffix
+from pipeline.sources.base import is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.tables import StrictTable, read_toml, validated
 
@@ -34,7 +34,10 @@ _PROBES = ((b"probe", b"PROBE"), ("\u00e9".encode(), "e\u0301".encode()))
 
 
 class Statement(StrictTable):
-    """``export.toml``: the data set, by the sha256 of its manifest, the layout, and what the export came to."""
+    """``export.toml``: the data set, by the sha256 of its manifest, the layout, and what the export came to.
+
+    ``unlabelled`` are the class folders of images without a label.
+    """
 
     name: str
     layout: str
@@ -42,6 +45,7 @@ class Statement(StrictTable):
     state: Literal["unfinished", "finished"] = "unfinished"
     samples: int = 0
     files: int = 0
+    unlabelled: tuple[str, ...] = ()
 
 
 @dataclass
@@ -72,8 +76,12 @@ class Target:
         """Write what the folder holds."""
         self.publish_text(tomli_w.dumps(statement.model_dump()), STATEMENT)
 
-    def state_classes(self, names: Iterable[str]) -> None:
-        """Write the class folders; more than an earlier run had may follow. Raises UserError where others are there."""
+    def state_classes(self, names: Iterable[str]) -> list[str]:
+        """Write the class folders; more than an earlier run had may follow.
+
+        Returns those that there must be: more than ``names`` where an earlier run had more. Raises UserError where
+        others are there.
+        """
         listed = list(names)
         if self.store.size(CLASSES_FILE) >= 0:
             before = self._read(CLASSES_FILE).splitlines()
@@ -85,6 +93,7 @@ class Target:
                 )
             listed = before if len(before) > common else listed
         self.publish_text("".join(f"{name}\n" for name in listed), CLASSES_FILE)
+        return listed
 
     def begin_folder(self) -> None:
         """Forget which files were written: names may come again in another folder."""
@@ -114,7 +123,9 @@ class Target:
             yield file, aside
 
     def publish(self, aside: Path, path: Path) -> None:
-        """Give a finished file its name."""
+        """Give a finished file its name. Raises UserError where a folder has it."""
+        if path.is_dir():
+            raise UserError(f"{path} is a folder where this export has a file: remove it")
         os.replace(aside, path)
         self.written += 1
 
@@ -133,6 +144,13 @@ class Target:
     def make_folder(self, name: str) -> None:
         """Make a folder, if it is not there."""
         self.path(f"{name}/x")
+
+    def refuse_other_folders(self, name: str, folders: Collection[str]) -> None:
+        """Raise UserError where a folder holds others than these, which readers would count."""
+        for entry in self.store.entries(name):
+            if entry.is_folder and entry.name not in folders and not is_system_folder(entry.name):
+                what = f"the folder {shown(entry.name)}, which readers would count as a class"
+                raise UserError(f"{self.store.root}/{name} holds {what}: remove it")
 
     def count(self, names: Iterable[str]) -> int:
         """Return how many files have these names, or are in folders that do."""

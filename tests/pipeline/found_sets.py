@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 from PIL import Image
 
 import manifests
 from manifests import Row
+from pipeline.dataset import file_digest
 from pipeline.index import index
 
 
@@ -40,11 +43,14 @@ def index_of(data: Path, classes: Sequence[str] = ()) -> Path:
 
 
 def change_rows(data_set: Path, **columns: Callable[[int, Row], Any]) -> Path:
-    """Another manifest: column -> what it holds, by the row's place and the row."""
+    """Another manifest, as if it had been written so: column -> what it holds, by the row's place and the row."""
     path = data_set / "manifest.parquet"
     rows = list(manifests.read_rows(path))
     new = [row._replace(**{name: of(place, row) for name, of in columns.items()}) for place, row in enumerate(rows)]
     manifests.write_part(new, manifests.read_facts(path), path)
+    if (settings := data_set / "index.toml").exists():
+        told = {**tomllib.loads(settings.read_text()), "manifest": file_digest(path)}
+        settings.write_text(tomli_w.dumps(told))
     return data_set
 
 

@@ -472,3 +472,24 @@ def test_names_that_are_one_on_the_disk_are_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("pipeline.exports.target._folds", lambda folder: True)
     with pytest.raises(UserError, match="'cat/Image' and 'cat/image' both come to"):
         export(str(data), "imagefolder", str(tmp_path / "folding"))
+
+
+def test_folders_that_readers_would_count_are_refused(tmp_path: Path) -> None:
+    data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), tmp_path / "out"
+    export(str(data), "imagefolder", str(out))
+    (out / "fog" / "1" / "ant").mkdir()
+    with pytest.raises(UserError, match=r"fog/1 holds the folder 'ant', which readers would count.*remove it"):
+        export(str(data), "imagefolder", str(out))
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, layout: str) -> None:
+    data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), tmp_path / "out"
+    export(str(data), layout, str(out))
+    place = min(path for path in out.rglob("*") if path.suffix in (".png", ".npy", ".parquet"))
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(
+        UserError, match=rf"{re.escape(str(place))} is a folder where this export has a file: remove it"
+    ):
+        export(str(data), layout, str(out))

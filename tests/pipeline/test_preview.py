@@ -127,8 +127,9 @@ def test_names_are_text_on_the_page(tmp_path: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
     change_rows(
         data,
+        key=lambda place, row: f'cat/"onload="x{place}-{script}-1',
         transform=lambda place, row: script,
-        source_id=lambda place, row: f'cat/"onload="x{place}'.replace("/x", "x"),
+        source_id=lambda place, row: f'cat/"onload="x{place}',
         status=lambda place, row: ["ok", "failed"][place],
         error=lambda place, row: [None, script][place],
     )
@@ -156,3 +157,9 @@ def test_a_sample_that_cannot_be_decoded_is_told(tmp_path: Path) -> None:
         preview(str(data), str(tmp_path / "page.html"))
     with pytest.raises(UserError, match=r"cannot be decoded .*: run robustshards verify"):
         export(str(data), "imagefolder", str(tmp_path / "out"))
+
+
+def test_rows_that_contradict_their_keys_are_not_shown(tmp_path: Path) -> None:
+    data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"])), transform=lambda place, row: "fOg")
+    with pytest.raises(UserError, match=r"cat/image0-fog-1 .* is not what its row tells: run robustshards verify"):
+        preview(str(data), str(tmp_path / "page.html"))
