@@ -17,16 +17,17 @@ import manifests
 from corruptions.catalogue import PROFILE_SIDES
 from manifests import Row
 from pipeline import places
-from pipeline.dataset import INDEX_FILE, MANIFEST_FILE, MAX_PAYLOAD_BYTES, RECIPE_FILE, found_payload
+from pipeline.dataset import INDEX_FILE, MANIFEST_FILE, MAX_PAYLOAD_BYTES, RECIPE_FILE, file_digest, found_payload
 from pipeline.errors import UserError
 from pipeline.families import FAMILIES, Step
 from pipeline.index.arrays import ARRAY, find_arrays
-from pipeline.index.folders import EXPORT_FILE, TAR, UNFINISHED, files_with, find_folders, find_tars
+from pipeline.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
 from pipeline.index.found import CLEAN, PLACES, Entry, Layout
 from pipeline.samples import payload_digest, pixel_digest
 from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store
 from pipeline.system_noise import PAIRS
+from pipeline.tables import read_toml
 
 PART_ROWS = 1000
 """Rows of one step that are looked at and written together."""
@@ -102,6 +103,7 @@ def index(
         table = {"name": outcome.name, "family": family, "layout": layout.name, "location": _told(layout.root, out)}
         merged = store.scratch()
         outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged).rows)
+        table["manifest"] = file_digest(merged)
         store.remove(MANIFEST_FILE)
         store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
         store.publish(merged, MANIFEST_FILE)
@@ -168,7 +170,7 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
     if not path.is_dir():
         layout = find_tars(path, classes)
     else:
-        _refuse_unfinished(path)
+        unlabelled = _unlabelled_of_export(path)
         kinds = {kind: files_with(path, kind) for kind in (TAR, ARRAY)}
         _refuse_mixture(path, kinds)
         if kinds[TAR]:
@@ -176,17 +178,30 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
         elif kinds[ARRAY]:
             layout = find_arrays(path, classes, levels)
         else:
-            layout = find_folders(path, classes)
+            layout = find_folders(path, classes, unlabelled)
     if not layout.steps:
         raise UserError(f"{path} holds no images; they are looked for as {PLACES}; or as <corruption>.npy, or in tars")
     return layout
 
 
-def _refuse_unfinished(path: Path) -> None:
-    """Raise UserError for an export that was interrupted: a part of its files would be taken for all."""
+def _unlabelled_of_export(path: Path) -> list[str]:
+    """Return the folders of an export that hold images without a label; none of what is no export.
+
+    Raises UserError for an export that was interrupted, of which a part would be taken for all, and for one of frames:
+    each would be taken for an image, and a class for a severity.
+    """
     store = LocalStore(str(path))
-    if store.size(EXPORT_FILE) >= 0 and UNFINISHED in store.read(EXPORT_FILE, limit=SMALL_FILE):
+    if store.size(EXPORT_FILE) < 0:
+        return []
+    told = read_toml(store.read(EXPORT_FILE, limit=SMALL_FILE), f"{path}/{EXPORT_FILE}")
+    if told.get("state") == "unfinished":
         raise UserError(f"{path} holds an unfinished export: run the same export command again first")
+    if told.get("layout") == "frames":
+        raise UserError(
+            f"{path} holds an export of frames, which are not put together again: export as mp4 or cifar-npy"
+        )
+    unlabelled = told.get("unlabelled", [])
+    return [str(name) for name in unlabelled] if isinstance(unlabelled, list) else []
 
 
 def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:

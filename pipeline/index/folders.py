@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from pipeline.dataset import INDEX_FILE, MANIFEST_FILE
+from pipeline.dataset import INDEX_FILE, MANIFEST_FILE, SHOWN, shown
 from pipeline.errors import UserError
 from pipeline.families import Step
 from pipeline.index.found import ENCODER_OF_SUFFIX, PLACES, Entry, Layout, file_entry, step_of
-from pipeline.sources.base import SUFFIXES, is_passed_over, is_system_folder, suffix
+from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_passed_over, is_system_folder, suffix
 from pipeline.sources.tars import TarIndex
 from pipeline.storage import LocalStore
 
-EXPORT_FILE, UNFINISHED = "export.toml", b'state = "unfinished"'
-"""What an export states beside its files, and how, before it is whole."""
+EXPORT_FILE = "export.toml"
+"""What an export states beside its files."""
 
 BESIDE = frozenset({INDEX_FILE, MANIFEST_FILE, EXPORT_FILE, "classes.txt"})
 """Files of ours that may lie beside the folders."""
 
 TAR = ".tar"
 
+LABEL_MEMBER = ".cls"
+"""Members beside images that tell their labels, as WebDataset has them."""
+
+_LABEL = re.compile("-1|[0-9]{1,7}")
+
 Parts = tuple[str, ...]
 """A path in a tar."""
 
 
-def find_folders(root: Path, classes: Sequence[str]) -> Layout:
-    """Return what class folders hold. Empty ones count for the labels. Raises UserError."""
+def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str] = ()) -> Layout:
+    """Return what class folders hold. Empty ones count for the labels, ``unlabelled`` ones do not. Raises UserError."""
     store = LocalStore(str(root))
     found: dict[Step, list[str]] = {}
     held: set[Step] = set()
@@ -46,15 +52,23 @@ def find_folders(root: Path, classes: Sequence[str]) -> Layout:
         held |= {step} if samples else set()
     for step in found.keys() - held if held else ():
         raise UserError(f"{root / found[step][0]} is empty, as is all of {step}: remove it, or add the images")
-    named = sorted({_name(folder) for folders in found.values() for folder in folders})
+    named = sorted({_name(folder) for folders in found.values() for folder in folders}.difference(unlabelled))
 
     def listing(folders: list[str], labels: Sequence[str]) -> Iterator[Entry]:
-        positions = {name: label for label, name in enumerate(labels)}
+        positions = {name: label for label, name in enumerate(labels)} | dict.fromkeys(unlabelled, UNLABELLED)
+        lists = {place for folder in folders for place in (folder, folder.rpartition("/")[0]) if place}
+        listed = {path: label for place in sorted(lists) for path, label in _listed_labels(store, place)}
         for folder in sorted(folders, key=_name):
             for entry in store.entries(folder):
                 if not entry.is_folder and suffix(entry.name) in ENCODER_OF_SUFFIX:
                     path = f"{folder}/{entry.name}"
-                    yield file_entry(path, path, 0, entry.size, positions)
+                    found = file_entry(path, path, 0, entry.size, positions)
+                    if listed.get(path, found.label) != found.label:
+                        raise UserError(
+                            f"{root}/{path} has the label {found.label} by its folder and {listed[path]} in the list "
+                            "beside: name all classes with --classes, in label order"
+                        )
+                    yield found
 
     steps = {step: partial(listing, each) for step, each in found.items() if step in held}
     return Layout("folders", root, steps, classes or named, passed_over)
@@ -66,6 +80,7 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
     named, folders, passed_over = set[str](), list[Parts](), 0
     beside, held, other = set[Parts](), set[Parts](), set[Parts]()
+    told: dict[tuple[str, str], tuple[int, int]] = {}
     for tar in tars:
         content = TarIndex(LocalStore(str(root)), tar)
         for name, member in content.members().items():
@@ -73,6 +88,8 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
             if is_passed_over(name) or not is_sample(name, f"{root / tar}"):
                 passed_over += 1
                 other.add(parts[:-1])
+                if suffix(name) == LABEL_MEMBER:
+                    told[tar, PurePosixPath(name).with_suffix("").as_posix()] = member
                 continue
             if len(parts) < 2:
                 raise UserError(f"{root / tar}: {name} is in no class folder; looked for: {PLACES}")
@@ -92,7 +109,15 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
     def listing(members: list[tuple[str, str, int, int]], labels: Sequence[str]) -> Iterator[Entry]:
         positions = {name: label for label, name in enumerate(labels)}
         for name, tar, offset, size in sorted(members, key=lambda each: PurePosixPath(each[0]).parts[-2:]):
-            yield file_entry(name, tar, offset, size, positions)
+            found = file_entry(name, tar, offset, size, positions)
+            if place := told.get((tar, PurePosixPath(name).with_suffix("").as_posix())):
+                label = LocalStore(str(root)).read(tar, place[0], min(place[1], SHOWN)).decode(errors="replace").strip()
+                if label != str(found.label):
+                    raise UserError(
+                        f"{root / tar}: {name} has the label {found.label} by its folder and {shown(label)} in its "
+                        f"{LABEL_MEMBER}: name all classes with --classes, in label order"
+                    )
+            yield found
 
     steps = {step: partial(listing, each) for step, each in found.items()}
     return Layout("tars", root, steps, classes or sorted(named), passed_over)
@@ -130,6 +155,16 @@ def _walk(store: LocalStore) -> Iterator[tuple[str, list[str], list[str]]]:
         below = [entry.name for entry in entries if entry.is_folder and not is_system_folder(entry.name)]
         yield folder, below, [entry.name for entry in entries if not entry.is_folder]
         waiting += [f"{folder}/{name}" if folder else name for name in reversed(below)]
+
+
+def _listed_labels(store: LocalStore, folder: str) -> Iterator[tuple[str, int]]:
+    """Yield each path and its label in the list beside a folder, as ImageNet-S has them: lines ``path label``."""
+    name = f"{folder}.txt"
+    if store.size(name) >= 0:
+        for line in store.read(name, limit=LONGEST_LIST).decode(errors="replace").splitlines():
+            path, _, label = line.rpartition(" ")
+            if _LABEL.fullmatch(label):
+                yield f"{folder}/{path}", int(label)
 
 
 def _name(folder: str) -> str:

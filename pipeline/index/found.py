@@ -10,7 +10,7 @@ import perturbations
 from pipeline.dataset import shown
 from pipeline.errors import UserError
 from pipeline.families import Step
-from pipeline.sources.base import identifier, suffix
+from pipeline.sources.base import UNLABELLED, identifier, suffix
 from pipeline.system_noise import PAIRS
 
 ENCODER_OF_SUFFIX: Mapping[str, str] = {
@@ -106,7 +106,8 @@ def file_entry(path: str, shard: str, offset: int, size: int, labels: Mapping[st
     if class_name not in labels:
         raise UserError(f"{path}: the class {class_name!r} is not among the {len(labels)} that were named")
     encoder, id_ = ENCODER_OF_SUFFIX[suffix(name)], identifier(f"{class_name}/{name}")
-    return Entry(id_, path, labels[class_name], class_name, shard, offset, size, encoder)
+    label = labels[class_name]
+    return Entry(id_, path, label, class_name if label != UNLABELLED else "", shard, offset, size, encoder)
 
 
 def _is_number(text: str) -> bool:

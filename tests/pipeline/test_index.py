@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from manifests import Row
+from manifests import Row, write_part
 from pipeline.dataset import open_data_set
 from pipeline.errors import UserError
+from pipeline.exports import export
 from pipeline.index import index
 from pipeline.verify import verify
 from tests.conftest import Run
-from tests.pipeline.found_sets import write_folders, write_image
+from tests.pipeline.found_sets import index_of, labels_by_pixels, write_folders, write_image
 from tests.pipeline.test_exports import exported, rows_of
 
 
@@ -462,3 +463,58 @@ def test_empty_classes_of_tars_count_for_the_labels(tmp_path: Path) -> None:
         tar.add(data, ".")
     with pytest.raises(UserError, match="fog/1/cat holds files but no images, and would count as a class"):
         found(tmp_path / "all.tar", tmp_path / "index")
+
+
+def test_changed_labels_of_an_index_are_noticed(tmp_path: Path) -> None:
+    """Nothing but the manifest tells the labels of files of others."""
+    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
+    rows = rows_of(data)
+    write_part([row._replace(label=1 - row.label) for row in rows], {}, data / "manifest.parquet")
+    for read in (verify, lambda folder: export(folder, "imagefolder", str(tmp_path / "out"))):
+        with pytest.raises(UserError, match=r"manifest\.parquet is not the one that index wrote.*run index again"):
+            read(str(data))
+
+
+def test_exports_of_unlabelled_images_stay_unlabelled(tmp_path: Path) -> None:
+    np.save(tmp_path / "fog.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    index(str(tmp_path), str(tmp_path), levels=(1, 2))
+    done = export(str(tmp_path), "imagefolder", str(tmp_path.with_name("out")))
+    assert done.warnings == ["images without a label are in 'unlabelled', which readers count as a class"]
+    assert {(row.label, row.class_name) for row in rows_of(index_of(tmp_path.with_name("out")))} == {(-1, "")}
+
+
+def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
+    """A class called 1 would be taken for a severity, and each frame for an image."""
+    write_folders(tmp_path / "data", ["00012", "00013"], ["tilt/1"])
+    assert len(rows_of(index_of(tmp_path / "data"))) == 4
+    (tmp_path / "data" / "export.toml").write_text('layout = "frames"\nstate = "finished"\n')
+    with pytest.raises(UserError, match=r"export of frames.*export as mp4 or cifar-npy"):
+        index_of(tmp_path / "data")
+
+
+@pytest.mark.parametrize(("step", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
+def test_labels_of_lists_beside_folders_are_compared(tmp_path: Path, step: str, listed: str) -> None:
+    """ImageNet-S has such lists; in one folder, classes without images are not seen."""
+    data = tmp_path / "data"
+    if step == "none":
+        write_image(data / "none" / "image0.png")
+    else:
+        write_folders(data, ["ant", "cat"], [step])
+    (data / f"{step}.txt").write_text(listed)
+    with pytest.raises(UserError, match=rf"image0.png has the label [01] by its folder and {listed[-2]} in the list"):
+        index_of(data)
+    if step != "none":
+        assert set(labels_by_pixels(index_of(data, ["ant", "bee", "cat"])).values()) == {0, 2}
+
+
+@pytest.mark.parametrize("label", ["1", "7"])
+def test_labels_of_webdataset_tars_are_compared(tmp_path: Path, label: str) -> None:
+    write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
+    (tmp_path / "data" / "fog" / "1" / "dog" / "image1.cls").write_text(label)
+    (tmp_path / "tars").mkdir()
+    pack(tmp_path / "data", tmp_path / "tars" / "fog.tar")
+    if label == "1":
+        assert len(rows_of(index_of(tmp_path / "tars"))) == 4
+        return
+    with pytest.raises(UserError, match=r"has the label 1 by its folder and '7' in its \.cls: name all classes"):
+        index_of(tmp_path / "tars")
