@@ -374,6 +374,11 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
         except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
             ray.shutdown()
             raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
+        except SystemExit:  # of Ray's own handler of SIGTERM, which it has while it starts
+            ray.shutdown()
+            if callable(ending):
+                ending(signal.SIGTERM, None)
+            raise
         except Exception as error:
             if type(error) is not Exception:  # the plain one is what Ray raises where its processes do not come up
                 raise

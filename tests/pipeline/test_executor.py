@@ -201,6 +201,24 @@ def test_a_local_cluster_that_does_not_come_up_is_unfinished_work(monkeypatch: p
         cluster(1, None).__enter__()
 
 
+def test_sigterm_while_ray_starts_ends_the_command_as_at_any_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray has a handler of its own then, which exits with the number of the signal."""
+
+    def fail(*_: object) -> int:
+        raise SystemExit(signal.SIGTERM)
+
+    def ours(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt(signum)
+
+    monkeypatch.setattr(executor, "_start", fail)
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        with pytest.raises(KeyboardInterrupt, match=str(int(signal.SIGTERM))):
+            cluster(1, None).__enter__()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_home_that_is_no_whole_path_keeps_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be one below the current folder."""
     monkeypatch.chdir(tmp_path)
