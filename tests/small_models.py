@@ -20,6 +20,11 @@ def other() -> nn.Module:
     return tiny(seed=1)
 
 
+def half() -> nn.Module:
+    """As ``tiny``, its weights in half precision."""
+    return tiny().half()
+
+
 def few_classes() -> nn.Module:
     """Knows less classes than the photographs have."""
     return tiny(classes=1)

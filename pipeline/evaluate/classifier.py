@@ -30,6 +30,7 @@ class Classifier:
         module = model.module.to(self.device)
         if run.channels_last:
             module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._kinds = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
         self._module = torch.compile(module) if run.compile else module
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
         self._type = PRECISIONS[run.precision]
@@ -56,8 +57,15 @@ class Classifier:
             side = " x ".join(map(str, values.shape[:1:-1]))
             raise UserError(
                 f"the model {self._table.model.spec} does not take a batch of {len(values)} images of {side}: "
-                f"{last_line(error)}; --input-size N resizes them, --batch-size N sets the batch"
+                f"{last_line(error)}; {self._advice()}"
             ) from error
+
+    def _advice(self) -> str:
+        """What may help a model that fails."""
+        other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._kinds - {torch.float32}))
+        if other:
+            return f"its weights are {other} and images float32: call .float() in the factory, and give --precision"
+        return "--input-size N resizes them, --batch-size N sets the batch"
 
     def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
         """Put a batch under way; what comes back may still be in the making. Raises UserError for unknown labels."""

@@ -261,6 +261,7 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
         ("no_classifier", {}, "logits of .images, classes. are allowed"),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not there"),
         ("tiny", {"size": 3}, "--input-size N resizes them"),
+        ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and give --precision"),
     ],
 )
 def test_what_cannot_be_is_said(
