@@ -4,7 +4,9 @@ A leaf of the project: it knows rows and files, and nothing of how they come abo
 """
 
 from manifests.files import Merged, MergeError, merge, part_facts, write_part
-from manifests.reading import EVERYWHERE, Where, read_columns, read_facts, read_rows, read_slice
+from manifests.footer import RowGroup
+from manifests.limits import check_indices
+from manifests.reading import EVERYWHERE, Where, announced, read_columns, read_facts, read_rows, read_slice
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
 from manifests.seal import FACT_SEAL, is_sealed, is_sealed_file, seal, seal_file, with_blank_seal
 
@@ -18,7 +20,10 @@ __all__ = [
     "MergeError",
     "Merged",
     "Row",
+    "RowGroup",
     "Where",
+    "announced",
+    "check_indices",
     "is_sealed",
     "is_sealed_file",
     "merge",

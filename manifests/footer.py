@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from manifests.thrift import structure
+
+LARGEST_FOOTER = 2**22
+"""Bytes of a manifest's footer; that of 10 million rows has 1 MiB."""
+
+_MAGIC, _TAIL = b"PAR1", 8
+"""A Parquet file ends with the length of its footer, in four bytes, and the magic bytes."""
 
 _TEXT = 6
 """Parquet's number for the physical type of texts."""
 
 
 class Column(NamedTuple):
-    """What a footer says of a column in a row group. ``lowest`` and ``highest`` as the file stores them, or None."""
+    """What a footer says of a column in a row group.
+
+    ``name``: its path, parts with dots between. ``start``: the offset of its first page. ``lowest`` and ``highest`` as
+    the file stores them, or None.
+    """
 
     name: str
     is_text: bool
     has_dictionary: bool
+    start: int
     compressed: int
     uncompressed: int
     lowest: bytes | None
@@ -29,6 +40,19 @@ class RowGroup(NamedTuple):
     rows: int
     size: int
     columns: tuple[Column, ...]
+
+
+def read_footer(file: BinaryIO, largest: int = LARGEST_FOOTER) -> bytes:
+    """Return the footer of a Parquet file. Raises ValueError for one that is too large, before it is read."""
+    size = file.seek(0, 2)
+    file.seek(max(size - _TAIL, 0))
+    length = int.from_bytes(file.read(_TAIL - len(_MAGIC)), "little")
+    if file.read(len(_MAGIC)) != _MAGIC or length > size - _TAIL:
+        raise ValueError("it does not end as a Parquet file: it is cut short, damaged, or of another kind")
+    if length > largest:
+        raise ValueError(f"it has a footer of {length} bytes: at most {largest} are allowed")
+    file.seek(size - _TAIL - length)
+    return file.read(length)
 
 
 def row_groups(footer: bytes) -> Iterator[RowGroup]:
@@ -44,5 +68,6 @@ def row_groups(footer: bytes) -> Iterator[RowGroup]:
 def _column(about: dict[int, Any]) -> Column:
     statistics = about.get(12, {})
     name = b".".join(about[3]).decode()
+    start = min(int(about[9]), int(about.get(11, about[9])))
     sizes = int(about[7]), int(about[6])
-    return Column(name, about[1] == _TEXT, 11 in about, *sizes, statistics.get(6), statistics.get(5))
+    return Column(name, about[1] == _TEXT, 11 in about, start, *sizes, statistics.get(6), statistics.get(5))

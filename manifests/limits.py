@@ -10,11 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from manifests.footer import RowGroup
+from manifests.footer import LARGEST_FOOTER, RowGroup
 from manifests.schema import FAILED, OK
-
-LARGEST_FOOTER = 2**22
-"""Bytes of a file's footer; that of 10 million rows has 1 MiB."""
 
 MOST_ROWS, MOST_ROW_GROUPS = 2**24, 2**14
 

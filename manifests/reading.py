@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manifests.footer import Column, RowGroup, row_groups
-from manifests.limits import LARGEST_FOOTER, SHOWN, THRIFT, check_announced, check_indices, check_values
+from manifests.footer import Column, RowGroup, read_footer, row_groups
+from manifests.limits import SHOWN, THRIFT, check_announced, check_indices, check_values
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import FACT_SEAL
 
@@ -30,14 +30,11 @@ _ROWS_AT_A_TIME = 4096
 _ARROW = b"ARROW:schema"
 """What Arrow adds to a file's facts."""
 
-_MAGIC, _TAIL = b"PAR1", 8
-"""A Parquet file ends with the length of its footer, in four bytes, and the magic bytes."""
-
 
 def read_facts(path: Path) -> dict[str, str]:
     """The facts of a merged manifest or of a part; empty where there is no readable file."""
     try:
-        _footer(path, path.stat().st_size)
+        announced(path)
         with _parquet(path) as file:
             return facts_of(file.metadata)
     except (OSError, ValueError, pa.ArrowException):
@@ -133,7 +130,7 @@ def _opened(path: Path) -> _File:
 def _looked_at(path: Path, size: int, changed: int) -> _File:
     """A manifest by its footer; ``changed`` tells one state of the file from another."""
     try:
-        groups = tuple(row_groups(_footer(path, size)))
+        groups = announced(path)
     except ValueError as error:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
     check_announced(str(path), size, groups)
@@ -146,19 +143,12 @@ def _looked_at(path: Path, size: int, changed: int) -> _File:
         return _File(path, parquet.metadata, groups)
 
 
-def _footer(path: Path, size: int) -> bytes:
-    """The footer of a Parquet file. Raises ValueError for one that is too large, before it is read."""
+def announced(path: Path) -> tuple[RowGroup, ...]:
+    """Return what the footer of a Parquet file says of its row groups. Raises FileNotFoundError, ValueError."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
     with path.open("rb") as file:
-        file.seek(max(size - _TAIL, 0))
-        length = int.from_bytes(file.read(_TAIL - len(_MAGIC)), "little")
-        if file.read(len(_MAGIC)) != _MAGIC or length > size - _TAIL:
-            raise ValueError("it is cut short or damaged")
-        if length > LARGEST_FOOTER:
-            raise ValueError(f"it has a footer of {length} bytes: at most {LARGEST_FOOTER} are allowed")
-        file.seek(size - _TAIL - length)
-        return file.read(length)
+        return tuple(row_groups(read_footer(file)))
 
 
 @lru_cache(maxsize=2)

@@ -134,12 +134,12 @@ def read_predictions(path: Path, classes: int | None = None) -> Iterator[StepPre
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             _check_columns(path, file)
-            for place, tables in _steps(path, file):
+            for place, tables in _steps(path, file, manifests.announced(path)):
                 if place in seen:
                     raise UserError(f"the predictions {path} hold {Step(*place)} more than once: {REMEDY}")
                 seen.add(place)
                 yield _step_predictions(path, Step(*place), tables, classes)
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
 
@@ -149,35 +149,32 @@ def _check_columns(path: Path, file: pq.ParquetFile) -> None:
         raise UserError(f"{path} has other columns than predictions: {', '.join(file.schema_arrow.names)[:200]}")
 
 
-def _steps(path: Path, file: pq.ParquetFile) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
+def _steps(
+    path: Path, file: pq.ParquetFile, groups: Sequence[manifests.RowGroup]
+) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
     """The tables of each step, one step after another."""
     waiting: list[pa.Table] = []
     latest: tuple[str, int] | None = None
     rows = size = 0
-    for group in range(file.num_row_groups):
-        about = file.metadata.row_group(group)
-        columns = (about.column(index) for index in range(about.num_columns))
-        bytes_here = sum(each.total_uncompressed_size for each in columns if _column_of(each) in _FIGURED)
-        rows, size = rows + about.num_rows, size + bytes_here
+    for group, about in enumerate(groups):
+        bytes_here = sum(each.uncompressed for each in about.columns if each.name.partition(".")[0] in _FIGURED)
+        rows, size = rows + about.rows, size + bytes_here
         if rows > MAX_STEP_ROWS or size > MAX_STEP_BYTES:
             raise UserError(
                 f"the predictions {path} hold more than the {MAX_STEP_ROWS} frames or {MAX_STEP_BYTES} bytes allowed "
                 "of one transform and level: evaluate smaller data sets"
             )
-        for place, table in _split(file.read_row_group(group, columns=list(_FIGURED), use_threads=False)):
+        table = file.read_row_group(group, columns=list(_FIGURED), use_threads=False)
+        manifests.check_indices(str(path), table)
+        for place, part in _split(table):
             if place != latest:
                 if waiting and latest is not None:
                     yield latest, waiting
-                waiting, rows, size = [], table.num_rows, bytes_here
-            waiting.append(table)
+                waiting, rows, size = [], part.num_rows, bytes_here
+            waiting.append(part)
             latest = place
     if waiting and latest is not None:
         yield latest, waiting
-
-
-def _column_of(chunk: pq.ColumnChunkMetaData) -> str:
-    """The column that a chunk belongs to: of lists it is the first part of the path."""
-    return str(chunk.path_in_schema).partition(".")[0]
 
 
 def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from manifests.footer import RowGroup, read_footer, row_groups
 from pipeline.errors import UserError
 from pipeline.sources.base import (
     UNLABELLED,
@@ -41,7 +42,8 @@ BYTES_PER_ROW, UNSUSPECTED_ROWS = 16, 10_000
 LARGEST_RATIO, UNSUSPECTED_BYTES = 100, 2**28
 """How many times smaller a packed column may be, and up to how many bytes nobody asks: images are packed already."""
 
-LARGEST_FOOTER = 2**26
+LARGEST_FOOTER = 2**24
+"""Bytes of a footer, which is read whole: features with thousands of class names have some 100,000."""
 
 _BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
@@ -80,8 +82,8 @@ class HuggingFaceParquet:
             raise UserError(f"{self.location} holds no .parquet")
         refuse_mixed(place, self._names)
         refuse_duplicates(f"{self.location} has files", ((identifier(name), name) for name in self._names))
-        with _opened(self._store, self._names[0]) as file:
-            self._columns = _columns(file.schema_arrow, f"{self.location}: {self._names[0]}")
+        with _opened(self._store, self._names[0]) as opened:
+            self._columns = _columns(opened.file.schema_arrow, f"{self.location}: {self._names[0]}")
         self._held: _Rows | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
@@ -122,22 +124,29 @@ class HuggingFaceParquet:
 
     def _groups(self, name: str) -> Iterator[tuple[tuple[int, int], tuple[list[int], list[int]]]]:
         """Of a few rows at a time their row group and place in it, and the lengths of their images and their labels."""
-        with _opened(self._store, name) as file:
-            columns = _columns(file.schema_arrow, f"{self.location}: {name}")
+        with _opened(self._store, name) as opened:
+            columns = _columns(opened.file.schema_arrow, f"{self.location}: {name}")
             if columns != self._columns:
                 raise UserError(
                     f"{self.location} mixes files: {name} has other columns or class names than {self._names[0]}; name "
                     "one file, or a pattern such as 'data/test-*.parquet'"
                 )
             wanted = [columns.bytes_column] + ([columns.label] if columns.label else [])
-            for group in range(file.num_row_groups):
+            for group in range(len(opened.groups)):
                 start = 0
-                for batch in _batches(self._store, name, file, group, wanted):
+                for batch in _batches(self._store, name, opened, group, wanted):
                     images = _bytes(batch.column(0))
                     sizes = [-1 if size is None else size for size in pc.binary_length(images).to_pylist()]
                     labels = batch.column(1).to_pylist() if columns.label else [None] * len(sizes)
                     yield (group, start), (sizes, [_label(name, columns.label, each) for each in labels])
                     start += len(sizes)
+
+
+class _Opened(NamedTuple):
+    """A parquet file, and what its footer says of its row groups: Arrow's own answers may end the process."""
+
+    file: Any
+    groups: tuple[RowGroup, ...]
 
 
 class _Rows:
@@ -146,8 +155,8 @@ class _Rows:
     def __init__(self, store: Store, name: str, group: int, columns: _Columns) -> None:
         self._where = (name, group)
         self._context = _opened(store, name)
-        self._file = self._context.__enter__()
-        self._batches = _batches(store, name, self._file, group, [columns.bytes_column])
+        opened = self._context.__enter__()
+        self._batches = _batches(store, name, opened, group, [columns.bytes_column])
         self._start = 0
         self._images: Any = []
 
@@ -174,11 +183,13 @@ class _Rows:
 
 
 @contextmanager
-def _opened(store: Store, name: str) -> Iterator[Any]:
+def _opened(store: Store, name: str) -> Iterator[_Opened]:
     """A parquet file whose footer has been looked at. Raises UserError for what is damaged, now or later."""
     try:
         with store.open(name) as opened:
-            size = _check_footer(opened)
+            groups = tuple(row_groups(read_footer(cast(BinaryIO, opened), LARGEST_FOOTER)))
+            size = opened.seek(0, 2)
+            opened.seek(0)
             with pq.ParquetFile(opened, buffer_size=2**16, pre_buffer=False) as file:
                 rows = file.metadata.num_rows
                 if rows > max(UNSUSPECTED_ROWS, size // BYTES_PER_ROW):
@@ -186,7 +197,9 @@ def _opened(store: Store, name: str) -> Iterator[Any]:
                         f"{name} in {store.root} is refused: it has {rows} rows in {size} bytes; a row takes at least "
                         f"{BYTES_PER_ROW}"
                     )
-                yield file
+                if file.num_row_groups != len(groups):
+                    raise UserError(f"{name} in {store.root} is no readable parquet file: its footer is damaged")
+                yield _Opened(file, groups)
     except UnsafePageError as error:
         raise UserError(f"{name} in {store.root} is refused: {error}") from error
     except _DAMAGED as error:
@@ -194,31 +207,20 @@ def _opened(store: Store, name: str) -> Iterator[Any]:
         raise UserError(f"{name} in {store.root} is no readable parquet file: {why}") from error
 
 
-def _check_footer(file: BinaryIO) -> int:
-    """The bytes of a file. Raises ValueError where its footer is too long: it is read whole."""
-    size = file.seek(0, 2)
-    file.seek(max(0, size - 8))
-    tail = file.read()
-    if tail[4:] != b"PAR1":
-        raise ValueError("it does not end as one: it is cut short, or of another kind")
-    if (length := int.from_bytes(tail[:4], "little")) > LARGEST_FOOTER:
-        raise ValueError(f"its footer has {length} bytes; {LARGEST_FOOTER} are allowed")
-    file.seek(0)
-    return size
-
-
-def _batches(store: Store, name: str, file: Any, group: int, columns: Sequence[str]) -> Generator[Any, None, None]:
+def _batches(
+    store: Store, name: str, opened: _Opened, group: int, columns: Sequence[str]
+) -> Generator[Any, None, None]:
     """The rows of a row group, so many at a time that they take little memory. Raises UnsafePageError."""
-    about = file.metadata.row_group(group)
     largest = 1
-    for chunk in map(about.column, range(about.num_columns)):
-        if chunk.path_in_schema in columns:
-            stored, unfolded = chunk.total_compressed_size, chunk.total_uncompressed_size
-            if unfolded > max(UNSUSPECTED_BYTES, LARGEST_RATIO * stored):
-                raise UnsafePageError(f"its column {chunk.path_in_schema} unfolds from {stored} to {unfolded} bytes")
-            largest = max(largest, largest_page(store, name, chunk))
+    for column in opened.groups[group].columns:
+        if column.name in columns:
+            if column.uncompressed > max(UNSUSPECTED_BYTES, LARGEST_RATIO * column.compressed):
+                raise UnsafePageError(
+                    f"its column {column.name} unfolds from {column.compressed} to {column.uncompressed} bytes"
+                )
+            largest = max(largest, largest_page(store, name, column))
     rows = min(BATCH_ROWS, max(1, BATCH_BYTES // largest))
-    yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False)
+    yield from opened.file.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False)
 
 
 def _columns(schema: pa.Schema, where: str) -> _Columns:

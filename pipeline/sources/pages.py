@@ -6,8 +6,9 @@ A footer may say anything of a column, and a reader makes room for what the head
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from manifests.footer import Column
 from manifests.thrift import structure
 from pipeline.storage import Store
 
@@ -34,16 +35,13 @@ class _Page(NamedTuple):
     stored: int
 
 
-def largest_page(store: Store, name: str, chunk: Any) -> int:
+def largest_page(store: Store, name: str, column: Column) -> int:
     """Return the bytes that the largest page of a column chunk unfolds to. Raises UnsafePageError, and OSError."""
-    return max((page.unfolded for page in _pages(store, name, chunk)), default=0)
+    return max((page.unfolded for page in _pages(store, name, column)), default=0)
 
 
-def _pages(store: Store, name: str, chunk: Any) -> Iterator[_Page]:
-    start: int = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-        start = min(start, chunk.dictionary_page_offset)
-    end, count = start + chunk.total_compressed_size, 0
+def _pages(store: Store, name: str, column: Column) -> Iterator[_Page]:
+    start, end, count = column.start, column.start + column.compressed, 0
     if not 0 <= start <= end <= store.size(name):
         raise UnsafePageError(f"a column reaches from {start} to {end}, beyond the file")
     while start < end:
