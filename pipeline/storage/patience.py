@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from pipeline.errors import UnreachableError, UserError
 
 ATTEMPTS = 8
+LEAST_ATTEMPTS, LONGEST_S = 3, 30.0
+"""Attempts after which none is made any more once so many seconds are over: a library may wait long in each."""
+
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 8.0
 """Waits double from attempt to attempt; each is shortened at random, so that many workers do not come back at once."""
 
@@ -28,6 +31,7 @@ def patiently(what: str, call: Callable[..., Result], *arguments: Any) -> Result
     Raises UnreachableError where none succeeds or the credentials do not suffice, UserError where there are none, and
     what is an answer (no such file) at once. ``what`` continues "cannot".
     """
+    start = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:
             return call(*arguments)
@@ -42,5 +46,8 @@ def patiently(what: str, call: Callable[..., Result], *arguments: Any) -> Result
                     "(environment, configuration file, role of the machine)"
                 ) from error
             failure = error
+            if attempt + 1 >= LEAST_ATTEMPTS and time.monotonic() - start > LONGEST_S:
+                break
             time.sleep(min(FIRST_WAIT_S * 2**attempt, LONGEST_WAIT_S) * random.uniform(0.5, 1.0))
-    raise UnreachableError(f"cannot {what}, tried {ATTEMPTS} times: {type(failure).__name__}: {failure}") from failure
+    tried = f"cannot {what}, tried {attempt + 1} times"
+    raise UnreachableError(f"{tried}: {type(failure).__name__}: {failure}") from failure

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -46,6 +47,14 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
         return "done"
 
     return call
+
+
+def test_long_attempts_are_fewer(no_waiting: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries wait in each attempt, too; what does not answer is told of within a minute."""
+    clock = count(step=31.0)
+    monkeypatch.setattr("pipeline.storage.patience.time.monotonic", lambda: next(clock))
+    with pytest.raises(UnreachableError, match="tried 3 times: OSError: cut off"):
+        patiently("read it", failing(ATTEMPTS, OSError("cut off")))
 
 
 def test_what_fails_is_tried_again_and_waits_grow(no_waiting: list[float]) -> None:
