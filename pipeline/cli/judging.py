@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -97,7 +98,11 @@ def report(
 
 
 def _evaluator() -> Any:
-    """What needs torch, loaded where it is used. Raises UserError where it is missing."""
+    """What needs torch, loaded where it is used. Raises UserError where it is missing, or cannot be loaded."""
+    try:
+        os.getcwd()
+    except OSError:  # torch, and MKL in it, would end the process in their own ways
+        raise UserError("the current folder was removed: change to another one, cd DIR") from None
     try:
         from pipeline.evaluate import evaluation, settings
     except ImportError as error:

@@ -162,6 +162,15 @@ def test_a_command_that_cannot_be_is_one_line(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_evaluation_needs_a_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch ends the process without one: by an exception of any kind, or by MKL's exit."""
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    refused(run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"), "the current folder was removed")
+
+
 def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:
     """Shells leave ``~`` alone in ``--out=~/x``."""
     monkeypatch.setenv("HOME", str(tmp_path))
