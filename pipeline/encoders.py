@@ -49,7 +49,8 @@ class Encoder(BaseModel):
     """How a payload is stored. ``encode`` and ``decode`` are inverse up to the format's own loss.
 
     ``whole_sequence`` formats keep all frames in one payload, the others have a payload for each frame;
-    ``images`` formats take single images too. ``decode`` raises ValueError for bytes that are no sound payload.
+    ``images`` formats take single images too. ``bare`` ones hold the pixels themselves: whoever decodes them gets the
+    same. ``decode`` raises ValueError for bytes that are no sound payload.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -58,6 +59,7 @@ class Encoder(BaseModel):
     suffix: ClassVar[str]
     whole_sequence: ClassVar[bool] = False
     images: ClassVar[bool] = True
+    bare: ClassVar[bool] = False
 
     def __str__(self) -> str:
         """Name and settings, as the manifest has them: ``jpeg quality=85 optimize=true``."""
@@ -146,6 +148,7 @@ class Npy(Encoder):
     layout: Literal["HWC", "CHW"] = "HWC"
     suffix = ".npy"
     whole_sequence = True
+    bare = True
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """A .npy file of uint8."""

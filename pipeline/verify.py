@@ -264,4 +264,7 @@ def _check_payload(sample: Sample, sequence: bool, found: Findings) -> None:
     if pixels.shape[:-1] != wanted:
         found.fault(row.key, f"is {pixels.shape[:-1]}, the manifest has {wanted}")
     elif pixel_digest(pixels) != row.pixel_sha256:
-        found.decoder_changed += 1
+        if sample.encoder.bare:
+            found.fault(row.key, "is intact, but its pixels are not those that the manifest tells of")
+        else:
+            found.decoder_changed += 1

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import manifests
@@ -221,3 +223,19 @@ def test_a_damaged_manifest_is_refused(built: Path, robustshards: Run) -> None:
     assert done.returncode == 2
     assert "manifest cannot be read" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("encoder", "faults"), [("cifar_c", 1), ("built", 0)])
+def test_bare_pixels_are_compared_with_the_manifest(
+    encoder: str, faults: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A decoder may give other pixels of a JPEG, and nothing else of an array."""
+    folder = shutil.copytree(request.getfixturevalue(encoder), tmp_path / "copy")
+    path = folder / "manifest.parquet"
+    table = pq.read_table(path)
+    digests = table["pixel_sha256"].to_pylist()
+    digests[0] = "0" * 64
+    place = table.schema.get_field_index("pixel_sha256")
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array(digests)), path)
+    found = verify(str(folder))
+    assert (len(found.faults), found.decoder_changed) == (faults, 1 - faults)
