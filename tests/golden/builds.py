@@ -1,0 +1,87 @@
+"""Digests of whole data sets: every shipped recipe built from the same photographs, before and after a change.
+
+    python -m tests.golden.builds --source FOLDER --limit 2 --record before.json
+    python -m tests.golden.builds --source FOLDER --limit 2 --against before.json
+
+Shards, merged manifests and recipes are compared; manifest parts are too, unless ``--without-parts`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pipeline import recipes
+from pipeline.build import merge_parts
+from pipeline.fingerprints import fingerprints
+from pipeline.pieces import Attempt
+from pipeline.plan import PARTS, make_blocks, make_plan
+from pipeline.recipes import Recipe
+from pipeline.software import versions
+from pipeline.sources import detect, open_source
+from pipeline.storage import open_store
+from pipeline.worker import Job, Worker
+from tests.digests import data_digests
+
+SHARD_SIZE = 2
+"""Several blocks even of a few photographs."""
+
+
+def build(recipe: Recipe, source: str, output: Path) -> None:
+    """Make a data set in this process, by the code that workers run."""
+    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    opened, store = open_source(recipe.source.kind, source), open_store(str(output))
+    plan = make_plan(recipe, opened)
+    store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
+    worker = Worker(Job(recipe, source, str(output)))
+    for block in make_blocks(plan, opened):
+        for _ in worker.run(Attempt(block)):
+            pass
+    merge_parts(plan, store)
+
+
+def digests(source: str, limit: int, only: str) -> Iterator[tuple[str, str]]:
+    """Yield path and sha256 of everything that the recipes whose names hold ``only`` make."""
+    for name in recipes.shipped():
+        if only in name:
+            changes = {"source": {"kind": detect(source), "limit": limit}, "shards": {"size": SHARD_SIZE}}
+            with tempfile.TemporaryDirectory() as folder:
+                build(recipes.load(name).changed(**changes), source, Path(folder))
+                print(name, file=sys.stderr)
+                yield from ((f"{name}/{path}", digest) for path, digest in data_digests(Path(folder)).items())
+
+
+def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is not alike."""
+    yield from (f"{path} is missing" for path in theirs.keys() - ours.keys())
+    yield from (f"{path} is new" for path in ours.keys() - theirs.keys())
+    yield from (f"{path} has other bytes" for path, digest in ours.items() if theirs.get(path, digest) != digest)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Record, or compare. Returns 1 where anything differs."""
+    parser = argparse.ArgumentParser(description="Digests of every shipped recipe's data set.")
+    parser.add_argument("--source", required=True, help="folder of photographs")
+    parser.add_argument("--limit", type=int, default=2, help="photographs that are used (default: 2)")
+    parser.add_argument("--only", default="", help="recipes whose names hold this text")
+    parser.add_argument("--without-parts", action="store_true", help="do not compare manifest parts")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--record", type=Path, help="file to write the digests to")
+    group.add_argument("--against", type=Path, help="file that an earlier --record wrote")
+    given = parser.parse_args(arguments)
+    ours = dict(digests(given.source, given.limit, given.only))
+    if given.record:
+        given.record.write_text(json.dumps(ours, indent=0))
+        return 0
+    theirs = json.loads(given.against.read_text())
+    found = [each for each in differences(ours, theirs) if not (given.without_parts and f"/{PARTS}/" in each)]
+    print("\n".join([*sorted(found), f"{len(ours)} files, {len(found)} differences"]))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
