@@ -44,6 +44,6 @@ for _name, _command in COMMANDS.items():
 
 def main() -> None:
     """Run the command line, and exit."""
-    signals.handle()
     with checked_output(), bugs_told(), misuse_told(as_json="--json" in sys.argv[1:]):
+        signals.handle()
         sys.exit(app(standalone_mode=False))

@@ -112,8 +112,13 @@ def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterato
     except MemoryError:
         _end("this machine has too little memory for what was asked for", Exit.USAGE, as_json)
     except KeyboardInterrupt:
-        what, code = ("stopped by SIGTERM", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
+        what, code = _ended_by(preempted_exit)
         _end(f"{what}; {AGAIN}", code, as_json)
+
+
+def _ended_by(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:
+    """What has ended the command, and the exit code for it."""
+    return ("stopped by SIGTERM", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
 
 
 @contextmanager
@@ -129,9 +134,10 @@ def misuse_told(as_json: bool) -> Iterator[None]:
         command = context.command_path if context else "robustshards"
         _say_error(f"{message[0].lower()}{message[1:].rstrip('.')}; {command} --help says more", Exit.USAGE, as_json)
         raise SystemExit(Exit.USAGE) from None
-    except typer.Abort:  # Ctrl-C outside of a command
-        _say_error(f"interrupted; {AGAIN}", Exit.INTERRUPTED, as_json)
-        raise SystemExit(Exit.INTERRUPTED) from None
+    except (typer.Abort, KeyboardInterrupt):  # outside of a command
+        what, code = _ended_by()
+        _say_error(f"{what}; {AGAIN}", code, as_json)
+        raise SystemExit(code) from None
 
 
 @contextmanager

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -86,15 +84,43 @@ def test_a_reader_that_has_enough_gets_no_traceback() -> None:
     assert run("list | head -1 > /dev/null").stderr == ""
 
 
-@pytest.mark.parametrize("delay", [0.04, 0.08, 0.15, 0.25])
-def test_an_early_interrupt_is_one_line(delay: float, small_source: Path) -> None:
-    arguments = [COMMAND, "plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(delay)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert "Traceback" not in errors or "site" in errors  # Python itself, before its first line of ours
-    assert process.returncode in (130, -signal.SIGINT)
+INTERRUPTED_AT = """
+import builtins, os, signal, sys
+from pipeline import start
+real, module = builtins.__import__, sys.argv.pop(1)
+def importing(name, *rest, **more):
+    if name == module:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest, **more)
+builtins.__import__ = importing
+start.main()
+"""
+
+
+@pytest.mark.parametrize("module", ["pipeline.cli", "typer", "rich.console", "pipeline.sources", "pipeline.render"])
+def test_an_interrupt_while_the_command_is_loaded_is_one_line(module: str, small_source: Path) -> None:
+    """As Ctrl-C within the first moments: nothing has begun, and nobody wants a traceback."""
+    arguments = ["plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
+    command = [sys.executable, "-c", INTERRUPTED_AT, module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1].endswith("again")
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 3)])
+def test_a_signal_before_the_command_has_begun_is_one_line(number: str, code: int) -> None:
+    program = f"""
+import os, signal
+from pipeline import cli
+handle = cli.signals.handle
+cli.signals.handle = lambda: (handle(), os.kill(os.getpid(), signal.{number}))
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
 def test_an_ascii_locale_takes_names_beyond_ascii(tmp_path: Path, small_source: Path) -> None:
