@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from corruptions import jpeg
-from pipeline.decoders import MAX_PIXELS, MAX_SCANNED, START_OF_SCAN
+from pipeline.decoders import MAX_PIXELS, endless_scans
 
 Image = NDArray[np.uint8]
 """RGB (H, W, 3), or the frames of a sequence (T, H, W, 3)."""
@@ -300,9 +300,8 @@ def _require_shape(shape: tuple[int, ...], place: Image) -> None:
 
 
 def _refuse_scans(data: bytes, height: int, width: int) -> None:
-    scans = data.count(START_OF_SCAN)
-    if scans * height * width > MAX_SCANNED:
-        raise ValueError(f"{scans} scans of {width} x {height} pixels are more than the {MAX_SCANNED} allowed")
+    if reason := endless_scans(data, width, height):
+        raise ValueError(reason)
 
 
 def _without_texts(data: bytes) -> bytes:
