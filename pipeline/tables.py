@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -10,6 +11,9 @@ from typing import Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import UserError
+
+_ENDLESS_KEY = re.compile(r"""(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
+"""A key of a hundred parts with dots between."""
 
 
 class StrictTable(BaseModel):
@@ -36,7 +40,10 @@ def one_of(allowed: Iterable[str]) -> AfterValidator:
 def read_toml(content: bytes | str, where: str) -> dict[str, Any]:
     """Return the content of a TOML file. Raises UserError that names ``where``."""
     try:
-        return tomllib.loads(content if isinstance(content, str) else content.decode())
+        text = content if isinstance(content, str) else content.decode()
+        if _ENDLESS_KEY.search(text):  # the parser takes minutes for them
+            raise RecursionError
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{where} is not valid TOML: {error}") from error
     except UnicodeDecodeError as error:
