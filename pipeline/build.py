@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import Protocol
 import manifests
 from pipeline.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
 from pipeline.claim import There, check_claim, check_places, checked, look
-from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE
+from pipeline.dataset import MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError
 from pipeline.estimate import measured_sizes, shard_sizes
 from pipeline.executor import Pool, Runner, cluster
@@ -230,8 +229,7 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
         scratch.unlink(missing_ok=True)
         raise UnfinishedError(f"{error}: run the same command again, which makes it anew") from error
     failed = int(merged.facts[FACT_FAILED])
-    with open(scratch, "rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = file_digest(scratch)
     # before the manifest, which says that all is there
     described = {
         CARD_FILE: (is_our_card, card(plan.recipe, plan.samples, failed)),
@@ -251,9 +249,8 @@ def _merged(plan: Plan, store: Store) -> int | None:
     there = manifests.read_facts(path)
     if there.get(FACT_PLAN) != plan.digest or not there.get(FACT_FAILED, "").isdecimal():
         return None
-    with open(path, "rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return int(there[FACT_FAILED]) if described_manifest(_text(store, CROISSANT_FILE)) == sha256 else None
+    ours = described_manifest(_text(store, CROISSANT_FILE)) == file_digest(path)
+    return int(there[FACT_FAILED]) if ours else None
 
 
 def _text(store: Store, name: str) -> str:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.cli.output import OutputError, one_line, printable, writing
+from pipeline.cli.output import OutputError, escape_controls, one_line, writing
 from pipeline.cli.signals import preempted
 from pipeline.errors import Exit, RefusedFileError, UnfinishedError, UnreachableError, UserError
 
@@ -50,7 +50,7 @@ class Told(Protocol):
 def say(text: str) -> None:
     """A line on standard output. Raises OutputError, as all that print there."""
     with writing():
-        _out.print(printable(text))
+        _out.print(escape_controls(text))
 
 
 def say_all(lines: Iterable[str]) -> None:

@@ -81,14 +81,14 @@ def writing() -> Iterator[None]:
         raise OutputError from error
 
 
-def printable(text: str) -> str:
-    """Return a text whose control characters are escaped: in the names of files they could steer a terminal."""
+def escape_controls(text: str) -> str:
+    """Return a text with its control characters escaped: in file names they could steer a terminal."""
     return "".join(_escaped(c) if category(c) in _UNPRINTABLE and c not in _HARMLESS else c for c in text)
 
 
 def one_line(text: str) -> str:
     """Return an error as one printable line of bounded length."""
-    line = printable(" ".join(text.split("\n")))
+    line = escape_controls(" ".join(text.split("\n")))
     half = LONGEST_MESSAGE // 2
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
 

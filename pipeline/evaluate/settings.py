@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from unicodedata import category
 
 import torch
 
-from pipeline.dataset import MANIFEST_FILE, DataSet, Unit
+from pipeline.dataset import MANIFEST_FILE, DataSet, Unit, file_digest
 from pipeline.errors import UserError
 from pipeline.evaluate.archives import first_line
 from pipeline.evaluate.classifier import PRECISIONS, Classifier, last_line
@@ -85,8 +84,7 @@ def settings(
     size = told.size if request.size is None else request.size
     if size is not None and not 0 <= size <= LARGEST_SIDE:
         raise UserError(f"the input size {size} is not allowed: give --input-size 1 to {LARGEST_SIDE}, or 0 for none")
-    with open(data_set.store.path(MANIFEST_FILE), "rb") as file:
-        manifest = hashlib.file_digest(file, "sha256").hexdigest()
+    manifest = file_digest(data_set.store.path(MANIFEST_FILE))
     batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
     if model.batch and batch != model.batch:
         raise UserError(f"the model {request.model} takes batches of {model.batch} alone, not of {batch}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from manifests import Row
 from pipeline.dataset import shown
 from pipeline.errors import UserError
-from pipeline.sources.base import is_system_folder
+from pipeline.sources.base import folded, is_system_folder
 
 UNLABELLED = "unlabelled"
 """Folder of images that have neither a label nor a class name."""
@@ -137,11 +137,6 @@ def refuse_overlaps(places: Iterable[str]) -> None:
         above = place.rpartition("/")[0]
         if above and folded(above) in known:
             raise UserError(f"the data set has {shown(above)} with levels and without: {shown(place)} lies in it")
-
-
-def folded(name: str) -> str:
-    """Return what names share that are one on a disk which ignores case and Unicode normalisation."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _wanted(classes: Classes, wanted: Sequence[str]) -> tuple[list[str], dict[int, int], list[str]]:

@@ -14,8 +14,7 @@ import tomli_w
 
 from pipeline.dataset import shown
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.exports.names import folded
-from pipeline.sources.base import is_system_folder, suffix
+from pipeline.sources.base import folded, is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.tables import StrictTable, read_toml, validated
 

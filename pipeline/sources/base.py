@@ -221,17 +221,22 @@ def refuse_skipped(id_: str, where: str) -> None:
         )
 
 
+def folded(name: str) -> str:
+    """Return what names share that are one on a disk which ignores case and Unicode normalisation."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
 def refuse_lookalikes(what: str, names: Iterable[str]) -> None:
     """Raise UserError for two names that differ in case or Unicode normalisation alone: elsewhere they are one."""
     seen: dict[str, str] = {}
     for name in names:
-        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-        if folded in seen:
+        key = folded(name)
+        if key in seen:
             raise UserError(
-                f"{what} {seen[folded]!a} and {name!a}, which differ in case or Unicode normalisation alone: "
+                f"{what} {seen[key]!a} and {name!a}, which differ in case or Unicode normalisation alone: "
                 "on other machines they are one folder, and labels differ; rename or join them"
             )
-        seen[folded] = name
+        seen[key] = name
 
 
 def check_size(image: SourceImage) -> None:

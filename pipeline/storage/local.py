@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import LARGEST_READ, Entry, by_parts, nothing_skipped
-from pipeline.storage.locations import local_path
+from pipeline.storage.locations import is_url, local_path
 
 _SCRATCH = ".partial"
 _LOCK = ".lock"
@@ -40,7 +40,7 @@ class LocalStore:
 
         Raises UserError for URLs, which are not paths.
         """
-        if "://" in root:
+        if is_url(root):
             raise UserError(f"{root} is a URL; here only a local folder will do")
         self._folder = local_path(root)
         self.root = str(self._folder)
@@ -88,8 +88,9 @@ class LocalStore:
                 file.seek(offset)
             if size is not None:
                 return file.read(size)
-            content = b"" if os.fstat(file.fileno()).st_size - offset > most else file.read(most + 1)
-            if (not content and os.fstat(file.fileno()).st_size > offset) or len(content) > most:
+            too_large = os.fstat(file.fileno()).st_size - offset > most
+            content = b"" if too_large else file.read(most + 1)
+            if too_large or len(content) > most:  # a file may grow while it is read
                 what = f"it has more than the {most} bytes allowed"
                 raise RefusedFileError(errno.EFBIG, what, str(self._folder / name))
             return content

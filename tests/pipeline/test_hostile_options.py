@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli import app, main, signals
 from pipeline.cli.console import errors_told, print_table
-from pipeline.cli.output import LONGEST_MESSAGE, one_line, printable
+from pipeline.cli.output import LONGEST_MESSAGE, escape_controls, one_line
 from pipeline.display import FrameCount
 from pipeline.errors import UserError
 
@@ -243,7 +243,7 @@ def test_options_that_are_misused_are_one_line_for_machines_too(
 
 
 def test_texts_are_printable_lines() -> None:
-    assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\n"
-    assert printable("Bild\u202f10 é 👩\u200d🔬") == "Bild\u202f10 é 👩\u200d🔬"
+    assert escape_controls("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\n"
+    assert escape_controls("Bild\u202f10 é 👩\u200d🔬") == "Bild\u202f10 é 👩\u200d🔬"
     assert one_line("a\nb\udcff") == "a b\\udcff"
     assert len(one_line("x" * 10_000)) == LONGEST_MESSAGE + 5
