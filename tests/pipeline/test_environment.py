@@ -120,7 +120,8 @@ cli.main()
     done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: ")
+    # The thread that hears signals may say that it winds down before or after the error.
+    assert sum(line.startswith("error: ") for line in done.stderr.splitlines()) == 1
 
 
 def test_an_ascii_locale_takes_names_beyond_ascii(tmp_path: Path, small_source: Path) -> None:
