@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from pipeline.recipes import library
+
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy and numba are loaded
 
@@ -22,9 +24,8 @@ from bench import (
     scaling,
     sequence_speed,
 )
-from pipeline import recipes
-from pipeline.executor import WORKER_ENVIRONMENT
-from pipeline.resizers import prepare
+from pipeline.execution.ray_cluster import WORKER_ENVIRONMENT
+from pipeline.images.resizers import prepare
 
 FOLDER = Path("build/bench")
 DOCS = Path("docs")
@@ -41,7 +42,7 @@ def main() -> None:
     photographs = images.photographs(FOLDER / "photographs").resolve()
     packages = peers.load(FOLDER / "peers")
 
-    (clean,) = images.clean_images(photographs, recipes.load("imagenet-c"), 1)
+    (clean,) = images.clean_images(photographs, library.load("imagenet-c"), 1)
     rows = corruption_speed.measure(clean, "imagenet", packages, given.seconds)
     sections = [_said(report.corruption_table("224 x 224", rows, list(packages)))]
     small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, given.seconds / 3)

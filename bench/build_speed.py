@@ -16,14 +16,15 @@ from PIL import Image as PillowImage
 
 from bench.images import repeated
 from bench.peers import Corrupt
-from pipeline import recipes
-from pipeline.build import merge_parts
-from pipeline.pieces import Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.render import Renderer
-from pipeline.sources import open_source
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.run import merge_parts
+from pipeline.build.worker import Job, Report, Worker
+from pipeline.execution.work import Attempt
+from pipeline.recipes import library
+from pipeline.recipes import schema as recipes
+from pipeline.render.renderer import Renderer
+from pipeline.sources.kinds import open_source
 from pipeline.storage import LocalStore
-from pipeline.worker import Job, Report, Worker
 
 ROUNDS, ENCODINGS = 3, 9
 
@@ -55,7 +56,7 @@ def measure(photographs: Path, scratch: Path) -> list[BuildSpeed]:
 
 def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
     """Builds of ``source``, each between two measurements of encoding; medians of the rounds."""
-    recipe = recipes.load("imagenet-c")
+    recipe = library.load("imagenet-c")
     plan = make_plan(recipe, open_source("imagefolder", str(source)))
     builds, encodings, stages = [], [encode_here(recipe, photographs)], Report()
     for _ in range(ROUNDS):
@@ -71,7 +72,7 @@ def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
 
 def measure_plain(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> float:
     """Milliseconds per output of the plain procedure; ``fastest`` names the peer that it uses for each corruption."""
-    recipe = recipes.load("imagenet-c")
+    recipe = library.load("imagenet-c")
     return statistics.median(_plain(recipe, photographs, scratch / "plain", peers, fastest) for _ in range(ROUNDS))
 
 

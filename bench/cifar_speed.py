@@ -17,10 +17,11 @@ from bench.build_speed import build_here
 from bench.images import clean_images
 from bench.peers import Corrupt
 from bench.scaling import Stopwatch
-from pipeline import recipes
-from pipeline.build import Request, run_build
-from pipeline.resizers import prepare
-from pipeline.sources import open_source
+from pipeline.build.run import Request, run_build
+from pipeline.images.resizers import prepare
+from pipeline.recipes import library
+from pipeline.recipes import schema as recipes
+from pipeline.sources.kinds import open_source
 
 PART, WHOLE = 1_000, 10_000
 """Images: measured, and of CIFAR-10's test set."""
@@ -44,7 +45,7 @@ class CifarSpeed:
 def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> CifarSpeed:
     """Ours on 1,000 images of 32 x 32; ``fastest`` names the peer that is taken for each corruption."""
     source = _write_batch(photographs, scratch / "cifar-10-batches-py")
-    recipe = recipes.load("cifar-10-c").changed(source={"kind": "cifar-10"}, transforms={"only": ["all"]})
+    recipe = library.load("cifar-10-c").changed(source={"kind": "cifar-10"}, transforms={"only": ["all"]})
     outputs = PART * len(recipe.steps())
     ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     shutil.rmtree(scratch / "cifar")
@@ -58,7 +59,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
 def _write_batch(photographs: Path, folder: Path) -> Path:
     """A test batch in CIFAR's format: windows of photographs, brought to 32 x 32."""
     generator = np.random.default_rng(0)
-    images = clean_images(photographs, recipes.load("imagenet-c"), 48)
+    images = clean_images(photographs, library.load("imagenet-c"), 48)
     rows = []
     for index in range(PART):
         top, left = generator.integers(0, 224 - 96, 2)

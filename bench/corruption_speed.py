@@ -13,7 +13,7 @@ import corruptions
 from bench.peers import Corrupt, works
 from bench.timing import medians
 from corruptions.catalogue import SEVERITIES
-from pipeline.encoders import Jpeg
+from pipeline.images.encoders import Jpeg
 
 Image = NDArray[np.uint8]
 OURS, ENCODING = "robustshards", "JPEG encoding"

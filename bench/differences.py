@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from bench.images import photographs
-from pipeline.decoders import DECODERS
-from pipeline.sources import open_source
-from pipeline.system_noise import differences
+from pipeline.images.decoders import DECODERS
+from pipeline.sources.kinds import open_source
+from pipeline.transforms.imagenet_s import differences
 
-DATA, PAGE = Path("pipeline/decoder_differences.json"), Path("docs/decoders.md")
+DATA, PAGE = Path("pipeline/transforms/decoder_differences.json"), Path("docs/decoders.md")
 
 HEAD = """# Decoders and resize operators
 

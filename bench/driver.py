@@ -13,13 +13,13 @@ from time import perf_counter
 from typing import Any
 
 from bench.simulated import Simulated
-from pipeline import recipes
-from pipeline.build import Request, run_build
-from pipeline.pieces import Event, Progress, Tally
-from pipeline.plan import Block, Plan, make_blocks, make_plan
-from pipeline.render import try_transforms
-from pipeline.sources import open_source
-from pipeline.worker import Report
+from pipeline.build.plan import Block, Plan, make_blocks, make_plan
+from pipeline.build.run import Request, run_build
+from pipeline.build.worker import Report
+from pipeline.execution.work import Event, Progress, Tally
+from pipeline.recipes import library
+from pipeline.render.warm_up import try_transforms
+from pipeline.sources.kinds import open_source
 
 WORKERS = 2
 
@@ -79,7 +79,7 @@ class Stages:
 
 def build(source: str, output: str, shard_size: int, address: str | None) -> Drive:
     """Build what is missing, without pixels."""
-    recipe = recipes.load("imagenet-c").changed(shards={"size": shard_size})
+    recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
     try_transforms(recipe, None)  # compiling is no matter of scale
     stages = Stages()
     outcome = run_build(Request(recipe, source, output, WORKERS, address), stages, Simulated)
@@ -89,7 +89,7 @@ def build(source: str, output: str, shard_size: int, address: str | None) -> Dri
 def plan(source: str, name: str) -> Drive:
     """Plan one of the families, and walk all its shards."""
     recipe_name, transforms = PLANNED[name]
-    recipe, start = recipes.load(recipe_name).changed(transforms=transforms), perf_counter()
+    recipe, start = library.load(recipe_name).changed(transforms=transforms), perf_counter()
     images = open_source("imagefolder", source)
     made = make_plan(recipe, images)
     shards = sum(len(block.tasks) for block in make_blocks(made, images))

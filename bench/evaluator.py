@@ -15,13 +15,14 @@ from time import perf_counter
 import torch
 
 from bench.report import markdown_line
-from pipeline.dataset import Unit, open_data_set
-from pipeline.evaluate.classifier import Classifier
-from pipeline.evaluate.folder import EvaluationTable
-from pipeline.evaluate.models import Model, load_model
-from pipeline.evaluate.predict import Job, Predictor
-from pipeline.evaluate.settings import Request, settings
-from pipeline.pieces import Attempt
+from pipeline.datasets.base import Unit
+from pipeline.datasets.opening import open_data_set
+from pipeline.evaluate.models.loading import Model, load_model
+from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.predictor import Job, Predictor
+from pipeline.evaluate.predict.settings import Request, settings
+from pipeline.evaluate.results.folder import EvaluationTable
+from pipeline.execution.work import Attempt
 
 FOLDER = Path("build/bench/evaluator")
 PRECISIONS = ("fp32", "bf16")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline import recipes
-from pipeline.render import Image, Renderer
-from pipeline.sources import open_source
+from pipeline.recipes import schema as recipes
+from pipeline.render.renderer import Image, Renderer
+from pipeline.sources.kinds import open_source
 from tests.photographs import write_photographs
 
 

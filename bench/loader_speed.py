@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from bench.images import repeated
 from bench.scaling import Stopwatch
-from pipeline import recipes
-from pipeline.build import Request, run_build
-from pipeline.dataset import open_data_set
-from pipeline.evaluate.stream import Broken, Normaliser, load
-from pipeline.exports import export
+from pipeline.build.run import Request, run_build
+from pipeline.datasets.export import export
+from pipeline.datasets.opening import open_data_set
+from pipeline.evaluate.predict.stream import Broken, Normaliser, load
+from pipeline.recipes import library
 
 BATCH, SHARD = 64, 960
 ROUNDS = 5
@@ -38,7 +38,7 @@ class LoaderSpeed:
 def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
     """Medians of rounds taken in turns, on three corruptions at severity 3 in shards of ordinary size."""
     torch.set_num_threads(1)
-    recipe = recipes.load("imagenet-c").changed(
+    recipe = library.load("imagenet-c").changed(
         transforms={"levels": [3], "only": ["frost", "zoom_blur", "shot_noise"]}
     )
     data, folder = scratch / "loader", scratch / "loader-folder"

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import manifests
 from bench.driver import PLANNED, WORKERS, Drive
 from bench.report import markdown_line, processor
-from pipeline.dataset import MANIFEST_FILE
+from pipeline.datasets.paths import MANIFEST_FILE
 
 FOLDER = Path("build/scale")
 PAGE = Path("docs/scale.md")

@@ -16,13 +16,15 @@ from time import perf_counter
 import manifests
 from bench.images import repeated
 from bench.simulated import made_rows
-from pipeline import recipes
-from pipeline.build import Request, run_build
-from pipeline.executor import Pool, cluster
-from pipeline.pieces import Attempt, Event, Progress, Tally
-from pipeline.plan import Block, Plan, Task, make_blocks, make_plan
-from pipeline.sources import open_source
-from pipeline.worker import Job, Report
+from pipeline.build.plan import Block, Plan, Task, make_blocks, make_plan
+from pipeline.build.run import Request, run_build
+from pipeline.build.worker import Job, Report
+from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_pool import Pool
+from pipeline.execution.work import Attempt, Event, Progress, Tally
+from pipeline.recipes import library
+from pipeline.recipes import schema as recipes
+from pipeline.sources.kinds import open_source
 
 IMAGES_FOR_SCALING, SHARD_FOR_SCALING = 1000, 500
 ROUNDS, STARTS = 5, 5
@@ -91,7 +93,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
     shutil.rmtree(output, ignore_errors=True)
     os.sync()  # or the disk would still be at the last build's shards
-    recipe = recipes.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
+    recipe = library.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch(workers)
     run_build(Request(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
@@ -122,7 +124,7 @@ class NoWork:
 def overhead(photographs: Path, scratch: Path) -> Overhead:
     """Plan and schedule 2,000 listed images without making them; merge the manifest that they would have."""
     folder = repeated(photographs, scratch / "overhead", IMAGES_FOR_OVERHEAD)
-    recipe = recipes.load("imagenet-c")
+    recipe = library.load("imagenet-c")
     start = perf_counter()
     source = open_source("imagefolder", str(folder))
     plan = make_plan(recipe, source)
@@ -151,12 +153,12 @@ def _made_part(folder: Path, recipe: recipes.Recipe, block: Block, task: Task) -
 
 MEMORY_PROGRAM = """
 import re, sys
-from pipeline import recipes
-from pipeline.pieces import Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.sources import open_source
-from pipeline.worker import Job, Worker
-recipe, source = recipes.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
+from pipeline.recipes import library
+from pipeline.execution.work import Attempt
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.sources.kinds import open_source
+from pipeline.build.worker import Job, Worker
+recipe, source = library.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
 for block in make_blocks(make_plan(recipe, source), source):
     for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
         pass
@@ -167,9 +169,9 @@ START_PROGRAM = """
 import sys
 from time import perf_counter
 start = perf_counter()
-from pipeline import recipes
-from pipeline.render import ready_renderer
-recipe = recipes.load("imagenet-c").changed(transforms={"only": ["all"], "levels": [3]})
+from pipeline.recipes import library
+from pipeline.render.warm_up import ready_renderer
+recipe = library.load("imagenet-c").changed(transforms={"only": ["all"], "levels": [3]})
 renderer = ready_renderer(recipe, None)
 with open(sys.argv[1], "rb") as file:
     photograph = file.read()

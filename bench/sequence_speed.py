@@ -13,14 +13,14 @@ from time import perf_counter
 import numpy as np
 
 from bench import published_sequences
-from pipeline import recipes
-from pipeline.families import Step
-from pipeline.pieces import Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.recipes import Recipe
-from pipeline.render import Renderer
-from pipeline.sources import open_source
-from pipeline.worker import Job, Worker
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.worker import Job, Worker
+from pipeline.execution.work import Attempt
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
+from pipeline.render.renderer import Renderer
+from pipeline.sources.kinds import open_source
+from pipeline.transforms.family import Step
 
 PRESETS = ("veryslow", "slower", "medium", "veryfast")
 PHOTOGRAPHS = {"jpeg": 8, "mp4": 2, "published": 2}
@@ -52,7 +52,7 @@ class PresetRow:
 
 def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
     """One row for each perturbation of the benchmark; medians of three rounds taken in turns."""
-    recipe = recipes.load("imagenet-p")
+    recipe = library.load("imagenet-p")
     rows = []
     for step in recipe.steps():
         jpeg, mp4, published = [], [], []
@@ -68,7 +68,7 @@ def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
 
 def presets(photographs: Path) -> Iterator[PresetRow]:
     """What faster presets change, on one sequence of motion and one of noise."""
-    recipe = recipes.load("imagenet-p")
+    recipe = library.load("imagenet-p")
     sequences = [(_sequence(recipe, Step(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()]
     frames = sum(len(sequence) for sequence, _ in sequences)
     for preset in PRESETS:

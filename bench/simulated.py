@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import manifests
 from manifests import Row
-from pipeline.pieces import Attempt
-from pipeline.plan import Block, Task
-from pipeline.recipes import Recipe
+from pipeline.build.plan import Block, Task
+from pipeline.build.worker import Job, Report, commit
+from pipeline.execution.work import Attempt
+from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore
-from pipeline.worker import Job, Report, commit
 
 PAYLOAD_BYTES = 20_000
 """Of a JPEG of 224 x 224, about."""
@@ -26,7 +26,7 @@ SIDE = 224
 
 
 class Simulated:
-    """Does everything that :class:`pipeline.worker.Worker` does, beside reading, rendering and writing images."""
+    """Does everything that :class:`pipeline.build.worker.Worker` does, beside reading, rendering and writing images."""
 
     def __init__(self, job: Job) -> None:
         self._recipe = job.recipe

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from corruptions import jpeg
 from corruptions.catalogue import Corruption, Image, draws_nothing, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import color, contrast, elastic, resize
+from corruptions.kernels import color, contrast, elastic
+from corruptions.kernels import pixelate as resize
 
 
 @dataclass(frozen=True)

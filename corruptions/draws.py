@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import poisson, random
+from corruptions.kernels import philox as random
+from corruptions.kernels import poisson
 
 Shape = tuple[int, ...]
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from corruptions import validation
 from corruptions.catalogue import Image, Options
+from corruptions.preparation import PROFILE_STEPS
 from perturbations import blur, geometry, noise, weather
 from perturbations.catalogue import DIFFICULTIES, Frames, Perturbation
-from perturbations.preparation import PROFILE_STEPS, Views, make_views
+from perturbations.views import Views, make_views
 
 __all__ = ["Perturbation", "Views", "frame", "frame_count", "get", "make_views", "names", "perturb", "perturb_views"]
 

@@ -14,7 +14,7 @@ from corruptions.motion import motion_blur
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.geometry import scaled
 from perturbations.kernels import sampling
-from perturbations.preparation import Views
+from perturbations.views import Views
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.draws import DrawSource
-from perturbations.preparation import Views
+from perturbations.views import Views
 
 Frames = NDArray[np.uint8]
 """RGB frames, (T, N, N, 3), 0..255."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import table
 from corruptions.draws import DrawSource
+from corruptions.preparation import Window
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.kernels import sampling
-from perturbations.preparation import Canvas, Views, Window
+from perturbations.views import Canvas, Views
 
 CENTRE_SHIFT = 0.5
 """Quirk: torchvision 0.2 turned about (w / 2 + 0.5, h / 2 + 0.5), half a pixel beyond the centre; later ones do not."""

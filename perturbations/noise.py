@@ -12,7 +12,7 @@ from corruptions.draws import DrawSource
 from corruptions.kernels import noise
 from corruptions.noise import Photons, Sigma, count_photons
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
-from perturbations.preparation import Views
+from perturbations.views import Views
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from corruptions.motion import motion_blur
 from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, thickness
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.kernels import sampling
-from perturbations.preparation import Views
+from perturbations.views import Views
 
 SNOW_THRESHOLD = 0.5
 """Of the layer, on 0..1; what is below it is no snow."""

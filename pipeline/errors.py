@@ -34,3 +34,12 @@ class UnreachableError(Exception):
 
 class RefusedFileError(OSError):
     """A file that is not read: it is no regular file (a pipe, a device, a folder), or larger than its reader allows."""
+
+
+SHOWN = 200
+"""Characters of what a file says that a message repeats."""
+
+
+def shown(text: str) -> str:
+    """Return what a file says, fit for a message: escaped, and not too long."""
+    return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")

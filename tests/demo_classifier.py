@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from pipeline.recipes import load
-from pipeline.render import Renderer
-from pipeline.sources import open_source
+from pipeline.recipes import library
+from pipeline.render.renderer import Renderer
+from pipeline.sources.kinds import open_source
 from tests.photographs import EACH_ITS_OWN
 
 STEPS, BATCH = 260, 24
@@ -59,7 +59,7 @@ def train(photographs: Path) -> nn.Module:
 
 def _photographs(folder: Path) -> tuple[list[np.ndarray], list[int]]:
     """The photographs at the size that crops are taken from, and their labels."""
-    source, renderer = open_source("imagefolder", str(folder)), Renderer(load("imagenet-c"))
+    source, renderer = open_source("imagefolder", str(folder)), Renderer(library.load("imagenet-c"))
     listed = list(source)
     decoded = [np.asarray(renderer.decode(source.read(image))) for image in listed]
     return decoded, [image.label for image in listed]

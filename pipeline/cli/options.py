@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.errors import UserError
 from pipeline.storage.locations import local_path
+
+if TYPE_CHECKING:
+    from pipeline.recipes.schema import Recipe
 
 LONGEST_SHOWN = 80
 """Characters of an option's value in a message."""
@@ -127,3 +130,47 @@ def path_of(text: str | None) -> str | None:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ...")
+
+
+def changed_recipe(
+    name: str,
+    *,
+    kind: str | None,
+    only: str | None,
+    grid: str | None,
+    levels: str | None,
+    limit: int | None,
+    shard_size: int | None,
+    seed: int | None,
+    encoder: str | None,
+    quality: int | None,
+    decoder: str | None,
+    resize: str | None,
+    fields: list[str] | None,
+) -> Recipe:
+    """The named recipe with the changes of the command line. Raises UserError."""
+    from pipeline.recipes import library
+
+    if only is not None and grid is not None:
+        raise UserError("--only and --grid both choose transforms: give one of them")
+    named = library.load(name).changed(
+        source={"kind": kind, "limit": limit},
+        transforms={"only": words(grid if only is None else only), "levels": numbers(levels)},
+        shards={"size": shard_size},
+        encoder={"name": encoder, "quality": quality},
+        prepare={"decoder": decoder, "resize": resize},
+        seed=seed,
+    )
+    return named.changed(**library.parse_fields(fields or ()))
+
+
+def class_names(file: str | None) -> list[str]:
+    """The names in a text file, if one is given. Raises UserError for one without any."""
+    from pipeline.sources.base import lines_at
+
+    if file is None:
+        return []
+    names = lines_at(file)
+    if not names:
+        raise UserError(f"{file} is empty: write one class name per line, in label order")
+    return names

@@ -22,8 +22,8 @@ from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage.base import Entry, by_parts, nothing_skipped
 from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.locations import check_url
-from pipeline.storage.own_folder import own_folder
-from pipeline.storage.patience import patiently
+from pipeline.storage.retry import patiently
+from pipeline.storage.temporary import own_folder
 
 ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "hf", "abfs", "az"})
 """Protocols in which a file appears whole or not at all. In others it is written aside and then given its name."""

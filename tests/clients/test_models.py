@@ -17,7 +17,7 @@ COMMON = """
 import json
 from pathlib import Path
 from pipeline.errors import UserError
-from pipeline.evaluate.models import load_model
+from pipeline.evaluate.models.loading import load_model
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 def same(model, other, side):

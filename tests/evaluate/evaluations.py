@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import manifests
-from pipeline.evaluate.folder import (
+from pipeline.evaluate.metrics import ordinal_ranks, top5_lists
+from pipeline.evaluate.results.folder import (
     EVALUATION_FILE,
     FACT_EVALUATION,
     PREDICTIONS_FILE,
@@ -21,10 +22,9 @@ from pipeline.evaluate.folder import (
     RunTable,
     part_file,
 )
-from pipeline.evaluate.metrics import ordinal_ranks, top5_lists
-from pipeline.evaluate.records import SCHEMA, Frames, Outputs, write_part
-from pipeline.families import Step
+from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.storage import LocalStore
+from pipeline.transforms.family import Step
 
 
 def write_evaluation(

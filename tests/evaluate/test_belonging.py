@@ -10,10 +10,10 @@ import pytest
 
 import corruptions
 from pipeline.errors import UserError
-from pipeline.evaluate.outputs import to_csv, to_markdown
-from pipeline.evaluate.page import page
-from pipeline.evaluate.report import summarise
-from pipeline.evaluate.tables import sections, tables
+from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.summarise import summarise
+from pipeline.evaluate.report.tables import sections, tables
+from pipeline.evaluate.report.text import to_csv, to_markdown
 from tests.evaluate.evaluations import votes, write_evaluation
 
 LABELS = (0, 1, 2, 3)

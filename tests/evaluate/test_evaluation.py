@@ -22,9 +22,9 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.errors import UserError
-from pipeline.evaluate.evaluation import evaluate
-from pipeline.evaluate.settings import Request
-from pipeline.pieces import Event
+from pipeline.evaluate.predict.run import evaluate
+from pipeline.evaluate.predict.settings import Request
+from pipeline.execution.work import Event
 from tests import small_models
 from tests.conftest import ROOT, Run
 

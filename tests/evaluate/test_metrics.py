@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from corruptions import names as corruption_names
 from perturbations import names as perturbation_names
-from pipeline.evaluate import baselines, intervals, metrics
-from pipeline.evaluate.baselines import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
+from pipeline.evaluate import metrics
+from pipeline.evaluate.metrics import alexnet as baselines
+from pipeline.evaluate.metrics import bootstrap as intervals
+from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
 
 GOLDEN_TOLERANCE = 1e-9
 GOLDEN_PAIRS = [(kind, difficulty) for kind in ("temporal", "noise") for difficulty in (1, 2, 3)]
@@ -484,6 +486,6 @@ def test_bad_arguments_say_what_came_and_what_is_allowed(call: Callable[[], obje
 
 
 def test_figures_load_neither_torch_nor_ray() -> None:
-    loaded = "import sys; import pipeline.evaluate.metrics, pipeline.evaluate.baselines; print(*sys.modules)"
+    loaded = "import sys; import pipeline.evaluate.metrics, pipeline.evaluate.metrics.alexnet; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert not {"torch", "ray", "pandas", "pyarrow", "sklearn", "scipy"} & set(done.stdout.split())

@@ -21,7 +21,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models import IMAGENET_MEAN, IMAGENET_STD, ModelInput, load_model
+from pipeline.evaluate.models.loading import IMAGENET_MEAN, IMAGENET_STD, ModelInput, load_model
 from tests.conftest import ROOT
 
 SIDE, CLASSES = 8, 5
@@ -413,7 +413,7 @@ def test_missing_libraries_are_named(
 
 
 def test_libraries_are_imported_only_when_asked_for() -> None:
-    program = "import pipeline.evaluate.models, sys; print(*sys.modules)"
+    program = "import pipeline.evaluate.models.loading, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"timm", "torchvision", "transformers", "onnxruntime", "onnx", "safetensors", "ray"} & {
         *done.stdout.split()

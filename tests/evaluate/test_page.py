@@ -21,10 +21,10 @@ from PIL import Image
 
 import corruptions
 from pipeline.errors import UserError
-from pipeline.evaluate.page import page
-from pipeline.evaluate.summary import Estimate, Summary
-from pipeline.evaluate.tables import tables
-from pipeline.system_noise import PAIRS
+from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.summary import Estimate, Summary
+from pipeline.evaluate.report.tables import tables
+from pipeline.transforms.imagenet_s import PAIRS
 from tests.conftest import UNDER_CI
 from tests.evaluate.test_tables import (
     ALEXNET,
@@ -325,7 +325,7 @@ def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.Monkey
 
 
 def test_importing_it_loads_no_jinja() -> None:
-    code = "import sys, pipeline.evaluate.page; sys.exit('jinja2' in sys.modules or 'torch' in sys.modules)"
+    code = "import sys, pipeline.evaluate.report.html; sys.exit('jinja2' in sys.modules or 'torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import manifests
 from pipeline.errors import UserError
-from pipeline.evaluate import records
-from pipeline.evaluate.records import SCHEMA, read_predictions
+from pipeline.evaluate.results import predictions as records
+from pipeline.evaluate.results.predictions import SCHEMA, read_predictions
 from tests.evaluate.evaluations import votes, write_evaluation
 
 Columns = dict[str, list[Any]]

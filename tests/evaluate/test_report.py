@@ -14,8 +14,8 @@ import corruptions
 import perturbations
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.baselines import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.report import ALEXNET, summarise
+from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
+from pipeline.evaluate.report.summarise import ALEXNET, summarise
 from tests.conftest import Run
 from tests.evaluate.evaluations import votes, write_evaluation
 

@@ -16,13 +16,13 @@ import pytest
 
 import manifests
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.evaluate import scores
-from pipeline.evaluate.folder import EVALUATION_FILE, PREDICTIONS_FILE
-from pipeline.evaluate.outputs import to_csv
-from pipeline.evaluate.page import page
-from pipeline.evaluate.report import summarise
-from pipeline.evaluate.report_files import write_report
-from pipeline.evaluate.tables import tables
+from pipeline.evaluate.report import scores
+from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.summarise import summarise
+from pipeline.evaluate.report.tables import tables
+from pipeline.evaluate.report.text import to_csv
+from pipeline.evaluate.report.write import write_report
+from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE
 from pipeline.storage import LocalStore
 from tests.conftest import Run
 from tests.evaluate.evaluations import votes, write_evaluation

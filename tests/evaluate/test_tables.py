@@ -14,9 +14,13 @@ from rich.console import Console
 
 import corruptions
 import perturbations
-from pipeline.evaluate.baselines import ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES, ALEXNET_MEAN_ERRORS, SEVERITIES
-from pipeline.evaluate.outputs import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from pipeline.evaluate.summary import (
+from pipeline.evaluate.metrics.alexnet import (
+    ALEXNET_ERRORS,
+    ALEXNET_FLIP_PROBABILITIES,
+    ALEXNET_MEAN_ERRORS,
+    SEVERITIES,
+)
+from pipeline.evaluate.report.summary import (
     CleanSummary,
     CorruptionRow,
     CorruptionSummary,
@@ -27,9 +31,10 @@ from pipeline.evaluate.summary import (
     Summary,
     SystemNoiseSummary,
 )
-from pipeline.evaluate.tables import NOTHING, Table, sections, shown, shown_short, tables
-from pipeline.evaluate.words import printable
-from pipeline.system_noise import GROUPS, PAIRS
+from pipeline.evaluate.report.tables import NOTHING, Table, sections, shown, shown_short, tables
+from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
+from pipeline.evaluate.results.words import printable
+from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"
 HOSTILE = "<script>alert(1)</script>"

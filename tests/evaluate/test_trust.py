@@ -17,12 +17,12 @@ import pytest
 import torch
 
 import manifests
-from pipeline.dataset import open_data_set
+from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
-from pipeline.evaluate import stream
-from pipeline.evaluate.evaluation import Outcome, evaluate
-from pipeline.evaluate.models import load_model
-from pipeline.evaluate.settings import Request, largest_batch
+from pipeline.evaluate.models.loading import load_model
+from pipeline.evaluate.predict import stream
+from pipeline.evaluate.predict.run import Outcome, evaluate
+from pipeline.evaluate.predict.settings import Request, largest_batch
 from tests.evaluate.test_evaluation import Silent, content, evaluated
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
@@ -260,7 +260,7 @@ def test_names_that_no_module_has(spec: str) -> None:
         load_model(spec)
 
 
-@pytest.mark.parametrize("spec", ["pipeline.cli:main", "manifests:merge", "__main__:main"])
+@pytest.mark.parametrize("spec", ["pipeline.cli.app:main", "manifests:merge", "__main__:main"])
 def test_this_project_makes_no_models(spec: str) -> None:
     with pytest.raises(UserError, match="is no module of yours; name a factory in a module of your own"):
         load_model(spec)
@@ -394,7 +394,7 @@ def test_files_larger_than_their_format_allows_are_not_read(tmp_path: Path) -> N
 
 
 def test_an_unfinished_copy_of_an_evaluation_is_refused(built_once: Path, tmp_path: Path) -> None:
-    from pipeline.evaluate.folder import require_finished
+    from pipeline.evaluate.results.folder import require_finished
     from pipeline.storage import open_store
 
     evaluated(built_once, tmp_path / "r")

@@ -15,16 +15,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline import recipes
-from pipeline.build import merge_parts
-from pipeline.fingerprints import fingerprints
-from pipeline.pieces import Attempt
-from pipeline.plan import PARTS, make_blocks, make_plan
-from pipeline.recipes import Recipe
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.run import merge_parts
+from pipeline.build.worker import Job, Worker
+from pipeline.datasets.paths import PARTS
+from pipeline.execution.work import Attempt
+from pipeline.images.fingerprints import fingerprints
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
-from pipeline.sources import detect, open_source
+from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import open_store
-from pipeline.worker import Job, Worker
 from tests.digests import data_digests
 
 SHARD_SIZE = 2
@@ -46,11 +47,11 @@ def build(recipe: Recipe, source: str, output: Path) -> None:
 
 def digests(source: str, limit: int, only: str) -> Iterator[tuple[str, str]]:
     """Yield path and sha256 of everything that the recipes whose names hold ``only`` make."""
-    for name in recipes.shipped():
+    for name in library.shipped():
         if only in name:
             changes = {"source": {"kind": detect(source), "limit": limit}, "shards": {"size": SHARD_SIZE}}
             with tempfile.TemporaryDirectory() as folder:
-                build(recipes.load(name).changed(**changes), source, Path(folder))
+                build(library.load(name).changed(**changes), source, Path(folder))
                 print(name, file=sys.stderr)
                 yield from ((f"{name}/{path}", digest) for path, digest in data_digests(Path(folder)).items())
 

@@ -19,13 +19,14 @@ import numpy as np
 
 from corruptions import Options
 from corruptions.catalogue import PROFILE_SIDES
-from perturbations.preparation import PROFILE_STEPS
-from pipeline.decoders import DECODERS, decode
-from pipeline.encoders import Encoder, Jpeg, Mp4, Npy, Png, encode_members
-from pipeline.families import FAMILIES, Family, Rendering, Step
-from pipeline.resizers import OPERATORS, prepare
-from pipeline.samples import payload_digest, pixel_digest
-from pipeline.system_noise import PAIRS
+from corruptions.preparation import PROFILE_STEPS
+from pipeline.datasets.samples import payload_digest, pixel_digest
+from pipeline.images.decoders import DECODERS, decode
+from pipeline.images.encoders import Encoder, Jpeg, Mp4, Npy, Png, encode_members
+from pipeline.images.resizers import OPERATORS, prepare
+from pipeline.transforms.family import Family, Rendering, Step
+from pipeline.transforms.imagenet_s import PAIRS
+from pipeline.transforms.registry import FAMILIES
 
 FILE = Path(__file__).parent / "digests.json"
 
@@ -67,7 +68,7 @@ def photograph(height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
 
 def encoded_photograph() -> bytes:
     """A JPEG of odd sides with halved chroma."""
-    folder = resources.files("pipeline").joinpath("fingerprint_images")
+    folder = resources.files("pipeline.images").joinpath("fingerprint_images")
     first, *_ = sorted(file.name for file in folder.iterdir() if "420" in file.name)
     return folder.joinpath(first).read_bytes()
 
@@ -115,7 +116,7 @@ def _steps(family: Family) -> Iterator[Step]:
 
 
 def _decoders() -> Iterator[tuple[str, Digest]]:
-    folder = resources.files("pipeline").joinpath("fingerprint_images")
+    folder = resources.files("pipeline.images").joinpath("fingerprint_images")
     for name in DECODERS:
         if name not in NOT_THE_SAME_EVERYWHERE:
             for file in sorted(folder.iterdir(), key=lambda file: file.name):

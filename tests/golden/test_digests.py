@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pipeline.families import FAMILIES
+from pipeline.transforms.registry import FAMILIES
 from tests.golden.digests import Digest, committed, computed, differences
 
 

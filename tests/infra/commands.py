@@ -13,7 +13,7 @@ from typing import Any
 import typer
 import yaml
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 from tests.conftest import ROOT
 
 INFRA = ROOT / "infra"

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from pipeline import recipes
-from pipeline.build import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
-from pipeline.executor import WORKER_ENVIRONMENT
+from pipeline.build.run import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
+from pipeline.execution.ray_cluster import WORKER_ENVIRONMENT
+from pipeline.recipes import library
 from tests.conftest import ROOT, UNDER_CI
 from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text
 
@@ -54,7 +54,7 @@ def lint(tool: str, *files: Path) -> str:
 def test_every_invocation_is_one_of_the_command(name: str, arguments: list[str]) -> None:
     parsed = parse(arguments)
     if arguments[0] in ("build", "plan"):
-        assert parsed["recipe"] in recipes.shipped()
+        assert parsed["recipe"] in library.shipped()
 
 
 def test_each_file_has_its_invocation_and_its_line_in_the_readme() -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 import perturbations
 from perturbations.geometry import CENTRE_SHIFT, affine_matrix, tilt_matrix
 from perturbations.kernels import sampling
-from perturbations.preparation import make_views
+from perturbations.views import make_views
 
 
 def noise(height: int, width: int) -> np.ndarray:

@@ -12,7 +12,8 @@ from PIL import Image
 
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES
-from perturbations.preparation import PROFILE_STEPS, make_views
+from corruptions.preparation import PROFILE_STEPS
+from perturbations.views import make_views
 
 MORE_THAN_ONE_LEVEL = 0.005
 """Asked for; in fact no value is more than one level off."""

@@ -13,8 +13,8 @@ from PIL import Image
 
 import manifests
 from manifests import Row
-from pipeline.dataset import file_digest
-from pipeline.index import index
+from pipeline.datasets.index import index
+from pipeline.datasets.paths import file_digest
 
 
 def write_image(path: Path, seed: int = 0, side: int = 16) -> Path:

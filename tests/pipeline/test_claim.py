@@ -15,23 +15,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import places, recipes
-from pipeline.build import Request, merge_parts, run_build
-from pipeline.cards import is_our_card
-from pipeline.claim import check_places
-from pipeline.dry_run import dry_run
+from pipeline.build.compatibility import check_places
+from pipeline.build.dry_run import dry_run
+from pipeline.build.plan import Plan, make_blocks, make_plan
+from pipeline.build.result import Outcome
+from pipeline.build.run import Request, merge_parts, run_build
+from pipeline.build.worker import Job, Worker
+from pipeline.datasets.cards import is_our_card
 from pipeline.errors import UserError
-from pipeline.fingerprints import fingerprints
-from pipeline.outcome import Outcome
-from pipeline.pieces import Attempt
-from pipeline.plan import Plan, make_blocks, make_plan
-from pipeline.recipes import Recipe
+from pipeline.execution.work import Attempt
+from pipeline.images.fingerprints import fingerprints
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
-from pipeline.sources import open_source
-from pipeline.storage import open_store
-from pipeline.worker import Job, Worker
+from pipeline.sources.kinds import open_source
+from pipeline.storage import open_store, places
 
-RECIPE = recipes.load("cifar-10-c").changed(
+RECIPE = library.load("cifar-10-c").changed(
     source={"kind": "imagefolder"}, transforms={"only": ["contrast"], "levels": [1, 2]}, shards={"size": 2}
 )
 

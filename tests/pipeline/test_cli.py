@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 import typer
 
-from pipeline import recipes
-from pipeline.build import Request, run_build
-from pipeline.cli import app
-from pipeline.decoders import DECODERS
-from pipeline.display import Display
-from pipeline.dry_run import DryRun, dry_run
-from pipeline.encoders import ENCODERS
+from pipeline.build.dry_run import DryRun, dry_run
+from pipeline.build.plan import Missing, Plan
+from pipeline.build.run import Request, run_build
+from pipeline.cli.app import app
+from pipeline.cli.progress import Display
+from pipeline.datasets.export import LAYOUTS
 from pipeline.errors import UserError
-from pipeline.exports import LAYOUTS
-from pipeline.families import Step
-from pipeline.plan import Missing, Plan
-from pipeline.recipes import Recipe
-from pipeline.resizers import OPERATORS
-from pipeline.sources import KINDS
+from pipeline.images.decoders import DECODERS
+from pipeline.images.encoders import ENCODERS
+from pipeline.images.resizers import OPERATORS
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
+from pipeline.sources.kinds import KINDS
 from pipeline.storage import LocalStore
+from pipeline.transforms.family import Step
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -147,7 +147,7 @@ def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
 
 
 def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
-    plan = Plan(recipes.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
+    plan = Plan(library.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
     missing = Missing(Counter({Step("fog", 1): 1}), shards=1, blocks=1)
     assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
     (warning,) = DryRun(plan, missing, there=5, to_make=101, free=100, limit=106).warnings()
@@ -156,7 +156,7 @@ def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
 
 def test_a_dry_run_refuses_what_a_build_refuses(small_source: Path, built: Path) -> None:
     (built / "file").write_text("in the way")
-    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
+    recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     seeded = recipe.changed(seed=1)
 
     def refusals(recipe: Recipe, source: object, output: object) -> list[str]:
@@ -193,7 +193,7 @@ def test_heavy_imports_stay_at_their_edge(module: str, absent: str) -> None:
 
 
 def test_only_the_executor_loads_ray() -> None:
-    modules = "pipeline.worker, pipeline.verify, pipeline.build, pipeline.cli"
+    modules = "pipeline.build.worker, pipeline.datasets.verify, pipeline.build.run, pipeline.cli.app"
     program = f"import sys, {modules}; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
@@ -202,7 +202,7 @@ def test_only_the_executor_loads_ray() -> None:
 def test_help_and_mistyped_options_load_nothing_heavy(arguments: str) -> None:
     program = f"""
 import contextlib, sys
-from pipeline.cli import app
+from pipeline.cli.app import app
 with contextlib.suppress(SystemExit):
     app({arguments.split()})
 sys.exit(" ".join({{"cv2", "numba", "numpy", "pyarrow", "ray", "torch"}} & sys.modules.keys()) or 0)

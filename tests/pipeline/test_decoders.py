@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.decoders import DECODERS, MAX_PIXELS, decode
 from pipeline.errors import SampleError, UserError
+from pipeline.images.decoders import DECODERS, MAX_PIXELS, decode
 
 GENERATOR = np.random.default_rng(3)
 RGB = GENERATOR.integers(0, 256, (20, 30, 3)).astype(np.uint8)
@@ -241,5 +241,7 @@ def test_absent_and_unknown_decoders_say_what_to_do() -> None:
 
 
 def test_no_decoder_is_loaded_before_it_is_named() -> None:
-    program = "import sys, pipeline.decoders; sys.exit(any(name in sys.modules for name in ('av', 'torch', 'nvidia')))"
+    program = (
+        "import sys, pipeline.images.decoders; sys.exit(any(name in sys.modules for name in ('av', 'torch', 'nvidia')))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

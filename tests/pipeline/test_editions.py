@@ -12,8 +12,8 @@ from PIL import Image
 
 import manifests
 from manifests import Row
-from pipeline.dataset import open_data_set
-from pipeline.resizers import prepare
+from pipeline.datasets.opening import open_data_set
+from pipeline.images.resizers import prepare
 from tests.conftest import Run
 from tests.pipeline.sources.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
 

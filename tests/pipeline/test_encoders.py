@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from manifests.limits import MOST_PIXELS, OK_ROWS
-from pipeline.dataset import MAX_PAYLOAD_BYTES
-from pipeline.decoders import MAX_PIXELS
-from pipeline.encoders import MAX_FRAMES, Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
+from pipeline.datasets.base import MAX_PAYLOAD_BYTES
+from pipeline.images.decoders import MAX_PIXELS
+from pipeline.images.encoders import MAX_FRAMES, Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
 
 SIZES = [(224, 224), (16, 16), (17, 33), (299, 299), (64, 63)]
 
@@ -159,7 +159,7 @@ def test_an_array_file_cannot_run_code(tmp_path) -> None:
 
 
 def test_av_is_loaded_only_for_mp4() -> None:
-    program = "import sys, pipeline.encoders; sys.exit('av' in sys.modules)"
+    program = "import sys, pipeline.images.encoders; sys.exit('av' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from corruptions.cache import user_cache
-from pipeline import places
+from pipeline.storage import places
 from tests.conftest import Run
 
 AS_NOBODY = """
@@ -86,7 +86,7 @@ def test_a_reader_that_has_enough_gets_no_traceback() -> None:
 
 INTERRUPTED_AT = """
 import builtins, os, signal, sys
-from pipeline import start
+from pipeline.cli import start
 real, module = builtins.__import__, sys.argv.pop(1)
 def importing(name, *rest, **more):
     if name == module:
@@ -97,7 +97,9 @@ start.main()
 """
 
 
-@pytest.mark.parametrize("module", ["pipeline.cli", "typer", "rich.console", "pipeline.sources", "pipeline.render"])
+@pytest.mark.parametrize(
+    "module", ["pipeline.cli.app", "typer", "rich.console", "pipeline.sources.kinds", "pipeline.render.renderer"]
+)
 def test_an_interrupt_while_the_command_is_loaded_is_one_line(module: str, small_source: Path) -> None:
     """As Ctrl-C within the first moments: nothing has begun, and nobody wants a traceback."""
     arguments = ["plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
@@ -112,10 +114,10 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_line(module: str, small
 def test_a_signal_before_the_command_has_begun_is_one_line(number: str, code: int) -> None:
     program = f"""
 import os, signal
-from pipeline import cli
-handle = cli.signals.handle
-cli.signals.handle = lambda: (handle(), os.kill(os.getpid(), signal.{number}))
-cli.main()
+from pipeline.cli import app, signals
+handle = signals.handle
+signals.handle = lambda: (handle(), os.kill(os.getpid(), signal.{number}))
+app.main()
 """
     done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
     assert done.returncode == code

@@ -15,10 +15,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline import executor
 from pipeline.errors import UnfinishedError, UnreachableError
-from pipeline.executor import Pool, cluster
-from pipeline.pieces import MAX_ATTEMPTS, MAX_FAILURES, At, Attempt, Failed, Lost, Measure, Piece, Progress, Tally
+from pipeline.execution import ray_pool as executor
+from pipeline.execution.ray_cluster import WORKER_ENVIRONMENT, _keeps_tokens, cluster
+from pipeline.execution.ray_pool import Pool
+from pipeline.execution.work import (
+    MAX_ATTEMPTS,
+    MAX_FAILURES,
+    At,
+    Attempt,
+    Failed,
+    Lost,
+    Measure,
+    Piece,
+    Progress,
+    Tally,
+)
 from tests.conftest import ROOT
 from tests.pipeline.test_interruption import is_worker
 
@@ -146,7 +158,7 @@ def environment_of_a_worker() -> dict[str, str]:
 def test_workers_of_a_local_cluster_start_with_their_environment(driver: ProcessPoolExecutor) -> None:
     """glibc reads it when a process starts, so that it cannot be set later."""
     found = driver.submit(environment_of_a_worker).result()
-    assert executor.WORKER_ENVIRONMENT.items() <= found.items()
+    assert WORKER_ENVIRONMENT.items() <= found.items()
 
 
 def test_items_and_parts_that_end_processes_are_found_and_left_out(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
@@ -225,9 +237,9 @@ def test_a_home_that_is_no_whole_path_keeps_no_token(tmp_path: Path, monkeypatch
     for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert executor._keeps_tokens()
+    assert _keeps_tokens()
     monkeypatch.setenv("HOME", "home")
-    assert not executor._keeps_tokens()
+    assert not _keeps_tokens()
 
 
 def test_a_piece_is_given_up_in_the_end() -> None:

@@ -22,9 +22,9 @@ from PIL import Image
 
 import manifests
 from manifests import Row
+from pipeline.datasets.export import LAYOUTS, export
+from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.exports import LAYOUTS, export
-from pipeline.samples import pixel_digest
 from tests.conftest import Run
 from tests.pipeline.found_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
 from tests.pipeline.test_full_disk import small_disk
@@ -469,7 +469,7 @@ def test_names_that_are_one_on_the_disk_are_refused(tmp_path: Path, monkeypatch:
     data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
     change_rows(data, source_id=lambda place, row: ["cat/Image", "cat/image"][place])
     assert export(str(data), "imagefolder", str(tmp_path / "out")).written == 2
-    monkeypatch.setattr("pipeline.exports.target._folds", lambda folder: True)
+    monkeypatch.setattr("pipeline.datasets.export.target._folds", lambda folder: True)
     with pytest.raises(UserError, match="'cat/Image' and 'cat/image' both come to"):
         export(str(data), "imagefolder", str(tmp_path / "folding"))
 

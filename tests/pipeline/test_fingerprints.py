@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import doctor, fingerprints
-from pipeline.decoders import DECODERS
-from pipeline.fingerprints import changes, fingerprint
+from pipeline.build import doctor
+from pipeline.images import fingerprints
+from pipeline.images.decoders import DECODERS
+from pipeline.images.fingerprints import changes, fingerprint
 from tests.conftest import Run
 from tests.fingerprint_images import VARIANTS, write_images
 from tests.pipeline.test_decoders import HERE
@@ -16,7 +17,7 @@ from tests.pipeline.test_decoders import HERE
 
 @pytest.mark.parametrize("decoder", HERE)
 def test_a_fingerprint_is_the_same_in_another_process(decoder: str) -> None:
-    program = f"from pipeline.fingerprints import fingerprint; print(fingerprint({decoder!r}))"
+    program = f"from pipeline.images.fingerprints import fingerprint; print(fingerprint({decoder!r}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == fingerprint(decoder)
 

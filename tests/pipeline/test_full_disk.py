@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 import manifests
-from pipeline import recipes
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.worker import Job, Worker
 from pipeline.errors import UnreachableError
-from pipeline.pieces import Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.sources import SourceImage, open_source
+from pipeline.execution.work import Attempt
+from pipeline.recipes import library
+from pipeline.sources.base import SourceImage
 from pipeline.sources.imagefolder import ImageFolder
+from pipeline.sources.kinds import open_source
 from pipeline.storage import LocalStore, Place
-from pipeline.worker import Job, Worker
 from tests.conftest import Run, write_small_source
 from tests.digests import data_digests
 
@@ -57,12 +58,12 @@ def test_a_full_disk_is_no_failed_sample(tmp_path: Path, small_disk: Path, robus
 
 LIMITED_WRITER = """
 import os, resource, sys
-from pipeline import recipes
-from pipeline.pieces import Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.sources import open_source
-from pipeline.worker import Job, Worker
-recipe = recipes.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
+from pipeline.recipes import library
+from pipeline.execution.work import Attempt
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.sources.kinds import open_source
+from pipeline.build.worker import Job, Worker
+recipe = library.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
 worker = Worker(Job(recipe, sys.argv[1], sys.argv[2]))
 (block,) = make_blocks(make_plan(recipe, source), source)
@@ -89,7 +90,7 @@ class Silent(ImageFolder):
 
 
 def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tmp_path: Path) -> None:
-    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
+    recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
     worker = Worker(Job(recipe, str(small_source), str(tmp_path)))

@@ -19,16 +19,17 @@ import tomli_w
 
 import manifests
 from manifests import Row
-from pipeline import dataset
-from pipeline import verify as verifying
-from pipeline.dataset import DataSet, open_data_set
-from pipeline.deep import regenerate
-from pipeline.encoders import Npy, Png
+from pipeline.build.regenerate import regenerate
+from pipeline.datasets import base as dataset
+from pipeline.datasets import verify as verifying
+from pipeline.datasets.base import DataSet
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.samples import payload_digest, pixel_digest, side_members, told_columns
+from pipeline.datasets.shards import ShardWriter
+from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
-from pipeline.render import Renderer
-from pipeline.samples import payload_digest, pixel_digest, side_members, told_columns
-from pipeline.shards import ShardWriter
-from pipeline.verify import verify
+from pipeline.images.encoders import Npy, Png
+from pipeline.render.renderer import Renderer
 
 RECIPE = {
     "name": "small",

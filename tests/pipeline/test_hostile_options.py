@@ -12,10 +12,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from pipeline.cli import app, main, signals
+from pipeline.cli import signals
+from pipeline.cli.app import app, main
 from pipeline.cli.console import errors_told, print_table
 from pipeline.cli.output import LONGEST_MESSAGE, escape_controls, one_line
-from pipeline.display import FrameCount
+from pipeline.cli.progress import FrameCount
 from pipeline.errors import UserError
 
 DIGITS = "1" * 5000

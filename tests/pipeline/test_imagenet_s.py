@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import manifests
-from pipeline.system_noise import PAIRS, render
+from pipeline.transforms.imagenet_s import PAIRS, render
 from tests.conftest import Run
 from tests.digests import data_digests
 

@@ -17,11 +17,11 @@ import pytest
 from PIL import Image
 
 from manifests import Row, write_part
-from pipeline.dataset import open_data_set
+from pipeline.datasets.export import export
+from pipeline.datasets.index import index
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
-from pipeline.exports import export
-from pipeline.index import index
-from pipeline.verify import verify
 from tests.conftest import Run
 from tests.pipeline.found_sets import index_of, labels_by_pixels, write_folders, write_image
 from tests.pipeline.test_exports import exported, rows_of

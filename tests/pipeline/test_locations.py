@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from pipeline import places
-from pipeline.dataset import DataSet, Indexed, open_built, open_data_set
-from pipeline.deep import last_source
+from pipeline.build.regenerate import last_source
+from pipeline.datasets.base import DataSet
+from pipeline.datasets.indexed import Indexed
+from pipeline.datasets.opening import open_built, open_data_set
 from pipeline.errors import UserError
+from pipeline.storage import places
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import recipes
-from pipeline.build import SHARED, pieces_of_a_block, split
-from pipeline.encoders import Jpeg
+from pipeline.build.estimate import estimate
+from pipeline.build.plan import Block, make_blocks, make_plan
+from pipeline.build.run import SHARED, pieces_of_a_block, split
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.estimate import estimate
-from pipeline.plan import Block, make_blocks, make_plan
-from pipeline.sources import SourceImage, open_source
+from pipeline.images.encoders import Jpeg
+from pipeline.recipes import library
+from pipeline.recipes import schema as recipes
+from pipeline.sources.base import SourceImage
+from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT
 
-IMAGENET_C = recipes.load("imagenet-c")
+IMAGENET_C = library.load("imagenet-c")
 
 
 class MadeSource:
@@ -128,7 +130,7 @@ def test_memory_does_not_grow_with_the_number_of_images(
     name: str, transforms: dict[str, Any], outputs: int, most: int
 ) -> None:
     """Planning and walking the blocks of many images in every transform holds no more than those of a tenth."""
-    recipe = recipes.load(name).changed(transforms=transforms)
+    recipe = library.load(name).changed(transforms=transforms)
 
     def peak(images: int) -> int:
         source = MadeSource(images)

@@ -10,11 +10,11 @@ import pytest
 from ray.cluster_utils import Cluster
 
 import manifests
-from pipeline import recipes
-from pipeline.pieces import At, Attempt
-from pipeline.plan import make_blocks, make_plan
-from pipeline.sources import open_source
-from pipeline.worker import Job, Report, Worker
+from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.worker import Job, Report, Worker
+from pipeline.execution.work import At, Attempt
+from pipeline.recipes import library
+from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
 from tests.digests import data_digests
 
@@ -79,7 +79,7 @@ def test_the_rest_goes_on(tmp_path: Path, faulty_cluster: str, robustshards: Run
 
 
 def test_a_careful_worker_says_where_it_is_and_leaves_out_what_is_condemned(small_source: Path, tmp_path: Path) -> None:
-    recipe = recipes.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1, 3]})
+    recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1, 3]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
     block = replace(block, images=block.images[:3])

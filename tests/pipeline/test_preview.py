@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.dataset import open_data_set
+from pipeline.datasets.export import export
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.preview import preview
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.exports import export
-from pipeline.preview import preview
 from tests.conftest import Run
 from tests.pipeline.found_sets import change_rows, index_of, write_folders
 from tests.pipeline.test_exports import exported, rows_of
@@ -112,11 +112,11 @@ def test_a_page_that_the_disk_cannot_take_leaves_nothing(tmp_path: Path, small_d
 
 def test_a_page_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
-    monkeypatch.setattr("pipeline.preview.MAX_PAGE", 3000)
+    monkeypatch.setattr("pipeline.datasets.preview.MAX_PAGE", 3000)
     with pytest.raises(UserError, match=r"more than the 3000 bytes allowed: show fewer images"):
         preview(str(data), str(tmp_path / "page.html"), 100)
     assert not (tmp_path / "page.html").exists()
-    monkeypatch.setattr("pipeline.preview.MAX_ROWS", 3)
+    monkeypatch.setattr("pipeline.datasets.preview.MAX_ROWS", 3)
     change_rows(data, source_id=lambda place, row: "one")
     with pytest.raises(UserError, match="fog has more than 3 rows"):
         preview(str(data), str(tmp_path / "page.html"))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.build.plan import Block, Task
+from pipeline.build.quota import MARGIN, Quota, Sizes, Withheld, parse_size, reckoned
 from pipeline.errors import UserError
-from pipeline.families import Step
-from pipeline.plan import Block, Task
-from pipeline.quota import MARGIN, Quota, Sizes, Withheld, parse_size, reckoned
-from pipeline.sources import SourceImage
+from pipeline.sources.base import SourceImage
+from pipeline.transforms.family import Step
 from tests.conftest import Run
 from tests.digests import data_digests
 

@@ -5,17 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import recipes
 from pipeline.errors import UserError
-from pipeline.families import FAMILIES, Step
-from pipeline.resizers import prepare
+from pipeline.images.resizers import prepare
+from pipeline.recipes import library
+from pipeline.transforms.family import Step
+from pipeline.transforms.registry import FAMILIES
 
-IMAGENET_C = recipes.load("imagenet-c")
+IMAGENET_C = library.load("imagenet-c")
 
 
 def test_shipped_recipes_are_named_as_their_files() -> None:
-    assert {"imagenet-c", "imagenet-c-clean", "imagenet-p", "imagenet-p-clean"} <= set(recipes.shipped())
-    assert all(recipes.load(name).name == name for name in recipes.shipped())
+    assert {"imagenet-c", "imagenet-c-clean", "imagenet-p", "imagenet-p-clean"} <= set(library.shipped())
+    assert all(library.load(name).name == name for name in library.shipped())
 
 
 def test_imagenet_c_is_the_published_benchmark() -> None:
@@ -23,12 +24,12 @@ def test_imagenet_c_is_the_published_benchmark() -> None:
     assert IMAGENET_C.steps()[0] == Step("gaussian_noise", 1)
     assert IMAGENET_C.steps()[-1] == Step("jpeg_compression", 5)
     assert str(IMAGENET_C.encoder) == "jpeg quality=85 optimize=true"
-    assert recipes.load("imagenet-c-clean").steps() == (Step("none", 0),)
-    assert recipes.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
+    assert library.load("imagenet-c-clean").steps() == (Step("none", 0),)
+    assert library.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
 
 
 def test_imagenet_p_is_the_published_benchmark() -> None:
-    imagenet_p = recipes.load("imagenet-p")
+    imagenet_p = library.load("imagenet-p")
     assert [str(step) for step in imagenet_p.steps()][::9] == ["gaussian_noise-1", "scale-1"]
     assert len(imagenet_p.changed(transforms={"only": ["all"]}).steps()) == 14
     assert imagenet_p.prepare == IMAGENET_C.prepare
@@ -36,7 +37,7 @@ def test_imagenet_p_is_the_published_benchmark() -> None:
 
 def test_difficulties_are_those_of_the_noises() -> None:
     """Other sequences have the same data at each difficulty: they are made once."""
-    chosen = recipes.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
+    chosen = library.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
     assert [str(step) for step in chosen.steps()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
 
 
@@ -57,7 +58,7 @@ def test_a_recipe_survives_its_file() -> None:
     recipe = IMAGENET_C.changed(seed=2**64 - 1, source={"limit": 7}).canonical(
         {"numpy": "2.4.6"}, {"pillow": "Pillow 13; 31e6"}
     )
-    assert recipes.parse(recipe.to_toml(), "x") == recipe
+    assert library.parse(recipe.to_toml(), "x") == recipe
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], na
 
 
 def test_a_clean_companion_differs_in_its_transform_alone() -> None:
-    companion = recipes.load("imagenet-c-clean")
+    companion = library.load("imagenet-c-clean")
     assert companion.steps() == (Step("none", 0),)
     for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
         assert getattr(companion, table) == getattr(IMAGENET_C, table)
@@ -97,13 +98,13 @@ def test_a_clean_companion_differs_in_its_transform_alone() -> None:
 
 def test_a_recipe_may_extend_a_shipped_one() -> None:
     text = 'extends = "imagenet-c"\nname = "mine"\nprofile = "tiny"\n[encoder]\nname = "png"\n[shards]\nsize = 7\n'
-    mine = recipes.parse(text, "mine.toml")
+    mine = library.parse(text, "mine.toml")
     assert (mine.name, mine.profile, str(mine.encoder), mine.shards.size) == ("mine", "tiny", "png compression=3", 7)
     assert mine.transforms == IMAGENET_C.transforms
     with pytest.raises(UserError, match=r"mine\.toml is not valid: extends: 'other' is no shipped recipe; .*-c"):
-        recipes.parse('extends = "other"', "mine.toml")
+        library.parse('extends = "other"', "mine.toml")
     with pytest.raises(UserError, match=r"mine\.toml is not valid: shards\.sise: Extra"):
-        recipes.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "mine.toml")
+        library.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "mine.toml")
 
 
 def test_another_encoder_starts_from_its_own_defaults() -> None:
@@ -114,25 +115,25 @@ def test_another_encoder_starts_from_its_own_defaults() -> None:
 
 def test_fields_from_the_command_line() -> None:
     texts = ["encoder.quality=90", "transforms.motion=imagemagick", "seed=4", "transforms.levels=[1, 2]"]
-    changed = IMAGENET_C.changed(**recipes.parse_fields(texts))
+    changed = IMAGENET_C.changed(**library.parse_fields(texts))
     assert (changed.seed, changed.transforms.motion, changed.transforms.levels) == (4, "imagemagick", (1, 2))
     assert str(changed.encoder) == "jpeg quality=90 optimize=true"
     for text in ("encoder.quality", "=3", "encoder.=3"):
         with pytest.raises(UserError, match=r"give table\.field=value"):
-            recipes.parse_fields([text])
+            library.parse_fields([text])
 
 
 def test_own_recipes_by_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(IMAGENET_C.to_toml().replace('name = "imagenet-c"', 'name = "mine"'))
-    assert recipes.load(str(path)).name == "mine"
+    assert library.load(str(path)).name == "mine"
     path.write_text("name = [")
     with pytest.raises(UserError, match=r"mine\.toml is not valid TOML"):
-        recipes.load(str(path))
+        library.load(str(path))
     with pytest.raises(UserError, match="cannot read"):
-        recipes.load(str(tmp_path / "other.toml"))
+        library.load(str(tmp_path / "other.toml"))
     with pytest.raises(UserError, match=r"shipped: .*imagenet-c, imagenet-c-299"):
-        recipes.load("imagenet-d")
+        library.load("imagenet-d")
 
 
 EDITIONS = {
@@ -153,10 +154,10 @@ EDITIONS = {
 
 
 def test_every_edition_and_its_companion_ship() -> None:
-    assert set(recipes.editions()) == set(EDITIONS)
+    assert set(library.editions()) == set(EDITIONS)
     photograph = np.zeros((75, 100, 3), np.uint8)
     for name, (profile, side) in EDITIONS.items():
-        for recipe in (recipes.load(name), recipes.load(f"{name}-clean")):
+        for recipe in (library.load(name), library.load(f"{name}-clean")):
             assert recipe.profile == profile
             assert prepare(photograph, recipe.prepare.steps).shape == (side, side, 3)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline import recipes
-from pipeline.encoders import Png
 from pipeline.errors import SampleError, UserError
-from pipeline.recipes import Recipe
-from pipeline.render import Renderer, try_transforms
+from pipeline.images.encoders import Png
+from pipeline.recipes import library
+from pipeline.recipes.schema import Recipe
+from pipeline.render.renderer import Renderer
+from pipeline.render.warm_up import try_transforms
 
 
 def recipe(*steps: tuple[str, float]) -> Recipe:
-    return recipes.load("imagenet-c").changed(
+    return library.load("imagenet-c").changed(
         prepare={"steps": steps}, transforms={"only": ["contrast"], "levels": [1]}
     )
 
@@ -33,7 +34,7 @@ def test_a_preparation_that_suits_no_photograph_is_refused_before_any_work() -> 
 
 
 def test_sequences_fail_alike() -> None:
-    cropped = recipes.load("imagenet-p").changed(prepare={"steps": (("center_crop", 224.0),)})
+    cropped = library.load("imagenet-p").changed(prepare={"steps": (("center_crop", 224.0),)})
     renderer = Renderer(cropped)
     with pytest.raises(SampleError, match="cannot be cropped"):
         renderer.prepare(np.zeros((100, 300, 3), np.uint8))

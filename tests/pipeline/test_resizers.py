@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from perturbations import preparation
-from perturbations.preparation import Window, cut, pillow_bilinear
-from pipeline.recipes import load
-from pipeline.resizers import OPERATORS, prepare
+from corruptions.preparation import Window, cut, pillow_bilinear
+from perturbations import views as preparation
+from pipeline.images.resizers import OPERATORS, prepare
+from pipeline.recipes import library
 
-IMAGENET = load("imagenet-c").prepare.steps
+IMAGENET = library.load("imagenet-c").prepare.steps
 
 
 def noise(height: int, width: int) -> np.ndarray:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.seeds import SEED_LIMIT, sample_seed
+from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
 
 FIELDS = st.tuples(st.integers(0, SEED_LIMIT - 1), st.text(max_size=20), st.text(max_size=10), st.integers(0, 5))
 

@@ -16,9 +16,9 @@ from PIL import Image
 
 import manifests
 import perturbations
-from pipeline import recipes
-from pipeline.encoders import decode_members
-from pipeline.seeds import sample_seed
+from pipeline.images.encoders import decode_members
+from pipeline.recipes import library
+from pipeline.transforms.seeds import sample_seed
 from tests.conftest import Run
 from tests.digests import data_digests
 
@@ -50,7 +50,7 @@ def test_rows_count_frames_and_pixels_are_those_of_perturb(sequences_once: Path,
         ("gaussian_noise", 2),
         ("rotate", 1),
     ]
-    recipe = recipes.parse((sequences_once / "recipe.toml").read_text(), "recipe.toml")
+    recipe = library.parse((sequences_once / "recipe.toml").read_text(), "recipe.toml")
     for row in rows:
         assert (row.frames, row.height, row.width, row.encoder) == (31, 64, 64, "png compression=3")
         shard = sequences_once / row.shard

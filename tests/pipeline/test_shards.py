@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.shards import MODE, MTIME, OWNER, ShardWriter, member_header
+from pipeline.datasets.shards import MODE, MTIME, OWNER, ShardWriter, member_header
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="/"), min_size=1, max_size=150

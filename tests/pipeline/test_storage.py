@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.storage import READERS, LocalStore, UrlStore, lease, read_groups_ahead
-from pipeline.storage.patience import ATTEMPTS, patiently
+from pipeline.storage.retry import ATTEMPTS, patiently
 
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waited: list[float] = []
-    monkeypatch.setattr("pipeline.storage.patience.time.sleep", waited.append)
+    monkeypatch.setattr("pipeline.storage.retry.time.sleep", waited.append)
     return waited
 
 
@@ -52,7 +52,7 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
 def test_long_attempts_are_fewer(no_waiting: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries wait in each attempt, too; what does not answer is told of within a minute."""
     clock = count(step=31.0)
-    monkeypatch.setattr("pipeline.storage.patience.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pipeline.storage.retry.time.monotonic", lambda: next(clock))
     with pytest.raises(UnreachableError, match="tried 3 times: OSError: cut off"):
         patiently("read it", failing(ATTEMPTS, OSError("cut off")))
 
@@ -262,7 +262,7 @@ def test_a_build_that_was_killed_holds_nothing_and_leaves_nothing(store: UrlStor
     holder.communicate()
     with store.exclusive():
         pass
-    program = "import sys; from pipeline.storage.own_folder import own_folder; print(own_folder())"
+    program = "import sys; from pipeline.storage.temporary import own_folder; print(own_folder())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not scratch.exists(), "what a killed process wrote aside was left behind"
     assert not Path(done.stdout.strip()).exists(), "a process that ended left its folder behind"

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import system_noise
-from pipeline.decoders import DECODERS
 from pipeline.errors import SampleError, UserError
-from pipeline.resizers import OPERATORS
-from pipeline.system_noise import DECODER_PAIRS, GROUPS, PAIRS, RESIZE_PAIRS, Pair, differences, render
+from pipeline.images.decoders import DECODERS
+from pipeline.images.resizers import OPERATORS
+from pipeline.transforms import imagenet_s as system_noise
+from pipeline.transforms.family import Pair
+from pipeline.transforms.imagenet_s import DECODER_PAIRS, GROUPS, PAIRS, RESIZE_PAIRS, differences, render
 from tests.pipeline.test_decoders import HERE, encoded, photograph
 
 FFMPEG_LEVELS = 2

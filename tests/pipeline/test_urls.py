@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
-from pipeline.sources import detect, open_source
+from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
-from pipeline.verify import verify
 from tests.conftest import ROOT, write_small_source
 from tests.digests import data_digests
 from tests.object_store import ObjectStore, object_store, upload

@@ -14,11 +14,11 @@ import pytest
 
 import manifests
 from manifests import Row
-from pipeline.build import FACT_PLAN
-from pipeline.encoders import Jpeg
-from pipeline.samples import side_members, told_columns
-from pipeline.shards import ShardWriter
-from pipeline.verify import verify
+from pipeline.datasets.paths import FACT_PLAN
+from pipeline.datasets.samples import side_members, told_columns
+from pipeline.datasets.shards import ShardWriter
+from pipeline.datasets.verify import verify
+from pipeline.images.encoders import Jpeg
 from tests.conftest import Run
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"

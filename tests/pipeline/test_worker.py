@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 import manifests
-from pipeline import recipes, worker
+from pipeline.build import worker
+from pipeline.build.plan import Block, listing_digest, make_blocks, make_plan
+from pipeline.build.worker import Job, Report, Worker
 from pipeline.errors import SampleError
-from pipeline.pieces import Attempt
-from pipeline.plan import Block, listing_digest, make_blocks, make_plan
-from pipeline.sources import SourceImage, open_source
-from pipeline.worker import Job, Report, Worker
+from pipeline.execution.work import Attempt
+from pipeline.recipes import library
+from pipeline.sources.base import SourceImage
+from pipeline.sources.kinds import open_source
 from tests.conftest import write_small_source
 from tests.digests import data_digests
 
-RECIPE = recipes.load("imagenet-c").changed(
+RECIPE = library.load("imagenet-c").changed(
     transforms={"only": ["contrast", "gaussian_noise"], "levels": [1, 3]}, shards={"size": 6}
 )
 OUTPUT_BYTES = 224 * 224 * 3

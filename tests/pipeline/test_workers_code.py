@@ -15,7 +15,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from pipeline.errors import UserError
-from pipeline.executor import MAX_WORKERS, cluster
+from pipeline.execution.ray_cluster import MAX_WORKERS, cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import ROOT, Run
 from tests.digests import data_digests
@@ -61,7 +61,7 @@ def other_cluster(tmp_path: Path) -> Iterator[str]:
     """A cluster whose workers import another version of this project."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tmp_path / "other" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(tmp_path / "other" / "pipeline" / "seeds.py", "a", encoding="utf-8") as file:
+    with open(tmp_path / "other" / "pipeline" / "transforms" / "seeds.py", "a", encoding="utf-8") as file:
         file.write("\n# another version\n")
     place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
     with pytest.MonkeyPatch.context() as patch:

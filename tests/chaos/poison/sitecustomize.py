@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-DECODERS = "pipeline.decoders"
+DECODERS = "pipeline.images.decoders"
 
 
 class DeadlyLoader(SourceFileLoader):

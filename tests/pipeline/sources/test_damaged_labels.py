@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import open_source
+from pipeline.sources.kinds import open_source
 from tests.pipeline.sources.layouts import (
     ilsvrc_val,
     ilsvrc_val_tar,

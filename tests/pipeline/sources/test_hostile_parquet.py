@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import hf_parquet, open_source, pages
+from pipeline.sources import hf_parquet, pages
+from pipeline.sources.kinds import open_source
 from tests.pipeline.sources import layouts
 from tests.pipeline.sources.layouts import png, write
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import open_source
 from pipeline.sources.base import UNLABELLED
+from pipeline.sources.kinds import open_source
 
 
 def make(root: Path, *names: str) -> Path:

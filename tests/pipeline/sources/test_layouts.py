@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from pipeline.errors import UserError
-from pipeline.sources import KINDS, Source, detect, open_source
+from pipeline.sources.base import Source
+from pipeline.sources.kinds import KINDS, detect, open_source
 from tests.pipeline.sources.layouts import (
     LABELS,
     LAYOUTS,

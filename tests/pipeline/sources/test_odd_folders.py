@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import open_source
 from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_passed_over, is_system_folder
+from pipeline.sources.kinds import open_source
 from tests.pipeline.sources.layouts import LAYOUTS
 from tests.pipeline.sources.test_imagefolder import listed, make
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.datasets.shards import ShardWriter
 from pipeline.errors import UserError
-from pipeline.shards import ShardWriter
-from pipeline.sources import open_source
+from pipeline.sources.kinds import open_source
 from pipeline.storage import tars
 from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
 from tests.pipeline.sources.layouts import png, write, write_tar

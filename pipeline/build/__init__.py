@@ -1,0 +1,1 @@
+"""Make the shards of a data set."""

@@ -1,0 +1,120 @@
+"""What there is on this machine and what is missing, with the command that installs it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corruptions import imagemagick, textures
+from corruptions.kernels import numba_config
+from pipeline.images.decoders import DECODERS
+from pipeline.images.fingerprints import fingerprint
+from pipeline.software import cpu_count, versions
+
+BESIDE = {"ray": "pip install ray", "torch": "pip install torch"}
+"""Libraries that decide no bytes, and the commands that install them."""
+
+NVIDIA_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, what was found, and, where something is missing, what to do."""
+
+    what: str
+    found: str
+    remedy: str | None = None
+
+
+def examine() -> list[Finding]:
+    """Look at decoders, libraries, CPU, memory, GPU, and what single features need."""
+    return [*_machine(), *_libraries(), *_decoders(), *_features()]
+
+
+def facts(findings: list[Finding]) -> dict[str, Any]:
+    """For machines: what -> found and remedy."""
+    return {each.what: {"found": each.found, "remedy": each.remedy} for each in findings}
+
+
+def _machine() -> Iterator[Finding]:
+    import numpy as np
+
+    yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
+    yield Finding("processor", f"{_processor()}, {cpu_count()} CPUs to use")
+    found = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    yield Finding("vector extensions", " ".join([*found.get("baseline", []), *found.get("found", [])]) or "none")
+    yield Finding("memory", f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
+    yield Finding("GPU", _gpu() or "none found")
+
+
+def _libraries() -> Iterator[Finding]:
+    yield Finding("python", platform.python_version())
+    for name, version in versions().items():
+        yield Finding(name, version)
+    for name, command in BESIDE.items():
+        try:
+            yield Finding(name, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, "not installed", command)
+
+
+def _decoders() -> Iterator[Finding]:
+    for name, decoder in DECODERS.items():
+        missing = decoder.missing()
+        found = "not there" if missing else fingerprint(name)
+        yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.beside}" if missing else None)
+
+
+def _features() -> Iterator[Finding]:
+    try:
+        for texture in textures.TEXTURES:
+            textures.read_checked(textures.find_folder(None) / texture.name, texture.sha256)
+        yield Finding("frost textures", "all six, sound")
+    except (OSError, ImportError, ValueError) as error:
+        yield Finding("frost textures", str(error), "pip install imagecorruptions")
+    try:
+        imagemagick.image_class()
+        yield Finding("ImageMagick", "there")
+    except ImportError:
+        command = "pip install wand, and apt-get install libmagickwand-6.q16-6"
+        yield Finding("ImageMagick", "not there: only motion blur by ImageMagick itself needs it", command)
+    there = shutil.which("ffmpeg")
+    found = there or "not there: only a test and a benchmark need it"
+    yield Finding("ffmpeg command", found, None if there else "apt-get install ffmpeg")
+    yield Finding("compiled kernels", f"kept in {_kernel_cache()}")
+
+
+def _processor() -> str:
+    cpus = Path("/proc/cpuinfo")
+    for line in cpus.read_text("utf-8", "replace").splitlines() if cpus.exists() else []:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
+
+
+def _gpu() -> str:
+    """Names of the GPUs, as the driver's own command tells them."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return ""
+    query = [command, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=NVIDIA_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # a driver that hangs
+        return ""
+    return "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
+
+
+def _kernel_cache() -> str:
+    """Where numba keeps what it compiles: beside the package if that can be written, else in the user's cache."""
+    package = importlib.util.find_spec("corruptions")
+    beside = Path(package.origin).parent / "kernels" if package and package.origin else Path()
+    return numba_config.CACHE_DIR or f"{beside}/__pycache__"

@@ -1,0 +1,101 @@
+"""What a build will cost, by a few images, or by the shards that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+
+from pipeline.build.plan import Plan
+from pipeline.build.quota import Sizes
+from pipeline.datasets.paths import SHARDS, shard_file
+from pipeline.errors import SampleError, UnreachableError, UserError
+from pipeline.images.encoders import decode_members
+from pipeline.render.renderer import Renderer
+from pipeline.sources.base import Source, SourceImage
+from pipeline.storage import LARGEST_READ, Store
+
+MEASURED = 5
+"""Images to measure on, where nobody says how many."""
+
+TAR_BYTES_PER_SAMPLE = 5 * 512
+"""Label and description padded to blocks, and their headers."""
+
+TAR_BYTES_PER_MEMBER = 512 + 256
+"""A header, and half a block of padding behind the payload."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``output_bytes`` and ``core_seconds`` of the whole build, from ``measured`` images and their ``sizes``."""
+
+    measured: int
+    sizes: Sizes
+    output_bytes: int
+    core_seconds: float
+
+
+def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> Estimate:
+    """Render ``samples`` images, spread over the listing, through the whole recipe, and extrapolate.
+
+    Raises UserError if none of them can be read.
+    """
+    renderer = Renderer(plan.recipe, frost_folder)
+    sizes, measured = Sizes(), 0
+    start = perf_counter()
+    for image in _spread(plan, source, samples):
+        try:
+            found = _measure(plan, renderer, source, image)
+        except (UserError, UnreachableError):
+            raise
+        except Exception:  # the build records why; readers of damaged files raise nearly anything
+            continue
+        for step, size in found.items():
+            sizes.add(step, 1, size)
+        measured += 1
+    if not measured:
+        raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
+    scale = plan.images / measured
+    return Estimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
+
+
+def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:
+    """Step -> bytes that the samples of one image take in shards. Raises what readers and transforms raise."""
+    if image.size > LARGEST_READ:
+        raise SampleError("it is too large")
+    clean = renderer.prepare(renderer.decode(source.read(image), image.box))
+    found: dict[str, int] = {}
+    for step in plan.recipe.steps():
+        members = renderer.encode(renderer.transform(clean, image.id, step), step)
+        decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
+        payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
+        found[str(step)] = payload + TAR_BYTES_PER_SAMPLE
+    return found
+
+
+def shard_sizes(plan: Plan, store: Store) -> Sizes:
+    """What the samples of the plan take in those of its shards that are there."""
+    sizes, full, there = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
+    for step in plan.recipe.steps():
+        for block in range(plan.blocks):
+            if size := there.get(shard_file(step, block)):
+                sizes.add(str(step), min(full, plan.images - block * full), size)
+    return sizes
+
+
+def measured_sizes(plan: Plan, source: Source, steps: Iterable[str], known: Sizes, frost_folder: str | None) -> Sizes:
+    """What samples take on a few images, if not all of these steps are known; nothing where none can be read."""
+    if all(known.samples[step] for step in steps):
+        return Sizes()
+    try:
+        return estimate(plan, source, MEASURED, frost_folder).sizes
+    except UserError:
+        return Sizes()
+
+
+def _spread(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
+    """Up to ``samples`` images at even distances."""
+    samples = min(samples, plan.images)
+    stride = max(plan.images // samples, 1)
+    return islice(islice(iter(source), 0, plan.images, stride), samples)

@@ -1,0 +1,192 @@
+"""Recipe + source listing -> shard tasks. Pure: no clock, no host, no randomness."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pipeline.datasets.paths import part_file, shard_file, shard_name
+from pipeline.errors import UnfinishedError, UserError
+from pipeline.recipes.schema import Recipe
+from pipeline.sources.base import Source, SourceImage
+from pipeline.transforms.family import Step
+
+
+@dataclass(frozen=True)
+class Task:
+    """One shard: a block of source images x one transform x one level.
+
+    ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
+    """
+
+    step: Step
+    block: int
+    digest: str
+    listing: str = ""
+
+    @property
+    def name(self) -> str:
+        """``<transform>-<level>-<block>``, the stem of the tar and of the manifest part."""
+        return shard_name(self.step, self.block)
+
+    @property
+    def shard(self) -> str:
+        """Where the tar goes in the data set."""
+        return shard_file(self.step, self.block)
+
+    @property
+    def part(self) -> str:
+        """Where the manifest part goes in the data set."""
+        return part_file(self.step, self.block)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive source images that share shards, and the tasks that they are needed for."""
+
+    index: int
+    images: tuple[SourceImage, ...]
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What is still to make: samples by step, shards, and the blocks that they are in."""
+
+    samples: Counter[Step]
+    shards: int
+    blocks: int
+
+    def by_transform(self) -> Counter[str]:
+        """Samples still to make of each transform."""
+        todo: Counter[str] = Counter()
+        for step, count in self.samples.items():
+            todo[step.transform] += count
+        return todo
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a build comes to. Its size in memory does not depend on the number of images.
+
+    ``listing`` is the digest of the source listing; ``ignored`` counts files passed over, by suffix.
+    """
+
+    recipe: Recipe
+    images: int
+    classes: int
+    listing: str
+    ignored: Counter[str]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of source images."""
+        return -(-self.images // self.recipe.shards.size)
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return self.blocks * len(self.recipe.steps())
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return self.images * len(self.recipe.steps())
+
+    @property
+    def digest(self) -> str:
+        """Covers everything that decides the bytes of the finished data set."""
+        return _digest(_identity(self.recipe), [str(step) for step in self.recipe.steps()], self.listing)
+
+    def parts(self) -> Iterator[list[str]]:
+        """The manifest parts of each step, in the order of the merged manifest: transform, level, block."""
+        for step in self.recipe.steps():
+            yield [part_file(step, block) for block in range(self.blocks)]
+
+
+def make_plan(recipe: Recipe, source: Source) -> Plan:
+    """Walk the source once. Raises UserError where it is empty or lists an id twice."""
+    state, images, classes = hashlib.sha256(), 0, set[str]()
+    for image in _limited(recipe, source):
+        state.update(_image_digest(image))
+        images += 1
+        classes.add(image.class_name)
+    if not images:
+        ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
+        raise UserError(
+            f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else "") + "; name the "
+            "folder that holds them, or their layout with --source-kind"
+        )
+    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
+
+
+def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
+    """The blocks of the plan, with all their tasks, one at a time. Walks the source again.
+
+    Raises UnfinishedError if the listing has changed since the plan was made.
+    """
+    recipe = plan.recipe
+    identity, steps, versions = _identity(recipe), recipe.steps(), _versions(recipe)
+    listing = _limited(recipe, source)
+    state = hashlib.sha256()
+    for index in range(plan.blocks):
+        images = tuple(islice(listing, recipe.shards.size))
+        content = hashlib.sha256()
+        for digest in map(_image_digest, images):
+            content.update(digest)
+            state.update(digest)
+        block = content.hexdigest()
+        digests = (_digest(identity, step.transform, step.level, versions[step.transform], block) for step in steps)
+        tasks = (Task(step, index, digest, block) for step, digest in zip(steps, digests, strict=True))
+        yield Block(index, images, tuple(tasks))
+    if state.hexdigest() != plan.listing or next(listing, None) is not None:
+        raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
+
+
+def listing_digest(images: Iterable[SourceImage]) -> str:
+    """Return the digest of a listing of images: ids, labels, class names, places, sizes and boxes, in this order."""
+    state = hashlib.sha256()
+    for image in images:
+        state.update(_image_digest(image))
+    return state.hexdigest()
+
+
+def survey(blocks: Iterator[Block]) -> Missing:
+    """What the tasks of the blocks come to."""
+    samples: Counter[Step] = Counter()
+    shards = number = 0
+    for block in blocks:
+        for task in block.tasks:
+            samples[task.step] += len(block.images)
+        shards += len(block.tasks)
+        number += 1
+    return Missing(samples, shards, number)
+
+
+def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
+    return islice(iter(source), min(recipe.source.limit, sys.maxsize) or None)
+
+
+def _identity(recipe: Recipe) -> str:
+    """All of a recipe that decides the bytes of a shard, beside the shard's own transform and level."""
+    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders"})
+    for selection in ("only", "levels"):
+        del content["transforms"][selection]
+    return json.dumps(content, sort_keys=True)
+
+
+def _versions(recipe: Recipe) -> dict[str, int]:
+    return {step.transform: recipe.family.version(step.transform) for step in recipe.steps()}
+
+
+def _image_digest(image: SourceImage) -> bytes:
+    return _digest(image.id, image.label, image.class_name, image.origin, image.size, str(image.box)).encode()
+
+
+def _digest(*fields: str | int | Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()

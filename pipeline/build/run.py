@@ -1,0 +1,282 @@
+"""Plan minus what is committed -> run -> merge the manifest last."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Protocol
+
+import manifests
+from pipeline.build.compatibility import There, check_claim, check_places, checked, look
+from pipeline.build.estimate import measured_sizes, shard_sizes
+from pipeline.build.plan import Block, Missing, Plan, make_blocks, make_plan, survey
+from pipeline.build.quota import Quota, Withheld, reckoned
+from pipeline.build.result import Outcome
+from pipeline.build.worker import Job, Report, Worker
+from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
+from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, RECIPE_FILE, RUNS, file_digest
+from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.execution.ray_cluster import cluster
+from pipeline.execution.ray_pool import Pool, Runner
+from pipeline.execution.work import Event, Lost, Progress, Tally
+from pipeline.images.fingerprints import fingerprints
+from pipeline.recipes.schema import Recipe
+from pipeline.render.warm_up import try_transforms
+from pipeline.software import host_facts, versions
+from pipeline.sources.base import Source
+from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
+from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, read_groups_ahead
+from pipeline.storage.places import absolute, remember
+
+SHARED, SHARED_OF_SEQUENCES = 3, 0
+"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to build, from where, to where, and with how many hands. Only recipe and source decide the bytes."""
+
+    recipe: Recipe
+    source: str
+    output: str
+    workers: int | None = None
+    address: str | None = None
+    frost_folder: str | None = None
+    ids: str | None = None
+    retry_failed: bool = False
+    max_bytes: float = math.inf
+
+
+class Watcher(Protocol):
+    """Told how a build goes on."""
+
+    def preparing(self, what: str) -> None:
+        """Told of each step before the work."""
+
+    def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
+        """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
+
+    def reported(self, tally: Tally[Report]) -> None:
+        """Told whenever a worker has reported, several hundred times a second where there are many."""
+
+    def heard(self, event: Event[Report, Block]) -> None:
+        """Told that a piece of work is finished, has failed and is tried again, or is given up."""
+
+
+def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
+    """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
+
+    Raises UserError before any work for bad input, and if the output holds another data set.
+    """
+    plan, source = prepare(request, watcher)
+    store = open_store(request.output)
+    with store.exclusive():
+        check_claim(store, plan.recipe)
+        there = look(store, plan, request.retry_failed)
+        missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
+        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
+        remember(request.output, "source", request.source)
+        return _build(request, plan, source, store, there, missing, watcher, worker)
+
+
+def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
+    """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
+    check_places(request.source, request.output)
+    recipe = with_kind(request.recipe, request.source)
+    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    source = open_source(recipe.source.kind, request.source, request.ids)
+    watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
+    plan = make_plan(recipe, source)
+    watcher.preparing("trying every transform once")
+    try_transforms(recipe, request.frost_folder)
+    return plan, source
+
+
+def _build(
+    request: Request,
+    plan: Plan,
+    source: Source,
+    store: Store,
+    there: There,
+    missing: Missing,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> Outcome:
+    begun, start = datetime.now(UTC), perf_counter()
+    outcome = Outcome(plan)
+    outcome.shards_before = plan.shards - missing.shards
+    watcher.started(plan, missing.by_transform(), missing.shards)
+    if missing.shards:
+        quota = _quota(request, plan, source, store, missing)
+        blocks = missing_blocks(make_blocks(plan, source), there)
+        _make(request, outcome, missing, blocks, quota, watcher, worker)
+        if quota.withheld:
+            outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
+    if outcome.complete:
+        outcome.failed, outcome.kept = merge_parts(plan, store)
+    outcome.seconds = perf_counter() - start
+    if missing.shards:
+        _record_run(request, outcome, begun, store)
+    return outcome
+
+
+def _make(
+    request: Request,
+    outcome: Outcome,
+    missing: Missing,
+    blocks: Iterator[Block],
+    quota: Quota,
+    watcher: Watcher,
+    worker: Callable[[Job], Runner[Block, Report]],
+) -> None:
+    """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
+    recipe = outcome.plan.recipe
+    frost = request.frost_folder and _everywhere(request.frost_folder)
+    job = Job(recipe, _everywhere(request.source), _everywhere(request.output), frost)
+    with cluster(request.workers, request.address) as workers:
+        # it stands for a whole data set, which this is not until the merge
+        open_store(request.output).remove(MANIFEST_FILE)
+        outcome.workers = workers
+        shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
+        pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
+        pool = Pool(job, workers, worker, {"recipe": recipe.name})
+        work = (piece for block in blocks for piece in split(block, pieces))
+        tally = Tally(Report)
+        for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
+            tally.take(event)
+            if isinstance(event, Lost):
+                outcome.lost.append(event)
+            elif isinstance(event, Progress) and event.finished:
+                quota.made(event.report.shard_samples, event.report.shard_bytes)
+            if not isinstance(event, Progress) or event.finished:
+                watcher.heard(event)
+            watcher.reported(tally)
+        outcome.done = tally.total()
+
+
+def with_kind(recipe: Recipe, source: str) -> Recipe:
+    """The recipe with the kind of its source, found out if it says "auto". Raises UserError."""
+    return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
+
+
+def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
+    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
+
+    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
+    """
+
+    def reckoned(pieces: int) -> int:
+        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
+
+    return min(range(1, tasks + 1), key=reckoned)
+
+
+def split(block: Block, pieces: int) -> Iterator[Block]:
+    """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
+    for first in range(min(pieces, len(block.tasks))):
+        yield replace(block, tasks=block.tasks[first::pieces])
+
+
+def missing_blocks(blocks: Iterator[Block], there: There) -> Iterator[Block]:
+    """The blocks with the tasks that are not done; blocks without any are left out."""
+    for block in blocks:
+        tasks = tuple(task for task in block.tasks if task.digest not in there.done)
+        if tasks:
+            yield replace(block, tasks=tasks)
+
+
+def _everywhere(location: str) -> str:
+    """A place as a worker finds it, whose current folder is another one; links may differ between machines."""
+    return location if is_url(location) else str(local_path(location).absolute())
+
+
+def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
+    """What keeps the shards within --max-bytes; without it, nothing is looked at."""
+    if math.isinf(request.max_bytes):
+        return Quota()
+    known = shard_sizes(plan, store)
+    steps = map(str, missing.samples)
+    return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
+
+
+def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Quota) -> Withheld:
+    """What there is, and what is missing, of a build that has stopped at its limit."""
+    left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
+    size = reckoned(left, quota.known, quota.measured)
+    return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
+
+
+def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
+    """Write the merged manifest unless it is there and whole, and what describes it.
+
+    Gives the number of failed samples, and the names of files that are left as they are: somebody has changed them.
+    Raises UnfinishedError where a part cannot be read.
+    """
+    if (failed := _merged(plan, store)) is not None:
+        if store.size(CARD_FILE) < 0:
+            store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
+        return failed, []
+    scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
+    try:
+        merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
+    except manifests.MergeError as error:
+        scratch.unlink(missing_ok=True)
+        raise UnfinishedError(f"{error}: run the same command again, which makes it anew") from error
+    failed = int(merged.facts[FACT_FAILED])
+    sha256 = file_digest(scratch)
+    # before the manifest, which says that all is there
+    described = {
+        CARD_FILE: (is_our_card, card(plan.recipe, plan.samples, failed)),
+        CROISSANT_FILE: (described_manifest, croissant(plan.recipe, sha256)),
+    }
+    kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
+    for name, (_, text) in described.items():
+        if name not in kept:
+            store.publish_bytes(text.encode(), name)
+    store.publish(scratch, MANIFEST_FILE)
+    return failed, kept
+
+
+def _merged(plan: Plan, store: Store) -> int | None:
+    """The failed samples of the merged manifest if it is there, of this plan, and what Croissant says of its bytes."""
+    path = store.path(MANIFEST_FILE)
+    there = manifests.read_facts(path)
+    if there.get(FACT_PLAN) != plan.digest or not there.get(FACT_FAILED, "").isdecimal():
+        return None
+    ours = described_manifest(_text(store, CROISSANT_FILE)) == file_digest(path)
+    return int(there[FACT_FAILED]) if ours else None
+
+
+def _text(store: Store, name: str) -> str:
+    """A small text beside the data set; empty where there is none, or something else."""
+    try:
+        return store.read(name, limit=SMALL_FILE).decode()
+    except (FileNotFoundError, RefusedFileError, UnicodeDecodeError):
+        return ""
+
+
+def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Store) -> None:
+    done = outcome.done
+    facts = host_facts()
+    record = {
+        "begun": begun.isoformat(timespec="seconds"),
+        "seconds": round(outcome.seconds, 3),
+        "source": absolute(request.source),
+        "workers": outcome.workers,
+        "software": versions(),
+        "decoders": fingerprints(),
+        **facts,
+        "shards": done.shards,
+        "samples": dict(done.samples),
+        "failed": done.failed,
+        "lost_blocks": len(outcome.lost),
+        "payload_bytes": done.payload_bytes,
+        "worker_seconds": {stage: round(spent, 3) for stage, spent in sorted(done.seconds.items())},
+    }
+    name = f"{RUNS}/{begun:%Y%m%dT%H%M%S.%fZ}-{facts['host']}.json"
+    store.publish_bytes(json.dumps(record, indent=1).encode(), name)

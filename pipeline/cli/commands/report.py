@@ -1,0 +1,48 @@
+"""``robustshards report``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.console import errors_told, print_json, say, show, warn
+from pipeline.cli.options import JsonOption
+
+
+def report(
+    evaluations: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Evaluations, of one or more models and data sets.")
+    ],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Evaluations of the model to divide by. May be given again. Default: AlexNet as published."),
+    ] = None,
+    anomalous: Annotated[
+        str | None, typer.Option(help="An evaluation of images of no class (ImageNet-O), for AUPR.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="A folder for report.html, report.md, report.csv and report.json.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Robustness report",
+    as_json: JsonOption = False,
+) -> None:
+    """The papers' figures of one or more evaluations, side by side. Clean images among them give the clean error."""
+    with errors_told(as_json):
+        from pipeline.evaluate.report.summarise import summarise
+        from pipeline.evaluate.report.tables import tables
+        from pipeline.evaluate.report.text import to_terminal
+        from pipeline.evaluate.report.write import write_report
+
+        summary = summarise(evaluations, baseline or (), anomalous)
+        if out is not None:
+            write_report(summary, title, out)
+        if as_json:
+            print_json(**summary.facts())
+            return
+        for part in to_terminal(tables(summary)):
+            show(part)
+        for warning in summary.warnings:
+            warn(warning)
+        if out is not None:
+            say(f"wrote {out}/report.html, .md, .csv, .json")

@@ -1,0 +1,175 @@
+"""A finished data set as its readers see it: rows of the manifest, and the samples that they tell of.
+
+Two kinds: what a build wrote, and what others made and :mod:`pipeline.datasets.index` wrote a manifest for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, BinaryIO, TypeVar
+
+import manifests
+from manifests import Row
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
+from pipeline.datasets.samples import Sample
+from pipeline.errors import UserError, shown
+from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.storage import Store
+from pipeline.transforms.family import Family, Step
+from pipeline.transforms.registry import FAMILIES
+
+MAX_PAYLOAD_BYTES = 2**28
+"""Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
+
+MAX_UNITS = 2**20
+"""Of one data set: its readers keep a list of them."""
+
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is not as it should be. ``where`` is a file of the data set or a sample's key."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class UnsoundShardError(Exception):
+    """A shard is not what its manifest says, so that nothing after this point in it can be told; holds the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sample that was read, and what beside its payload is not as the manifest has it."""
+
+    sample: Sample
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A piece of a data set that is read at one go: ``count`` rows of the manifest from ``first``, all of one step.
+
+    ``samples`` and ``frames`` count those that are ``ok``; ``name`` is unique in the data set.
+    """
+
+    name: str
+    step: Step
+    first: int
+    count: int
+    samples: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A finished data set. ``steps`` are those that it must hold; None where only the manifest tells.
+
+    ``decoders`` are the fingerprints of the decoders that it was made with; ``files`` is where its shards are.
+    """
+
+    store: Store
+    name: str
+    family_name: str
+    steps: tuple[Step, ...] | None
+    decoders: Mapping[str, str]
+    files: Store
+
+    @property
+    def family(self) -> Family:
+        """The family of its transforms."""
+        return FAMILIES[self.family_name]
+
+    def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
+        """The manifest, or the rows of it that are asked for: column -> values.
+
+        Raises UserError where the data set is not finished or the file is damaged.
+        """
+        return _told(self.store, manifests.read_rows, where)
+
+    def units(self) -> Iterator[Unit]:
+        """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
+
+        Raises UserError as :meth:`rows`.
+        """
+        columns = _told(self.store, manifests.read_columns, ("transform", "level", "shard", "status", "frames"))
+        first, counts = 0, Counter[Step]()
+        for (transform, level, _), group in groupby(columns, key=self._unit_of()):
+            step, oks = Step(transform, level), list[int]()
+            count = 0
+            for *_, shard, status, frames in group:
+                count += 1
+                if count > MAX_SHARD_SIZE:
+                    where = f"{self.store.root}/{MANIFEST_FILE}"
+                    raise UserError(f"{where} has more than {MAX_SHARD_SIZE} rows of {shown(shard)}: it is damaged")
+                if status == manifests.OK:
+                    oks.append(frames or 0)
+            if counts.total() == MAX_UNITS:
+                raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_UNITS} shards: it is damaged")
+            yield Unit(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
+            counts[step] += 1
+            first += count
+
+    def rows_of(self, unit: Unit) -> list[Row]:
+        """The rows of a piece. Raises UserError as :meth:`rows`."""
+        return list(_told(self.store, manifests.read_slice, unit.first, unit.count))
+
+    def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
+        """Rows with equal values are of one piece."""
+        return lambda row: (row[0], row[1], row[2])
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+        """The samples of a shard's ``ok`` rows, all of them and in their order.
+
+        Raises UnsoundShardError, or OSError where the shard cannot be read.
+        """
+        raise NotImplementedError
+
+    def pick(self, row: Row) -> Sample:
+        """One ``ok`` sample by itself. Raises UserError where it is not there as the manifest says."""
+        if row.key != f"{row.source_id}-{Step(row.transform, row.level)}":
+            raise UserError(f"{row.key} in {row.shard} is not what its row tells: run robustshards verify")
+        try:
+            with self.files.open(row.shard) as file:
+                sample = self._pick(file, row)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{row.key} in {row.shard} cannot be read ({error}): run robustshards verify") from error
+        if not sample.intact:
+            raise UserError(f"{row.key} in {row.shard} is not what was built: run robustshards verify")
+        return sample
+
+    def _pick(self, file: BinaryIO, row: Row) -> Sample:
+        raise NotImplementedError
+
+
+def _bounded(row: Row) -> int:
+    """The bytes of a payload. Raises ValueError for more than any sample has."""
+    if not 0 < (row.size or 0) <= MAX_PAYLOAD_BYTES:
+        raise ValueError(f"has {row.size} bytes in the manifest; 1 to {MAX_PAYLOAD_BYTES} can be")
+    return row.size or 0
+
+
+def _told(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
+    """What is read of a merged manifest, its faults told as the user's."""
+    where = f"{store.root}/{MANIFEST_FILE}"
+    if store.size(MANIFEST_FILE) < 0:
+        remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"
+        raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; {remedy}")
+    try:
+        yield from read(store.path(MANIFEST_FILE), *arguments)
+    except ValueError as error:
+        raise UserError(f"the manifest cannot be read: {error}; copy or download it again") from error
+    except OSError as error:
+        raise UserError(f"the manifest {where} cannot be read: {error.strerror or error}") from error

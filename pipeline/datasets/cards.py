@@ -1,0 +1,194 @@
+"""What lies beside a data set so that others understand it: a card with Hugging Face's metadata, and Croissant."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import manifests
+from pipeline.recipes.schema import Recipe
+
+CARD_FILE, CROISSANT_FILE = "README.md", "croissant.json"
+
+CITATIONS: Mapping[str, str] = {
+    "corruptions": "D. Hendrycks and T. Dietterich. Benchmarking Neural Network Robustness to Common Corruptions and "
+    "Perturbations. ICLR 2019.",
+    "perturbations": "D. Hendrycks and T. Dietterich. Benchmarking Neural Network Robustness to Common Corruptions and "
+    "Perturbations. ICLR 2019.",
+    "system-noise": "S. Tang et al. RobustART: Benchmarking Robustness on Architecture Design and Training Techniques. "
+    "2021.",
+    "none": "",
+}
+"""Family of transforms -> the paper that it comes from."""
+
+_SEAL = re.compile(r"<!-- written by robustshards, sha256 of the above: ([0-9a-f]{64}) -->\n")
+"""The last line of a card, by which one that somebody has changed is known."""
+
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**7, "1M<n<10M"))
+"""Hugging Face's words for how many samples there are."""
+
+_COLUMN_TYPES = {"string": "sc:Text", "int64": "sc:Integer"}
+
+_CONTEXT: Mapping[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+"""The JSON-LD context of Croissant 1.0."""
+
+
+def card(recipe: Recipe, samples: int, failed: int) -> str:
+    """The data set's README.md: a configuration for each transform that ``datasets`` loads, and what was built."""
+    size = next((words for limit, words in SIZES if samples < limit), "10M<n<100M")
+    head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}", "task_categories:"]
+    head += ["- image-classification", "tags:", "- robustness", "- webdataset", "size_categories:", f"- {size}"]
+    head.append("configs:")
+    transforms = dict.fromkeys(step.transform for step in recipe.steps())
+    for transform in transforms:
+        head += [f"- config_name: {transform}", "  data_files:", "  - split: test"]
+        head.append(f"    path: shards/{transform}/*/*.tar")
+    prepared = ", ".join(f"{name} {value:g}" for name, value in recipe.prepare.steps) or "nothing"
+    rows = [
+        ("Transforms", ", ".join(transforms)),
+        ("Levels", ", ".join(map(str, recipe.transforms.levels))),
+        ("Profile", recipe.profile),
+        ("Samples", f"{samples:,}" + (f", of which {failed:,} failed (see `status` and `error`)" if failed else "")),
+        ("Preparation", f"{prepared}; decoder {recipe.prepare.decoder}, resize {recipe.prepare.resize}"),
+        ("Payload", str(recipe.encoder)),
+        ("Seed", str(recipe.seed)),
+        ("Libraries", ", ".join(f"{name} {version}" for name, version in recipe.software.items())),
+    ]
+    body = [f"# {recipe.name}", "", recipe.title, "", "| | |", "|---|---|"]
+    body += [f"| {what} | {words} |" for what, words in rows]
+    body += ["", "WebDataset shards in `shards/<transform>/<level>/`, one row per sample in `manifest.parquet`."]
+    body += ["`recipe.toml` is enough to build it again: `robustshards build recipe.toml --source ... --out ...`."]
+    body += ["The photographs are those of whoever built this; their terms hold for the data made of them."]
+    if cited := CITATIONS[recipe.transforms.family]:
+        body += ["", f"Please cite: {cited}"]
+    text = "\n".join([*head, "---", "", *body, "", ""])
+    return f"{text}<!-- written by robustshards, sha256 of the above: {_digest(text)} -->\n"
+
+
+def is_our_card(text: str) -> bool:
+    """Whether a text is a card as :func:`card` wrote it, whatever it was about."""
+    head, comment, rest = text.rpartition("<!-- written by robustshards")
+    found = _SEAL.fullmatch(comment + rest)
+    return found is not None and found[1] == _digest(head)
+
+
+def croissant(recipe: Recipe, manifest_sha256: str) -> str:
+    """The data set's Croissant description (JSON-LD): its files, and the columns of its manifest."""
+    about = {
+        "name": recipe.name,
+        "description": recipe.title or recipe.name,
+        "citeAs": CITATIONS[recipe.transforms.family],
+        "version": recipe.software.get("robustshards", "0.0.0"),
+    }
+    return _croissant(about, manifest_sha256)
+
+
+def described_manifest(text: str) -> str:
+    """Return the sha256 of the manifest that a Croissant description names; empty where it is not as we write it."""
+    try:
+        content = json.loads(text)
+        about = {name: content[name] for name in ("name", "description", "citeAs", "version")}
+        sha256 = str(content["distribution"][0]["sha256"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return ""
+    return sha256 if _croissant(about, sha256) == text else ""
+
+
+def _croissant(about: Mapping[str, Any], manifest_sha256: str) -> str:
+    """``about``: what differs between data sets."""
+    description = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": about["name"],
+        "description": about["description"],
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "citeAs": about["citeAs"],
+        "license": "the terms of the photographs it was made from",
+        "url": "manifest.parquet",
+        "version": about["version"],
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": "manifest",
+                "name": "manifest",
+                "description": "One row per sample.",
+                "contentUrl": "manifest.parquet",
+                "encodingFormat": "application/x-parquet",
+                "sha256": manifest_sha256,
+            },
+            {
+                "@type": "cr:FileSet",
+                "@id": "shards",
+                "name": "shards",
+                "description": "WebDataset shards, by transform and level.",
+                "encodingFormat": "application/x-tar",
+                "includes": "shards/*/*/*.tar",
+            },
+        ],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "samples",
+                "name": "samples",
+                "description": "The rows of the manifest.",
+                "key": {"@id": "samples/key"},
+                "field": [_field(column) for column in manifests.SCHEMA],
+            }
+        ],
+    }
+    return json.dumps(description, indent=1) + "\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _field(column: Any) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"samples/{column.name}",
+        "name": f"samples/{column.name}",
+        "description": f"Column {column.name} of the manifest.",
+        "dataType": _COLUMN_TYPES[str(column.type)],
+        "source": {"fileObject": {"@id": "manifest"}, "extract": {"column": column.name}},
+    }

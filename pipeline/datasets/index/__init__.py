@@ -1,0 +1,300 @@
+"""A manifest for a data set that others built, so that verify, preview, export and the evaluator work on it too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+import manifests
+from corruptions.catalogue import PROFILE_SIDES
+from manifests import Row
+from pipeline.config import read_toml
+from pipeline.datasets.base import MAX_PAYLOAD_BYTES
+from pipeline.datasets.index.arrays import ARRAY, find_arrays
+from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
+from pipeline.datasets.index.found import CLEAN, PLACES, Entry, Layout
+from pipeline.datasets.indexed import found_payload
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
+from pipeline.datasets.samples import payload_digest, pixel_digest
+from pipeline.errors import UserError
+from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
+from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, places
+from pipeline.transforms.family import Step
+from pipeline.transforms.imagenet_s import PAIRS
+from pipeline.transforms.registry import FAMILIES
+
+PART_ROWS = 1000
+"""Rows of one step that are looked at and written together."""
+
+ARRAY_LEVELS = (1, 2, 3, 4, 5)
+"""What an array of CIFAR-10-C holds one after another."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an index came to. ``passed_over`` counts files that are no samples."""
+
+    name: str
+    layout: str
+    family: str
+    steps: tuple[Step, ...]
+    samples: int
+    failed: int
+    passed_over: int
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {**vars(self), "steps": list(map(str, self.steps))}
+
+
+def index(
+    location: str,
+    out: str,
+    name: str | None = None,
+    classes: Sequence[str] = (),
+    levels: Sequence[int] = ARRAY_LEVELS,
+    threads: int = 1,
+    told: Callable[[str], None] = lambda step: None,
+) -> Outcome:
+    """Write a manifest of the data set at ``location`` to ``out``; what it names stays where it is.
+
+    Every sample is read and decoded once; damaged ones become failed rows.
+
+    Args:
+        location: A folder or a tar of this machine.
+        out: Folder or URL for the manifest: outside of the data, or the very folder that holds them.
+        name: What to call the data set; default: the folder's name.
+        classes: Names of the classes in the order of their labels; default: all class folders, sorted.
+        levels: Levels that arrays hold one after another.
+        threads: Samples that are read at one time.
+        told: Called with each step.
+
+    Raises:
+        UserError: Nothing is found, what is found does not fit together, or ``out`` holds something else.
+    """
+    if is_url(location):
+        raise UserError(f"{location} is a URL: copy the data set here first, since each of its samples is read")
+    _check_names(name, classes)
+    place = _absolute(location)
+    _refuse_below(place, out)
+    layout = _look(place, classes, levels)
+    store, files = open_store(out), LocalStore(str(layout.root))
+    steps = sorted(layout.steps, key=_published_order)
+    with store.exclusive():
+        _refuse_others(store)
+        parts: dict[Step, list[Path]] = {step: [] for step in steps}
+        failed, families, digests = 0, Counter[tuple[str, str]](), dict[str, str]()
+        with ThreadPoolExecutor(threads) as pool:
+            for step in steps:
+                told(str(step))
+                for rows in _rows(layout, step, files, digests, pool):
+                    parts[step].append(store.scratch())
+                    manifests.write_part(rows, {}, parts[step][-1])
+                    failed += sum(row.status == manifests.FAILED for row in rows)
+                    families.update((row.status, _family(row)) for row in rows)
+        family = _one_family(families, location)
+        outcome = Outcome(name or layout.root.name, layout.name, family, tuple(steps), 0, failed, layout.passed_over)
+        table = {"name": outcome.name, "family": family, "layout": layout.name, "location": _told(layout.root, out)}
+        merged = store.scratch()
+        outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged).rows)
+        table["manifest"] = file_digest(merged)
+        store.remove(MANIFEST_FILE)
+        store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
+        store.publish(merged, MANIFEST_FILE)
+        places.remember(out, "data", str(layout.root))
+    return outcome
+
+
+def _check_names(name: str | None, classes: Sequence[str]) -> None:
+    """Raise UserError for names that no settings file or manifest can hold, and for classes that are named twice."""
+    for text in (*([name] if name else []), *classes):
+        identifier(text)
+    for text, count in Counter(classes).items():
+        if count > 1:
+            raise UserError(f"--classes names {text!r} {count} times: each name is one label; remove the others")
+
+
+def _absolute(location: str) -> Path:
+    try:
+        return Path(places.absolute(location))
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"{location} cannot be used: {error}") from error
+
+
+def _refuse_below(place: Path, out: str) -> None:
+    """Raise UserError for an index that the next one would take for a class folder of the data."""
+    if not is_url(out):
+        target = _absolute(out)
+        if target != place and target.is_relative_to(place):
+            raise UserError(
+                f"{out} lies below the data {place}, and would be listed as a part of them: choose a folder outside, "
+                f"or {place} itself"
+            )
+
+
+def _refuse_others(store: Store) -> None:
+    """Raise UserError for a folder that holds something else than an index."""
+    if store.size(RECIPE_FILE) >= 0:
+        raise UserError(f"{store.root} holds a data set that was built here; choose another folder")
+    if store.size(MANIFEST_FILE) >= 0 and store.size(INDEX_FILE) < 0:
+        raise UserError(
+            f"{store.root} holds a {MANIFEST_FILE} that no index made (there is no {INDEX_FILE}): choose another folder"
+        )
+
+
+def _told(root: Path, out: str) -> str:
+    """Return where the data are, as the index tells it: relative where it can move with them."""
+    target = None if is_url(out) else _absolute(out)
+    return root.relative_to(target).as_posix() if target and root.is_relative_to(target) else str(root)
+
+
+def _one_family(families: Counter[tuple[str, str]], location: str) -> str:
+    """Return the family of all samples: of those that could be read, if any could. Raises UserError for several."""
+    sound = {family for status, family in families if status == manifests.OK}
+    found = sound or {family for _, family in families}
+    if len(found) != 1:
+        raise UserError(f"{location} mixes {', '.join(sorted(found))}: index each by itself")
+    return found.pop()
+
+
+def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
+    """What lies at a location. Raises UserError."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist; give the folder or the tar that holds the data set")
+    if not path.is_dir():
+        layout = find_tars(path, classes)
+    else:
+        unlabelled = _unlabelled_of_export(path)
+        kinds = {kind: files_with(path, kind) for kind in (TAR, ARRAY)}
+        _refuse_mixture(path, kinds)
+        if kinds[TAR]:
+            layout = find_tars(path, classes)
+        elif kinds[ARRAY]:
+            layout = find_arrays(path, classes, levels)
+        else:
+            layout = find_folders(path, classes, unlabelled)
+    if not layout.steps:
+        raise UserError(f"{path} holds no images; they are looked for as {PLACES}; or as <corruption>.npy, or in tars")
+    return layout
+
+
+def _unlabelled_of_export(path: Path) -> list[str]:
+    """Return the folders of an export that hold images without a label; none of what is no export.
+
+    Raises UserError for an export that was interrupted, of which a part would be taken for all, and for one of frames:
+    each would be taken for an image, and a class for a severity.
+    """
+    store = LocalStore(str(path))
+    if store.size(EXPORT_FILE) < 0:
+        return []
+    told = read_toml(store.read(EXPORT_FILE, limit=SMALL_FILE), f"{path}/{EXPORT_FILE}")
+    if told.get("state") == "unfinished":
+        raise UserError(f"{path} holds an unfinished export: run the same export command again first")
+    if told.get("layout") == "frames":
+        raise UserError(
+            f"{path} holds an export of frames, which are not put together again: export as mp4 or cifar-npy"
+        )
+    unlabelled = told.get("unlabelled", [])
+    return [str(name) for name in unlabelled] if isinstance(unlabelled, list) else []
+
+
+def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError for tars, arrays and folders side by side: one of them would be left out."""
+    entries = LocalStore(str(path)).entries("")
+    folders = [entry.name for entry in entries if entry.is_folder and not is_system_folder(entry.name)]
+    found = [names[0] for names in (*kinds.values(), folders) if names]
+    if any(kinds.values()) and len(found) > 1:
+        raise UserError(f"{path} holds {found[0]!r} beside {found[1]!r}: index tars, arrays and folders each by itself")
+
+
+def _published_order(step: Step) -> tuple[int, str, int]:
+    """Known transforms as they were published, then others by name; levels rising."""
+    known = [name for family in FAMILIES.values() for name in family.names]
+    return (known.index(step.transform) if step.transform in known else len(known), step.transform, step.level)
+
+
+def _rows(
+    layout: Layout, step: Step, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
+) -> Iterator[list[Row]]:
+    """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
+    entries = list(layout.steps[step](layout.classes))
+    refuse_duplicates(f"{step} has the files", ((entry.id, entry.origin) for entry in entries))
+    listed = iter(entries)
+    while some := list(islice(listed, PART_ROWS)):
+        # What begins at 0 is a file of its own, whose digest is that of its payload.
+        for shard in {entry.shard for entry in some if entry.offset} - digests.keys():
+            with files.open(shard) as file:
+                digests[shard] = hashlib.file_digest(file, "sha256").hexdigest()
+        yield list(pool.map(lambda entry: _examined(entry, step, files, digests.get(entry.shard)), some))
+
+
+def _examined(entry: Entry, step: Step, files: Store, shard_sha256: str | None) -> Row:
+    """The row of one sample, read and decoded."""
+    row = _blank_row(entry, step, shard_sha256 or "")
+    if not entry.size <= MAX_PAYLOAD_BYTES:
+        return row._replace(error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")
+    files.path(entry.shard)  # refuses links that lead out, pipes and devices
+    try:
+        data = files.read(entry.shard, entry.offset, entry.size)
+        sample = found_payload(row, data)
+        pixels = sample.pixels()
+    except (OSError, ValueError) as error:
+        return row._replace(error=f"{entry.origin}: {error}")
+    frames, (height, width) = len(pixels) if pixels.ndim == 4 else 1, pixels.shape[-3:-1]
+    return row._replace(
+        shard_sha256=shard_sha256 or hashlib.sha256(data).hexdigest(),
+        frames=frames,
+        height=height,
+        width=width,
+        profile=next((name for name, side in PROFILE_SIDES.items() if height == width == side), ""),
+        payload_sha256=payload_digest(sample.members.values()),
+        pixel_sha256=pixel_digest(pixels),
+        status=manifests.OK,
+    )
+
+
+def _blank_row(entry: Entry, step: Step, shard_sha256: str) -> Row:
+    *frames, height, width, _ = entry.shape or (None, None, None)
+    return Row(
+        key=f"{entry.id}-{step}",
+        shard=entry.shard,
+        shard_sha256=shard_sha256,
+        offset=entry.offset,
+        size=entry.size,
+        source_id=entry.id,
+        source_sha256=None,
+        origin=entry.origin,
+        label=entry.label,
+        class_name=entry.class_name,
+        transform=step.transform,
+        version=0,
+        level=step.level,
+        profile="",
+        decoder="",
+        resize="",
+        frames=frames[0] if frames else 1,
+        height=height,
+        width=width,
+        encoder=entry.encoder,
+        payload_sha256=None,
+        pixel_sha256=None,
+        status=manifests.FAILED,
+        error=None,
+    )
+
+
+def _family(row: Row) -> str:
+    """The family of transforms that a row belongs to."""
+    if row.transform == CLEAN.transform:
+        return "none"
+    if row.transform in PAIRS:
+        return "system-noise"
+    return "perturbations" if (row.frames or 1) > 1 else "corruptions"

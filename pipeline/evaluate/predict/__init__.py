@@ -1,0 +1,1 @@
+"""Predict a data set through a model."""

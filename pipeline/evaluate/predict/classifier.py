@@ -1,0 +1,115 @@
+"""A model as it is run: uint8 images to ranked classes, on a device, at a precision, in whole batches."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+
+import numpy as np
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.models.archives import first_line
+from pipeline.evaluate.models.loading import Model
+from pipeline.evaluate.predict.stream import Batch, Normaliser
+from pipeline.evaluate.results.folder import EvaluationTable
+from pipeline.evaluate.results.predictions import Outputs
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Classifier:
+    """A model as it is run: device, precision, input size, batch size."""
+
+    def __init__(self, table: EvaluationTable, model: Model) -> None:
+        run = table.run
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+        self.device = torch.device(run.device)
+        self._table = table
+        module = model.module.to(self.device)
+        if run.channels_last:
+            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._kinds = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
+        self._module = torch.compile(module) if run.compile else module
+        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
+        self._type = PRECISIONS[run.precision]
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8 (N, H, W, 3), N up to the batch size -> float32 (N, K) on the device.
+
+        The model is always given whole batches: what it makes of an image then does not depend on how many there are.
+        Raises UserError for whatever it fails with.
+        """
+        count, size = len(images), self._table.input.size
+        values = self._normalise(images.to(self.device, non_blocking=True))
+        if size and values.shape[2:] != (size, size):
+            values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
+        if not self._table.run.channels_last:
+            values = values.contiguous()
+        cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()
+        try:
+            with torch.inference_mode(), cast, redirect_stdout(sys.stderr):
+                return self._module(values)[:count].float()
+        except (UserError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # anybody's code: SystemExit too would look like success
+            side = " x ".join(map(str, values.shape[:1:-1]))
+            raise UserError(
+                f"the model {self._table.model.spec} does not take a batch of {len(values)} images of {side}: "
+                f"{last_line(error)}; {self._advice()}"
+            ) from error
+
+    def _advice(self) -> str:
+        """What may help a model that fails."""
+        other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._kinds - {torch.float32}))
+        if other:
+            return f"its weights are {other} and images float32: call .float() in the factory, and give --precision"
+        return "--input-size N resizes them, --batch-size N sets the batch"
+
+    def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
+        """Put a batch under way; what comes back may still be in the making. Raises UserError for unknown labels."""
+        labels = np.array([row.label for row in batch.rows])
+        logits = self.logits(batch.images)
+        if logits.shape[1] != self._table.model.classes:
+            given, first = logits.shape[1], self._table.model.classes
+            raise UserError(f"the model {self._table.model.name} gives {given} classes, and gave {first} before")
+        if labels.max() >= logits.shape[1]:
+            row = batch.rows[int(labels.argmax())]
+            raise UserError(f"{row.key} has the label {row.label}, and the model knows {logits.shape[1]} classes")
+        return _ranked(logits, torch.from_numpy(labels).to(self.device))
+
+    def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
+        """What was put under way, once it is there. Raises UserError for a model that gives no numbers."""
+        top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
+        if not np.isfinite(confidence).all():
+            raise UserError(
+                f"the model {self._table.model.name} gives NaN or infinite values; with fp16 try bf16 or fp32"
+            )
+        return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of what torch says, which tells the most; of what others raise, the kind and the first line."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
+
+
+def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Top-5 classes (N, min(5, K)), rank and probability of the label (0 and NaN without), largest probability.
+
+    Of equal logits the lower index ranks first.
+    """
+    order = torch.sort(logits, dim=1, descending=True, stable=True).indices
+    known = labels >= 0
+    label = labels.clamp(min=0)[:, None]
+    rank = (order == label).to(torch.int32).argmax(dim=1) + 1
+    probabilities = logits.softmax(dim=1)
+    own = probabilities.gather(1, label)[:, 0]
+    nothing = torch.full_like(own, float("nan"))
+    return (
+        order[:, :TOP],
+        torch.where(known, rank, torch.zeros_like(rank)),
+        torch.where(known, own, nothing),
+        probabilities.amax(dim=1),
+    )

@@ -1,0 +1,191 @@
+"""Pieces of a data set through a model, each committed as a part of the predictions once it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from pipeline.datasets.base import Unit
+from pipeline.errors import UserError
+from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.models.loading import Model, load_model
+from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.stream import Batch, Broken, load
+from pipeline.evaluate.results.folder import (
+    FACT_PIXELS_CHANGED,
+    FACT_PIXELS_CHECKED,
+    FACT_UNIT,
+    EvaluationTable,
+    part_file,
+)
+from pipeline.evaluate.results.predictions import Frames, Outputs, write_part
+from pipeline.execution.work import Attempt, Measure
+from pipeline.storage import open_store
+
+IN_FLIGHT = 2
+"""Batches whose outputs are awaited only after the next ones are under way, so that a GPU never waits."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of an evaluation is told once, with absolute paths.
+
+    ``loaders``: processes that read and decode for each. ``data``: where the files of an index are. ``folder``: where
+    the command was given, from which relative paths and the user's modules are found.
+    """
+
+    table: EvaluationTable
+    data_set: str
+    output: str
+    loaders: int
+    data: str | None = None
+    folder: str | None = None
+
+
+@dataclass
+class Report:
+    """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
+
+    units: int = 0
+    frames: int = 0
+    compared: int = 0
+    changed: int = 0
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, other: Report) -> None:
+        """Add what another has done."""
+        self.units += other.units
+        self.frames += other.frames
+        self.compared += other.compared
+        self.changed += other.changed
+        self.broken += other.broken
+        self.seconds += other.seconds
+
+    def measures(self) -> Iterator[Measure]:
+        """What monitoring is told."""
+        yield Measure("predicted_frames", "Frames that a model was shown", self.frames)
+        yield Measure("prediction_seconds", "Time of the workers", self.seconds)
+
+
+@dataclass
+class _Part:
+    """The predictions of a piece as far as they are there."""
+
+    frames: list[tuple[str, str, int, int]] = field(default_factory=list)
+    outputs: list[Outputs] = field(default_factory=list)
+    compared: int = 0
+    changed: int = 0
+
+
+class Predictor:
+    """A model on its device, and where its predictions go."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
+        self._job = job
+        self._store = open_store(job.output)
+        model = load_model(job.table.model.spec, job.table.model.weights or None, job.folder)
+        check_same(job.table, model)
+        self._classifier = Classifier(job.table, model)
+
+    def run(self, attempt: Attempt[Sequence[Unit]]) -> Iterator[Report]:
+        """Predict and commit some pieces; says after each batch what has been done so far: one report, which grows.
+
+        Raises UserError for labels that the model does not have, for outputs that are no numbers, and where a process
+        that loads images dies.
+        """
+        units, report = attempt.work, Report()
+        parts = [_Part() for _ in units]
+        for unit, part in zip(units, parts, strict=True):
+            if not unit.frames:
+                self._commit(unit, part, report)
+        device, batch = self._classifier.device, self._job.table.run.batch
+        job, pin = self._job, device.type == "cuda"
+        stream = load(job.data_set, units, batch, job.loaders, pin, job.data)
+        waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
+        start = perf_counter()
+        for item in stream:
+            if isinstance(item, Broken):
+                report.broken.append((units[item.unit].name, item.reason))
+                continue
+            waiting.append((item, self._classifier.start(item)))
+            if len(waiting) >= IN_FLIGHT:
+                self._take(units, parts, *waiting.popleft(), report)
+            report.seconds += perf_counter() - start
+            yield report
+            start = perf_counter()
+        while waiting:
+            self._take(units, parts, *waiting.popleft(), report)
+        yield report
+
+    def _take(
+        self,
+        units: Sequence[Unit],
+        parts: Sequence[_Part],
+        batch: Batch,
+        outputs: tuple[torch.Tensor, ...],
+        report: Report,
+    ) -> None:
+        """Add a batch's outputs to its part, and commit the part if they are its last."""
+        part = parts[batch.unit]
+        part.outputs.append(self._classifier.finish(outputs))
+        part.frames += [
+            (row.key, row.source_id, row.label, frame) for row, frame in zip(batch.rows, batch.frames, strict=True)
+        ]
+        part.compared += batch.compared
+        part.changed += batch.changed
+        report.add(Report(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
+        if batch.last:
+            self._commit(units[batch.unit], part, report)
+            parts[batch.unit].outputs.clear()
+            parts[batch.unit].frames.clear()
+
+    def _commit(self, unit: Unit, part: _Part, report: Report) -> None:
+        """Write a part aside and give it its name."""
+        names = ("top5", "label_rank", "label_probability", "confidence")
+        blank = Outputs(
+            np.zeros((0, min(TOP, self._job.table.model.classes)), np.int32),
+            np.zeros(0, np.int32),
+            np.zeros(0, np.float32),
+            np.zeros(0, np.float32),
+        )
+        outputs = part.outputs or [blank]
+        whole = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
+        keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
+        facts = {
+            FACT_UNIT: unit_digest(self._job.table, unit),
+            FACT_PIXELS_CHECKED: str(part.compared),
+            FACT_PIXELS_CHANGED: str(part.changed),
+        }
+        scratch = self._store.scratch()
+        write_part(unit.step, Frames(keys, ids, labels, frames), whole, facts, scratch)
+        self._store.publish(scratch, part_file(unit.name))
+        report.units += 1
+
+
+def unit_digest(table: EvaluationTable, unit: Unit) -> str:
+    """Covers all that decides the predictions of a piece."""
+    return hashlib.sha256(f"{table.digest}\n{unit}".encode()).hexdigest()
+
+
+def check_same(table: EvaluationTable, model: Model) -> None:
+    """Raises UserError where a model is not the one that an evaluation began with, or runs on other libraries."""
+    wanted, here = table.model, {**model.software}
+    differ = [
+        f"{name} is {now[:12] or 'none'}, not {before[:12] or 'none'}"
+        for name, before, now in (
+            ("the digest of its weights", wanted.digest, model.digest),
+            ("the digest of its code", wanted.code, model.code),
+            *((name, table.software.get(name, ""), here.get(name, "")) for name in sorted({*table.software, *here})),
+        )
+        if before != now
+    ]
+    if differ:
+        raise UserError(f"the model {model.spec} has changed since the evaluation began: {'; '.join(differ)}")

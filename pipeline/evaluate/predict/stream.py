@@ -1,0 +1,241 @@
+"""Shards as batches for a model: compared with the manifest, decoded in parallel, never extracted."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, islice
+
+import cv2
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import manifests
+from manifests import Row
+from pipeline.datasets.base import DataSet, Fault, Unit, UnsoundShardError
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.samples import Sample, pixel_digest
+from pipeline.errors import UserError
+
+COMPARED = 4
+"""Samples of each piece whose decoded pixels are compared with the manifest: a decoder that differs shows in any."""
+
+AHEAD = 4
+"""Batches that each loader process keeps ready."""
+
+VERIFY = "run robustshards verify"
+
+_DEATH = "DataLoader worker"
+"""How torch's message begins where a loader process has died."""
+
+_SAFE_PATH = "PYTHONSAFEPATH"
+"""Keeps Python from putting the current folder first among those it imports from."""
+
+
+@dataclass
+class Batch:
+    """Frames of one piece: images (N, H, W, 3) uint8 and what each of them is; ``last`` ends the piece."""
+
+    unit: int
+    images: torch.Tensor
+    rows: list[Row]
+    frames: list[int]
+    last: bool
+    compared: int = 0
+    changed: int = 0
+
+    def pin_memory(self) -> Batch:
+        """Where a GPU reads it without a copy in between."""
+        self.images = self.images.pin_memory()
+        return self
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A piece that cannot be read, and why."""
+
+    unit: int
+    reason: str
+
+
+@dataclass
+class _Waiting:
+    """A batch that is being filled."""
+
+    images: np.ndarray
+    rows: list[Row] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+
+
+class Stream(IterableDataset[Batch | Broken]):
+    """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
+
+    def __init__(self, folder: str, units: Sequence[Unit], batch: int, data: str | None = None) -> None:
+        self._folder, self._data = folder, data
+        self._units = units
+        self._batch = batch
+
+    def __iter__(self) -> Iterator[Batch | Broken]:
+        """The batches of all pieces; in a loader process, of its share of them."""
+        cv2.setNumThreads(1)
+        worker = get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        data_set = open_data_set(self._folder, self._data)
+        for place, unit in islice(enumerate(self._units), first, None, step):
+            try:
+                yield from _batches(data_set, place, unit, self._batch)
+            except (UserError, UnsoundShardError, OSError, ValueError, MemoryError, cv2.error) as error:
+                yield Broken(place, f"{str(error) or type(error).__name__}: {VERIFY}")
+
+
+def load(
+    folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool, data: str | None = None
+) -> Iterator[Batch | Broken]:
+    """The batches of all pieces, made by so many processes, or in this one if that is 0.
+
+    ``data``: where the files of an index are, if its user has said so. Raises UserError where a process ends.
+    """
+    gc.freeze()  # what is loaded by now stays: to look through it again and again takes time
+    stream = Stream(folder, units, batch, data)
+    workers = min(processes, len(units))
+    options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
+    loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
+    finished = set[int]()
+    try:
+        with _safe_path():
+            batches = iter(loader)
+        for item in batches:
+            if isinstance(item, Broken) or item.last:
+                finished.add(item.unit)
+            yield item
+    except RuntimeError as error:  # what torch says of a process that has died
+        if not str(error).startswith(_DEATH):
+            raise
+        raise UserError(_death(units, finished, workers)) from error
+
+
+def _death(units: Sequence[Unit], finished: set[int], workers: int) -> str:
+    """What to say of a process that has died: which pieces were at work, the first unfinished one of each process."""
+    shares = (range(first, len(units), workers) for first in range(workers))
+    left = {place for place, unit in enumerate(units) if unit.frames} - finished
+    latest = (next((place for place in share if place in left), None) for share in shares)
+    names = ", ".join(units[place].name for place in latest if place is not None)
+    return (
+        f"a process that reads and decodes images has died, at one of {names}: an image that crashes its decoder does "
+        f"that ({VERIFY}), or too little memory (give fewer --loaders)"
+    )
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let no process that is started here import from the current folder before all others."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_SAFE_PATH]
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
+
+
+class Normaliser:
+    """uint8 images as a model takes them: (x / 255 - mean) / std, in whole batches.
+
+    It keeps the memory of its result from call to call: to take new memory for each batch would cost more than the
+    arithmetic. ``mean``, ``std``: three numbers each, on the scale 0..1.
+    """
+
+    def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
+        self._batch = batch
+        self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
+        # On a CPU image by image, so that what one step has written is still in the cache for the next.
+        self._at_once = 1 if device.type == "cpu" else batch
+        self._values = torch.empty(0, device=device)
+        self._factors = self._terms = self._values
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """(N, H, W, 3) uint8, N up to the batch -> (batch, 3, H, W) float32, channels last in memory, zeros after N.
+
+        The result is overwritten by the next call.
+        """
+        count, height, width, channels = images.shape
+        shape = (self._batch, height, width * channels)
+        if self._values.shape != shape:
+            self._values = self._mean.new_empty(shape)
+            # A row at a time, since arithmetic on three numbers at a time is slow.
+            self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
+        rows = images.reshape(count, *shape[1:])
+        for start in range(0, count, self._at_once):
+            part = slice(start, min(start + self._at_once, count))
+            self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
+        self._values[count:].zero_()
+        return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
+
+
+def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[Batch]:
+    """The frames of one piece. Raises UnsoundShardError, UserError, OSError or ValueError for what is not whole."""
+    rows = data_set.rows_of(unit)
+    waiting: _Waiting | None = None
+    left, compared, changed = unit.frames, 0, 0
+    shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
+    for count, sample in enumerate(_samples(data_set, rows)):
+        row = sample.row
+        if (row.height, row.width) != shape[:2]:
+            raise ValueError(
+                f"{row.key} is {row.width} x {row.height}, others are {shape[1]} x {shape[0]}: "
+                "build the clean companion of such images"
+            )
+        if count < COMPARED:
+            compared += 1
+            changed += pixel_digest(sample.pixels()) != row.pixel_sha256
+        for index, decode_into in enumerate(_frames(sample)):
+            if waiting is None:
+                waiting = _Waiting(np.empty((min(size, left), *shape), np.uint8))
+            decode_into(waiting.images[len(waiting.rows)])
+            waiting.rows.append(row)
+            waiting.frames.append(index)
+            if len(waiting.rows) == len(waiting.images):
+                left -= len(waiting.rows)
+                yield _batch(place, waiting, left == 0, compared, changed)
+                waiting, compared, changed = None, 0, 0
+    if left or waiting:
+        raise ValueError(f"{unit.name} has {unit.frames - left} frames, the manifest has {unit.frames}")
+
+
+def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:
+    """For each frame of a sample, what decodes it into its place. Raises ValueError for other frames than told."""
+    if not sample.encoder.whole_sequence:
+        yield from (partial(sample.encoder.decode_into, data) for data in sample.members.values())
+        return
+    pixels = sample.pixels()
+    frames = pixels if pixels.ndim == 4 else pixels[None]
+    if frames.shape[:3] != (sample.row.frames, sample.row.height, sample.row.width):
+        raise ValueError(f"{sample.row.key} holds {frames.shape}, not what the manifest says")
+    for frame in frames:
+        yield lambda place, frame=frame: np.copyto(place, frame)  # type: ignore[misc]
+
+
+def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: int) -> Batch:
+    return Batch(place, torch.from_numpy(waiting.images), waiting.rows, waiting.frames, last, compared, changed)
+
+
+def _samples(data_set: DataSet, rows: Sequence[Row]) -> Iterator[Sample]:
+    """All ``ok`` samples of some rows, each once and in their order.
+
+    Raises UnsoundShardError for a sample that is not the one that the manifest tells of: its payload, label, or
+    description.
+    """
+    for shard, group in groupby(rows, key=lambda row: row.shard):
+        for finding in data_set.read(shard, list(group)):
+            for fault in finding.faults:
+                raise UnsoundShardError(fault)
+            if not finding.sample.intact:
+                row = finding.sample.row
+                raise UnsoundShardError(Fault(row.key, f"its payload in {shard} is another than the manifest says"))
+            yield finding.sample

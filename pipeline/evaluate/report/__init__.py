@@ -1,0 +1,1 @@
+"""Figures, tables, plots and pages from predictions."""

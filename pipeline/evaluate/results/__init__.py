@@ -1,0 +1,1 @@
+"""The folder that holds an evaluation."""

@@ -1,0 +1,1 @@
+"""Work items, and the workers that do them."""

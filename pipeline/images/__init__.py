@@ -1,0 +1,1 @@
+"""Decode, resize and encode images."""

@@ -1,0 +1,141 @@
+"""Recipes: which data set to build, as a TOML file. Those in ``shipped/`` come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field, model_validator
+
+from corruptions.catalogue import PROFILE_SIDES
+from pipeline.config import StrictTable, one_of, validated
+from pipeline.errors import UserError
+from pipeline.images.decoders import DECODERS
+from pipeline.images.encoders import AnyEncoder
+from pipeline.images.resizers import OPERATORS, STEPS
+from pipeline.sources.kinds import AUTO, KINDS
+from pipeline.transforms.family import Family, Pair, Step
+from pipeline.transforms.registry import FAMILIES
+from pipeline.transforms.seeds import SEED_LIMIT
+
+MAX_SHARD_SIZE = 10_000
+"""Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
+
+
+class SourceTable(StrictTable):
+    """``[source]``: the layout of the clean images ("auto": what lies there tells); ``limit``: the first so many."""
+
+    kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
+    limit: Annotated[int, Field(ge=0)] = 0
+
+
+class PrepareTable(StrictTable):
+    """``[prepare]``: decoder, resize operator, and steps as [name, value]."""
+
+    decoder: Annotated[str, one_of(DECODERS)] = "pillow"
+    resize: Annotated[str, one_of(OPERATORS)] = "pillow-bilinear"
+    steps: tuple[tuple[Annotated[str, one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
+
+
+class TransformsTable(StrictTable):
+    """``[transforms]``: a family, the names or groups taken from it, and their levels (severities)."""
+
+    family: Annotated[str, one_of(FAMILIES)]
+    only: tuple[str, ...]
+    levels: tuple[int, ...]
+    motion: Literal["native", "imagemagick"] = "native"
+
+
+class ShardsTable(StrictTable):
+    """``[shards]``: images per shard."""
+
+    size: Annotated[int, Field(ge=1, le=MAX_SHARD_SIZE)] = 1000
+
+
+class Recipe(StrictTable):
+    """A data set to build. Equal recipes on equal sources give equal bytes."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    title: str = ""
+    profile: Annotated[str, one_of(PROFILE_SIDES)]
+    seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] = 0
+    source: SourceTable
+    prepare: PrepareTable
+    transforms: TransformsTable
+    encoder: AnyEncoder
+    shards: ShardsTable
+    software: dict[str, str] = Field(default_factory=dict)
+    """Written by a build: the library versions that its bytes come from."""
+    decoders: dict[str, str] = Field(default_factory=dict)
+    """Written by a build: the fingerprints of the decoders that it uses."""
+
+    @model_validator(mode="after")
+    def _known_transforms(self) -> Recipe:
+        try:
+            self.family.select(self.transforms.only)
+        except UserError as error:
+            raise ValueError(f"transforms.only: {error}") from None
+        allowed = self.family.levels
+        if not self.transforms.only or not self.transforms.levels:
+            raise ValueError("transforms.only and transforms.levels must each name at least one")
+        for level in self.transforms.levels:
+            if level not in allowed:
+                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
+        if not (self.encoder.images or self.family.sequences):
+            raise ValueError(f"encoder.name: {self.encoder.name} holds sequences, and {self.name} makes single images")
+        return self
+
+    @property
+    def family(self) -> Family:
+        """The family of the transforms."""
+        return FAMILIES[self.transforms.family]
+
+    def steps(self) -> tuple[Step, ...]:
+        """What is built, in the order of the shards: published order of the transforms, rising levels."""
+        names, levels, family = (
+            self.family.select(self.transforms.only),
+            sorted(set(self.transforms.levels)),
+            self.family,
+        )
+        return tuple(dict.fromkeys(Step(name, family.level_of(name, level)) for name in names for level in levels))
+
+    def pair(self, step: Step) -> Pair:
+        """The decoder and the resize operator through which the outputs of a step come."""
+        return self.family.pairs.get(step.transform) or Pair(self.prepare.decoder, self.prepare.resize)
+
+    def used_decoders(self) -> tuple[str, ...]:
+        """The decoders of all steps."""
+        return tuple(sorted({self.pair(step).decoder for step in self.steps()}))
+
+    def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
+        """As built here: names in published order instead of groups, levels rising, these versions and decoders."""
+        chosen = {
+            "only": self.family.select(self.transforms.only),
+            "levels": tuple(sorted(set(self.transforms.levels))),
+        }
+        transforms = self.transforms.model_copy(update=chosen)
+        return self.model_copy(update={"transforms": transforms, "software": software, "decoders": decoders})
+
+    def changed(self, **tables: Any) -> Recipe:
+        """A validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None leaves as it is.
+
+        Raises UserError that names the field.
+        """
+        return self._changed(tables, f"recipe {self.name}")
+
+    def _changed(self, tables: Mapping[str, Any], where: str) -> Recipe:
+        content = self.model_dump(mode="json")
+        for table, change in tables.items():
+            if isinstance(change, dict):
+                given = {key: value for key, value in change.items() if value is not None}
+                # another encoder starts from its own defaults, not from the settings of this one
+                other = table == "encoder" and given.get("name", self.encoder.name) != self.encoder.name
+                content[table] = given if other else content.get(table, {}) | given
+            elif change is not None:
+                content[table] = change
+        return validated(Recipe, content, where)
+
+    def to_toml(self) -> str:
+        """The recipe as a TOML file that loads to an equal one."""
+        return tomli_w.dumps(self.model_dump(mode="json"))

@@ -1,0 +1,46 @@
+"""CIFAR-10 and CIFAR-100."""
+
+from __future__ import annotations
+
+from pipeline.sources import pickles
+from pipeline.sources.array_rows import ArraySource, Table
+from pipeline.storage import Place
+
+
+class Cifar(ArraySource):
+    """A batch of CIFAR-10 or CIFAR-100 as distributed in Python's format, with the class names that lie beside it."""
+
+    label_key = "labels"
+    meta_file, names_key = "batches.meta", "label_names"
+    folder_file = "test_batch"
+
+    def __init__(self, place: Place) -> None:
+        """``place``: the folder as distributed, of which the test images are taken, or one of its files."""
+        super().__init__(Place(place.store, self.folder_file) if place.is_folder else place)
+
+    def load(self) -> Table:
+        """The batch. Raises UserError."""
+        where = self.location
+        content = pickles.load_file(self._file)
+        rows = pickles.pixels(content, "data", where)
+        return Table(rows, pickles.labels(content, self.label_key, len(rows), where), self._class_names())
+
+    def _class_names(self) -> list[str]:
+        meta = Place(self._file.store, self.meta_file)
+        if meta.store.size(meta.name) < 0:
+            return []
+        return pickles.names(pickles.load_file(meta), self.names_key, meta.location)
+
+
+class Cifar100(Cifar):
+    """CIFAR-100 with its 100 fine labels."""
+
+    label_key = "fine_labels"
+    meta_file, names_key = "meta", "fine_label_names"
+    folder_file = "test"
+
+
+class Cifar100Coarse(Cifar100):
+    """CIFAR-100 with its 20 coarse labels."""
+
+    label_key, names_key = "coarse_labels", "coarse_label_names"

@@ -1,0 +1,112 @@
+"""ImageNet-S: nothing is added to a photograph, only the decoder or the resize operator of its preparation changes.
+
+Source: RobustART (Tang et al. 2021), section E.3.3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.preparation import Steps
+from pipeline.errors import UserError
+from pipeline.images.decoders import DECODERS, decode
+from pipeline.images.resizers import OPERATORS, prepare
+from pipeline.transforms.family import Pair
+
+Image = NDArray[np.uint8]
+
+DEFAULT_DECODER, DEFAULT_RESIZE = "pillow", "pillow-bilinear"
+PAPER_DECODERS = ("pillow", "opencv", "ffmpeg")
+
+
+DEFAULT = Pair(DEFAULT_DECODER, DEFAULT_RESIZE)
+
+PAIRS: Mapping[str, Pair] = {str(pair): pair for pair in map(Pair._make, product(DECODERS, OPERATORS))}
+"""Transform name -> pair: every decoder with every operator."""
+
+DECODER_PAIRS = tuple(str(Pair(decoder, DEFAULT_RESIZE)) for decoder in PAPER_DECODERS)
+RESIZE_PAIRS = tuple(str(Pair(DEFAULT_DECODER, resize)) for resize in OPERATORS)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "paper": tuple(name for name in PAIRS if name in {*DECODER_PAIRS, *RESIZE_PAIRS}),
+    "full": tuple(name for name, pair in PAIRS.items() if pair.decoder in PAPER_DECODERS),
+    "decoders": DECODER_PAIRS,
+    "resizers": RESIZE_PAIRS,
+}
+"""The paper varies one factor at a time: 13 pairs; the full grid of its decoders and operators has 33."""
+
+
+@dataclass(frozen=True)
+class Decodings:
+    """An encoded photograph, decoded once by each decoder that is asked for, and how it is prepared."""
+
+    data: bytes
+    steps: Steps
+    _decoded: dict[str, Image] = field(default_factory=dict)
+
+    def prepared(self, pair: Pair) -> Image:
+        """The photograph through a pair, RGB. Raises SampleError, and UserError where the decoder is not there."""
+        if pair.decoder not in self._decoded:
+            self._decoded[pair.decoder] = decode(self.data, pair.decoder)
+        return prepare(self._decoded[pair.decoder], self.steps, pair.resize)
+
+
+def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RESIZE, side: int = 224) -> Image:
+    """An encoded photograph as uint8 RGB (side, side, 3), through one decoder and one resize operator.
+
+    It is resized straight to ``int(side * 8 / 7)``, the aspect not kept, and its middle is cropped.
+    Raises SampleError where it cannot be decoded, UserError for unknown names, sides below 1 and absent decoders.
+    """
+    if resize not in OPERATORS:
+        raise UserError(f"no resize operator is called {resize!r}; allowed: {', '.join(OPERATORS)}")
+    if side < 1:
+        raise UserError(f"the side must be at least 1, not {side}")
+    return prepare(decode(data, decoder), steps_for(side), resize)
+
+
+def steps_for(side: int) -> Steps:
+    """The preparation of ImageNet-S for a side in pixels."""
+    return (("square", int(side * 8 / 7)), ("center_crop", side))
+
+
+class Difference(NamedTuple):
+    """How far the images of a pair are from those of the default pair, in levels."""
+
+    pair: Pair
+    mean: float
+    largest: int
+
+
+def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Difference]:
+    """Mean and largest difference of every decoder that is there, and every operator, from the default.
+
+    Over encoded photographs, one factor changed at a time. Raises SampleError.
+    """
+    decoders = [name for name, each in DECODERS.items() if not each.missing()]
+    pairs = [Pair(name, DEFAULT_RESIZE) for name in decoders] + [Pair(DEFAULT_DECODER, name) for name in OPERATORS]
+    pairs = [pair for pair in pairs if pair != DEFAULT]
+    sums, largest, values = dict.fromkeys(pairs, 0), dict.fromkeys(pairs, 0), 0
+    for data in photographs:
+        photograph = Decodings(data, steps_for(side))
+        default = photograph.prepared(DEFAULT).astype(np.int16)
+        values += default.size
+        for pair in pairs:
+            apart = np.abs(photograph.prepared(pair) - default)
+            sums[pair] += int(apart.sum())
+            largest[pair] = max(largest[pair], int(apart.max()))
+    for pair in pairs:
+        yield Difference(pair, sums[pair] / max(values, 1), largest[pair])
+
+
+def published_differences() -> dict[str, Any]:
+    """What ``make differences`` measured last: ``measured_on`` in words, and ``pairs`` with name, mean and largest."""
+    text = resources.files(__package__).joinpath("decoder_differences.json").read_text("utf-8")
+    measured: dict[str, Any] = json.loads(text)
+    return measured
