@@ -18,7 +18,7 @@ from bench.images import repeated
 from bench.peers import Corrupt
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.build.run import merge_parts
-from pipeline.build.worker import Job, Report, Worker
+from pipeline.build.worker import BuildCounts, BuildJob, Worker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -58,7 +58,7 @@ def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
     """Builds of ``source``, each between two measurements of encoding; medians of the rounds."""
     recipe = library.load("imagenet-c")
     plan = make_plan(recipe, open_source("imagefolder", str(source)))
-    builds, encodings, stages = [], [encode_here(recipe, photographs)], Report()
+    builds, encodings, stages = [], [encode_here(recipe, photographs)], BuildCounts()
     for _ in range(ROUNDS):
         seconds, report = build_here(recipe, source, scratch / "build")
         builds.append(seconds / plan.samples * 1e3)
@@ -76,16 +76,16 @@ def measure_plain(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt]
     return statistics.median(_plain(recipe, photographs, scratch / "plain", peers, fastest) for _ in range(ROUNDS))
 
 
-def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, Report]:
+def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, BuildCounts]:
     """Listing, plan, shards, parts and merged manifest, as a build does it but without Ray; seconds and stages."""
     shutil.rmtree(output, ignore_errors=True)
-    total, start = Report(), perf_counter()
+    total, start = BuildCounts(), perf_counter()
     source = open_source(recipe.source.kind, str(location))
     plan = make_plan(recipe, source)
-    worker = Worker(Job(recipe, str(location), str(output)))
+    worker = Worker(BuildJob(recipe, str(location), str(output)))
     for block in make_blocks(plan, source):
         *_, report = worker.run(Attempt(block))
-        total.add(cast(Report, report))
+        total.add(cast(BuildCounts, report))
     merging = perf_counter()
     merge_parts(plan, LocalStore(str(output)))
     total.seconds["merge"] += perf_counter() - merging

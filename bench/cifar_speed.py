@@ -17,7 +17,7 @@ from bench.build_speed import build_here
 from bench.images import clean_images
 from bench.peers import Corrupt
 from bench.scaling import Stopwatch
-from pipeline.build.run import Request, run_build
+from pipeline.build.run import BuildRequest, run_build
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -49,7 +49,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     outputs = PART * len(recipe.steps())
     ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     shutil.rmtree(scratch / "cifar")
-    outcome = run_build(Request(recipe, str(source), str(scratch / "cifar"), WORKERS), Stopwatch())
+    outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), WORKERS), Stopwatch())
     # What does not grow with the number of images is counted as if it did.
     whole = outcome.seconds * WHOLE / PART / 60
     published = _published(recipe, source, scratch / "published", peers, fastest)

@@ -13,9 +13,9 @@ from time import perf_counter
 from typing import Any
 
 from bench.simulated import Simulated
-from pipeline.build.plan import Block, Plan, make_blocks, make_plan
-from pipeline.build.run import Request, run_build
-from pipeline.build.worker import Report
+from pipeline.build.plan import Plan, WorkItem, make_blocks, make_plan
+from pipeline.build.run import BuildRequest, run_build
+from pipeline.build.worker import BuildCounts
 from pipeline.execution.work import Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
@@ -57,11 +57,11 @@ class Stages:
         """What is there is known."""
         self._started = self._reported = perf_counter()
 
-    def reported(self, tally: Tally[Report]) -> None:
+    def reported(self, tally: Tally[BuildCounts]) -> None:
         """The last report is followed by the merge."""
         self._reported = perf_counter()
 
-    def heard(self, event: Event[Report, Block]) -> None:
+    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)
@@ -82,7 +82,7 @@ def build(source: str, output: str, shard_size: int, address: str | None) -> Dri
     recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
     try_transforms(recipe, None)  # compiling is no matter of scale
     stages = Stages()
-    outcome = run_build(Request(recipe, source, output, WORKERS, address), stages, Simulated)
+    outcome = run_build(BuildRequest(recipe, source, output, WORKERS, address), stages, Simulated)
     return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
 
 

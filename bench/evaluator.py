@@ -15,12 +15,12 @@ from time import perf_counter
 import torch
 
 from bench.report import markdown_line
-from pipeline.datasets.base import Unit
+from pipeline.datasets.base import Chunk
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import Model, load_model
 from pipeline.evaluate.predict.classifier import Classifier
-from pipeline.evaluate.predict.predictor import Job, Predictor
-from pipeline.evaluate.predict.settings import Request, settings
+from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
+from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.execution.work import Attempt
 
@@ -40,7 +40,7 @@ def main() -> None:
     given = arguments.parse_args()
     data_set, model = open_data_set(given.data), load_model(given.model, given.weights)
     units = list(data_set.units())
-    request = Request(given.data, given.model, "", given.weights, device=given.device, batch=given.batch_size)
+    request = EvaluationRequest(given.data, given.model, "", given.weights, device=given.device, batch=given.batch_size)
     print(markdown_line(("precision", "batch", "streamed, images/s", "in memory, images/s", "streamed / in memory")))
     print("|---|---:|---:|---:|---:|")
     for precision in PRECISIONS:
@@ -52,18 +52,18 @@ def main() -> None:
     print(f"\n{_device_name(table.run.device)}, {given.loaders} loader processes")
 
 
-def _streamed(table: EvaluationTable, data: str, units: Sequence[Unit], loaders: int) -> float:
+def _streamed(table: EvaluationTable, data: str, units: Sequence[Chunk], loaders: int) -> float:
     """Images per second from shards to committed predictions, after the first batch is there."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     frames, first, start = 0, 0, 0.0
-    for done in Predictor(Job(table, data, str(FOLDER), loaders)).run(Attempt(units)):
+    for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt(units)):
         frames = done.frames
         if frames and not first:
             first, start = frames, perf_counter()
     return (frames - first) / (perf_counter() - start)
 
 
-def _in_memory(table: EvaluationTable, model: Model, units: Sequence[Unit]) -> float:
+def _in_memory(table: EvaluationTable, model: Model, units: Sequence[Chunk]) -> float:
     """Images per second of the same model on one batch that is on the device already."""
     classifier, batch = Classifier(table, model), table.run.batch
     side = table.input.size or 224

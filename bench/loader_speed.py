@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from bench.images import repeated
 from bench.scaling import Stopwatch
-from pipeline.build.run import Request, run_build
+from pipeline.build.run import BuildRequest, run_build
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import Broken, Normaliser, load
@@ -43,7 +43,7 @@ def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
     )
     data, folder = scratch / "loader", scratch / "loader-folder"
     source = repeated(photographs, scratch / "loader-source", SHARD)
-    images = run_build(Request(recipe, str(source), str(data), 1), Stopwatch()).plan.samples
+    images = run_build(BuildRequest(recipe, str(source), str(data), 1), Stopwatch()).plan.samples
     export(str(data), "imagefolder", str(folder))
     ours, theirs = [], []
     for _ in range(ROUNDS):

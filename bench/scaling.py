@@ -16,9 +16,9 @@ from time import perf_counter
 import manifests
 from bench.images import repeated
 from bench.simulated import made_rows
-from pipeline.build.plan import Block, Plan, Task, make_blocks, make_plan
-from pipeline.build.run import Request, run_build
-from pipeline.build.worker import Job, Report
+from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
+from pipeline.build.run import BuildRequest, run_build
+from pipeline.build.worker import BuildCounts, BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import Pool
 from pipeline.execution.work import Attempt, Event, Progress, Tally
@@ -57,14 +57,14 @@ class Stopwatch:
         """Learns how many samples are made before the build is warm."""
         self.cold = WARM * todo.total()
 
-    def reported(self, tally: Tally[Report]) -> None:
+    def reported(self, tally: Tally[BuildCounts]) -> None:
         """Counts what comes once the build is warm. Workers report in turns, each what itself has made until then."""
         self.made = tally.total().samples.total()
         if self.made >= self.cold and len(self.warm) < self.workers:
             self.warm.append(perf_counter())
             self.before = self.made
 
-    def heard(self, event: Event[Report, Block]) -> None:
+    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)
@@ -95,7 +95,7 @@ def throughput(photographs: Path, scratch: Path, workers: int) -> float:
     os.sync()  # or the disk would still be at the last build's shards
     recipe = library.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch(workers)
-    run_build(Request(recipe, str(source), str(output), workers=workers), watch)
+    run_build(BuildRequest(recipe, str(source), str(output), workers=workers), watch)
     return watch.speed
 
 
@@ -111,14 +111,14 @@ class Overhead:
 class NoWork:
     """A worker that reports at once and writes nothing: what is left is the scheduling."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self._job = job
 
-    def run(self, attempt: Attempt[Block]) -> Iterator[Report]:
+    def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts]:
         """One report."""
         block = attempt.work
         samples = Counter(task.step.transform for task in block.tasks for _ in block.images)
-        yield Report(samples=samples, shards=len(block.tasks))
+        yield BuildCounts(samples=samples, shards=len(block.tasks))
 
 
 def overhead(photographs: Path, scratch: Path) -> Overhead:
@@ -131,7 +131,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     blocks = list(make_blocks(plan, source))
     planning = perf_counter() - start
     with cluster(2, None) as workers:
-        pool = Pool(Job(recipe, str(folder), str(scratch / "none")), workers, NoWork, {})
+        pool = Pool(BuildJob(recipe, str(folder), str(scratch / "none")), workers, NoWork, {})
         list(pool.run(iter(blocks)))  # starts the workers
         start = perf_counter()
         list(pool.run(iter(blocks)))
@@ -143,7 +143,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     return Overhead(planning, scheduling, perf_counter() - start)
 
 
-def _made_part(folder: Path, recipe: recipes.Recipe, block: Block, task: Task) -> Path:
+def _made_part(folder: Path, recipe: recipes.Recipe, block: WorkItem, task: ShardTask) -> Path:
     """A manifest part such as a worker writes, about pictures that nobody made."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{task.name}.parquet"
@@ -157,10 +157,10 @@ from pipeline.recipes import library
 from pipeline.execution.work import Attempt
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import Job, Worker
+from pipeline.build.worker import BuildJob, Worker
 recipe, source = library.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
 for block in make_blocks(make_plan(recipe, source), source):
-    for _ in Worker(Job(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
+    for _ in Worker(BuildJob(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
         pass
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
 """

@@ -14,13 +14,13 @@ import numpy as np
 
 from bench import published_sequences
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import Job, Worker
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import Renderer
 from pipeline.sources.kinds import open_source
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 PRESETS = ("veryslow", "slower", "medium", "veryfast")
 PHOTOGRAPHS = {"jpeg": 8, "mp4": 2, "published": 2}
@@ -69,7 +69,9 @@ def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
 def presets(photographs: Path) -> Iterator[PresetRow]:
     """What faster presets change, on one sequence of motion and one of noise."""
     recipe = library.load("imagenet-p")
-    sequences = [(_sequence(recipe, Step(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()]
+    sequences = [
+        (_sequence(recipe, Condition(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()
+    ]
     frames = sum(len(sequence) for sequence, _ in sequences)
     for preset in PRESETS:
         encoder = recipe.changed(encoder={"name": "mp4", "preset": preset}).encoder
@@ -88,7 +90,7 @@ PRESET_SEQUENCES = {"rotate": False, "gaussian_noise": True}
 """Perturbation -> whether it is encoded as grain."""
 
 
-def _ours(recipe: Recipe, step: Step, encoder: str, photographs: Path, output: Path) -> float:
+def _ours(recipe: Recipe, step: Condition, encoder: str, photographs: Path, output: Path) -> float:
     """Milliseconds per frame of a build of one perturbation, listing to shards, without Ray and without the merge."""
     shutil.rmtree(output, ignore_errors=True)
     chosen = recipe.changed(
@@ -96,7 +98,7 @@ def _ours(recipe: Recipe, step: Step, encoder: str, photographs: Path, output: P
         encoder={"name": encoder},
         source={"limit": PHOTOGRAPHS[encoder]},
     )
-    worker = Worker(Job(chosen, str(photographs), str(output)))
+    worker = Worker(BuildJob(chosen, str(photographs), str(output)))
     start = perf_counter()
     source = open_source("imagefolder", str(photographs))
     plan = make_plan(chosen, source)
@@ -120,7 +122,7 @@ def _files(photographs: Path, count: int) -> Sequence[Path]:
     return [photographs / image.origin for image in islice(images, count)]
 
 
-def _sequence(recipe: Recipe, step: Step, photographs: Path) -> np.ndarray:
+def _sequence(recipe: Recipe, step: Condition, photographs: Path) -> np.ndarray:
     """The frames of the first photograph."""
     renderer = Renderer(recipe)
     (file,) = _files(photographs, 1)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import manifests
 from manifests import Row
-from pipeline.build.plan import Block, Task
-from pipeline.build.worker import Job, Report, commit
+from pipeline.build.plan import ShardTask, WorkItem
+from pipeline.build.worker import BuildCounts, BuildJob, commit
 from pipeline.execution.work import Attempt
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore
@@ -28,13 +28,13 @@ SIDE = 224
 class Simulated:
     """Does everything that :class:`pipeline.build.worker.Worker` does, beside reading, rendering and writing images."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe
         self._store = LocalStore(job.output)
 
-    def run(self, attempt: Attempt[Block]) -> Iterator[Report]:
+    def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts]:
         """Commit all shards of a block."""
-        block, report = attempt.work, Report()
+        block, report = attempt.work, BuildCounts()
         for task in block.tasks:
             size = tarfile.RECORDSIZE * -(-len(block.images) * SAMPLE_BYTES // tarfile.RECORDSIZE)
             tar = self._store.scratch()
@@ -46,7 +46,7 @@ class Simulated:
         yield report
 
 
-def made_rows(recipe: Recipe, block: Block, task: Task) -> list[Row]:
+def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
     """The rows of a shard that nobody made; the digests of payloads are as hard to compress as real ones."""
     pair, version = recipe.pair(task.step), recipe.family.version(task.step.transform)
     shard_sha256, encoder = _digest(task.name), str(recipe.encoder)

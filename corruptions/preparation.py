@@ -105,18 +105,18 @@ def _fraction(height: int, width: int, value: float) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Step:
+class PreparationStep:
     """A step of a preparation: ``size`` gives (height, width) of its result; it crops to the middle, or resizes all."""
 
     size: Callable[[int, int, float], tuple[int, int]]
     crops: bool
 
 
-STEPS: Mapping[str, Step] = {
-    "shorter_side": Step(_shorter_side, crops=False),
-    "square": Step(_square, crops=False),
-    "center_crop": Step(_square, crops=True),
-    "center_fraction": Step(_fraction, crops=True),
+STEPS: Mapping[str, PreparationStep] = {
+    "shorter_side": PreparationStep(_shorter_side, crops=False),
+    "square": PreparationStep(_square, crops=False),
+    "center_crop": PreparationStep(_square, crops=True),
+    "center_fraction": PreparationStep(_fraction, crops=True),
 }
 """Step of a preparation -> what it does. A square does not keep the aspect."""
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import manifests
-from pipeline.build.plan import Block, Plan, listing_digest
+from pipeline.build.plan import Plan, WorkItem, listing_digest
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE
 from pipeline.datasets.opening import read_recipe
 from pipeline.datasets.paths import (
@@ -37,7 +37,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import source_digest
 from pipeline.sources.base import Source
 from pipeline.storage import LocalStore, Store, is_url, local_path
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """What a build writes into its output."""
@@ -108,7 +108,7 @@ class Recorded:
     images: int
     listing: str
 
-    def begins(self, block: Block) -> bool:
+    def begins(self, block: WorkItem) -> bool:
         """Whether the images of a block begin with those that were built."""
         if len(block.images) == self.images:  # its tasks know the digest
             return block.tasks[0].listing == self.listing
@@ -155,7 +155,7 @@ def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
     return There(frozenset(done), blocks if kept else {}, _some(parts))
 
 
-def checked(blocks: Iterable[Block], there: There, store: Store, source: Source) -> Iterator[Block]:
+def checked(blocks: Iterable[WorkItem], there: There, store: Store, source: Source) -> Iterator[WorkItem]:
     """Give the blocks as they are.
 
     Raises UserError at one that does not begin with the images that were built, or of which a photograph that is read
@@ -176,7 +176,7 @@ def checked(blocks: Iterable[Block], there: There, store: Store, source: Source)
         yield block
 
 
-def _compare_content(store: Store, part: str, block: Block, source: Source, count: int) -> None:
+def _compare_content(store: Store, part: str, block: WorkItem, source: Source, count: int) -> None:
     """Read some photographs of a block again. Raises UserError where one is not that of the manifest part."""
     try:
         rows = {row.source_id: row for row in manifests.read_rows(store.path(part)) if row.status == manifests.OK}
@@ -210,7 +210,7 @@ def _block_of(part: str) -> int:
     return int(part.removesuffix(".parquet").rpartition("-")[2])
 
 
-def _difference(store: Store, recorded: Recorded, block: Block) -> str:
+def _difference(store: Store, recorded: Recorded, block: WorkItem) -> str:
     """The first image of a block that is another than the one which was built."""
     where = f"block {block.index:06d}"
     try:
@@ -245,12 +245,12 @@ def _whole(facts: Mapping[str, str], *names: str) -> bool:
     return all(_NUMBER.fullmatch(facts.get(name, "")) for name in names)
 
 
-def _planned(name: str, steps: frozenset[Step], blocks: int) -> bool:
+def _planned(name: str, steps: frozenset[Condition], blocks: int) -> bool:
     """Whether a file in the folders of shards and parts is one that the plan has."""
     found = _NAMED.fullmatch(name.rpartition("/")[2].rpartition(".")[0])
     if not found:
         return False
-    step, block = Step(found["transform"], int(found["level"])), int(found["block"])
+    step, block = Condition(found["transform"], int(found["level"])), int(found["block"])
     return step in steps and block < blocks and name in (shard_file(step, block), part_file(step, block))
 
 

@@ -12,7 +12,7 @@ from pipeline.build.compatibility import check_claim, checked, look
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, make_blocks, survey
 from pipeline.build.quota import reckoned
-from pipeline.build.run import Request, Watcher, missing_blocks, prepare
+from pipeline.build.run import BuildRequest, BuildWatcher, missing_blocks, prepare
 from pipeline.storage import open_store
 
 
@@ -63,7 +63,7 @@ class DryRun:
             yield f"about {all_} in all are more than the {decimal(int(self.limit))} of --max-bytes"
 
 
-def dry_run(request: Request, watcher: Watcher) -> DryRun:
+def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
     """What a build would make. Raises UserError for all that would stop the build before its work."""
     plan, source = prepare(request, watcher)
     store = open_store(request.output)

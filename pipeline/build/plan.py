@@ -14,17 +14,17 @@ from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import Source, SourceImage
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 
 @dataclass(frozen=True)
-class Task:
+class ShardTask:
     """One shard: a block of source images x one transform x one level.
 
     ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
     """
 
-    step: Step
+    step: Condition
     block: int
     digest: str
     listing: str = ""
@@ -46,19 +46,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Block:
+class WorkItem:
     """Consecutive source images that share shards, and the tasks that they are needed for."""
 
     index: int
     images: tuple[SourceImage, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[ShardTask, ...]
 
 
 @dataclass(frozen=True)
 class Missing:
     """What is still to make: samples by step, shards, and the blocks that they are in."""
 
-    samples: Counter[Step]
+    samples: Counter[Condition]
     shards: int
     blocks: int
 
@@ -125,7 +125,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
     return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
 
 
-def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
+def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
     """The blocks of the plan, with all their tasks, one at a time. Walks the source again.
 
     Raises UnfinishedError if the listing has changed since the plan was made.
@@ -142,8 +142,8 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[Block]:
             state.update(digest)
         block = content.hexdigest()
         digests = (_digest(identity, step.transform, step.level, versions[step.transform], block) for step in steps)
-        tasks = (Task(step, index, digest, block) for step, digest in zip(steps, digests, strict=True))
-        yield Block(index, images, tuple(tasks))
+        tasks = (ShardTask(step, index, digest, block) for step, digest in zip(steps, digests, strict=True))
+        yield WorkItem(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
         raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
 
@@ -156,9 +156,9 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
     return state.hexdigest()
 
 
-def survey(blocks: Iterator[Block]) -> Missing:
+def survey(blocks: Iterator[WorkItem]) -> Missing:
     """What the tasks of the blocks come to."""
-    samples: Counter[Step] = Counter()
+    samples: Counter[Condition] = Counter()
     shards = number = 0
     for block in blocks:
         for task in block.tasks:

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import ByteSize, Field, TypeAdapter
 from rich.filesize import decimal
 
-from pipeline.build.plan import Block
+from pipeline.build.plan import WorkItem
 from pipeline.errors import UserError
 
 MARGIN = 1.25
@@ -62,11 +62,11 @@ class Quota:
     limit: float = math.inf
     known: Sizes = field(default_factory=Sizes)
     measured: Sizes = field(default_factory=Sizes)
-    withheld: Block | None = None
+    withheld: WorkItem | None = None
     _making: Counter[str] = field(default_factory=Counter)
     """Step -> samples given out and not made yet."""
 
-    def rounds(self, work: Iterator[Block]) -> Iterator[Iterator[Block]]:
+    def rounds(self, work: Iterator[WorkItem]) -> Iterator[Iterator[WorkItem]]:
         """The work, one part after another that fits: once a part is made, its true size may leave room for more.
 
         Ends when all is given out, or when the next task does not fit.
@@ -75,7 +75,7 @@ class Quota:
         while self.withheld and self._fit(self.withheld):
             yield self._fitting(chain([self.withheld], work))
 
-    def _fitting(self, work: Iterator[Block]) -> Iterator[Block]:
+    def _fitting(self, work: Iterator[WorkItem]) -> Iterator[WorkItem]:
         """The pieces of work that fit, the last one cut to those of its tasks that do."""
         for block in work:
             count = self._fit(block)
@@ -98,7 +98,7 @@ class Quota:
         """Bytes of what is there, and what may come of that in the making."""
         return self.known.bytes.total() + sum(count * self._reckoned(step) for step, count in self._making.items())
 
-    def _fit(self, block: Block) -> int:
+    def _fit(self, block: WorkItem) -> int:
         """How many tasks of a piece fit, from the first."""
         reserved = self.reserved()
         for count, task in enumerate(block.tasks):

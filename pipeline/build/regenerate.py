@@ -17,7 +17,7 @@ from pipeline.software import versions
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.storage import SMALL_FILE, open_store, places
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 MAX_SIDE = 2048
 """Largest step of a recipe's ``prepare.steps`` that is made again: recipes come from others too, and some transforms
@@ -98,7 +98,7 @@ def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -
     if row.source_sha256 is not None and source_digest(data) != row.source_sha256:
         return f"its source image {image.origin} has changed since the build"
     try:
-        members = renderer.members(data, row.source_id, Step(row.transform, row.level), image.box)
+        members = renderer.members(data, row.source_id, Condition(row.transform, row.level), image.box)
     except (UserError, UnreachableError):
         raise
     except Exception as error:  # whatever a transform raises is a failed row of the build, too

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.build.plan import Block, Plan
+from pipeline.build.plan import Plan, WorkItem
 from pipeline.build.quota import Withheld
-from pipeline.build.worker import Report
+from pipeline.build.worker import BuildCounts
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.execution.work import Lost
 
 
 @dataclass
-class Outcome:
+class BuildResult:
     """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up.
 
     ``kept``: files that the build would have written, left as somebody has changed them.
@@ -23,8 +23,8 @@ class Outcome:
     plan: Plan
     shards_before: int = 0
     failed: int = 0
-    done: Report = field(default_factory=Report)
-    lost: list[Lost[Block]] = field(default_factory=list)
+    done: BuildCounts = field(default_factory=BuildCounts)
+    lost: list[Lost[WorkItem]] = field(default_factory=list)
     withheld: Withheld | None = None
     kept: list[str] = field(default_factory=list)
     workers: int = 0

@@ -14,10 +14,10 @@ from typing import Protocol
 import manifests
 from pipeline.build.compatibility import There, check_claim, check_places, checked, look
 from pipeline.build.estimate import measured_sizes, shard_sizes
-from pipeline.build.plan import Block, Missing, Plan, make_blocks, make_plan, survey
+from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
 from pipeline.build.quota import Quota, Withheld, reckoned
-from pipeline.build.result import Outcome
-from pipeline.build.worker import Job, Report, Worker
+from pipeline.build.result import BuildResult
+from pipeline.build.worker import BuildCounts, BuildJob, Worker
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
 from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, RECIPE_FILE, RUNS, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError
@@ -38,7 +38,7 @@ SHARED, SHARED_OF_SEQUENCES = 3, 0
 
 
 @dataclass(frozen=True)
-class Request:
+class BuildRequest:
     """What to build, from where, to where, and with how many hands. Only recipe and source decide the bytes."""
 
     recipe: Recipe
@@ -52,7 +52,7 @@ class Request:
     max_bytes: float = math.inf
 
 
-class Watcher(Protocol):
+class BuildWatcher(Protocol):
     """Told how a build goes on."""
 
     def preparing(self, what: str) -> None:
@@ -61,14 +61,16 @@ class Watcher(Protocol):
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
 
-    def reported(self, tally: Tally[Report]) -> None:
+    def reported(self, tally: Tally[BuildCounts]) -> None:
         """Told whenever a worker has reported, several hundred times a second where there are many."""
 
-    def heard(self, event: Event[Report, Block]) -> None:
+    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
-def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner[Block, Report]] = Worker) -> Outcome:
+def run_build(
+    request: BuildRequest, watcher: BuildWatcher, worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]] = Worker
+) -> BuildResult:
     """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
 
     Raises UserError before any work for bad input, and if the output holds another data set.
@@ -84,7 +86,7 @@ def run_build(request: Request, watcher: Watcher, worker: Callable[[Job], Runner
         return _build(request, plan, source, store, there, missing, watcher, worker)
 
 
-def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
+def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]:
     """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
     check_places(request.source, request.output)
     recipe = with_kind(request.recipe, request.source)
@@ -98,17 +100,17 @@ def prepare(request: Request, watcher: Watcher) -> tuple[Plan, Source]:
 
 
 def _build(
-    request: Request,
+    request: BuildRequest,
     plan: Plan,
     source: Source,
     store: Store,
     there: There,
     missing: Missing,
-    watcher: Watcher,
-    worker: Callable[[Job], Runner[Block, Report]],
-) -> Outcome:
+    watcher: BuildWatcher,
+    worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]],
+) -> BuildResult:
     begun, start = datetime.now(UTC), perf_counter()
-    outcome = Outcome(plan)
+    outcome = BuildResult(plan)
     outcome.shards_before = plan.shards - missing.shards
     watcher.started(plan, missing.by_transform(), missing.shards)
     if missing.shards:
@@ -126,18 +128,18 @@ def _build(
 
 
 def _make(
-    request: Request,
-    outcome: Outcome,
+    request: BuildRequest,
+    outcome: BuildResult,
     missing: Missing,
-    blocks: Iterator[Block],
+    blocks: Iterator[WorkItem],
     quota: Quota,
-    watcher: Watcher,
-    worker: Callable[[Job], Runner[Block, Report]],
+    watcher: BuildWatcher,
+    worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]],
 ) -> None:
     """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
     recipe = outcome.plan.recipe
     frost = request.frost_folder and _everywhere(request.frost_folder)
-    job = Job(recipe, _everywhere(request.source), _everywhere(request.output), frost)
+    job = BuildJob(recipe, _everywhere(request.source), _everywhere(request.output), frost)
     with cluster(request.workers, request.address) as workers:
         # it stands for a whole data set, which this is not until the merge
         open_store(request.output).remove(MANIFEST_FILE)
@@ -146,7 +148,7 @@ def _make(
         pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
         pool = Pool(job, workers, worker, {"recipe": recipe.name})
         work = (piece for block in blocks for piece in split(block, pieces))
-        tally = Tally(Report)
+        tally = Tally(BuildCounts)
         for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
             tally.take(event)
             if isinstance(event, Lost):
@@ -176,13 +178,13 @@ def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARE
     return min(range(1, tasks + 1), key=reckoned)
 
 
-def split(block: Block, pieces: int) -> Iterator[Block]:
+def split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
     """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
     for first in range(min(pieces, len(block.tasks))):
         yield replace(block, tasks=block.tasks[first::pieces])
 
 
-def missing_blocks(blocks: Iterator[Block], there: There) -> Iterator[Block]:
+def missing_blocks(blocks: Iterator[WorkItem], there: There) -> Iterator[WorkItem]:
     """The blocks with the tasks that are not done; blocks without any are left out."""
     for block in blocks:
         tasks = tuple(task for task in block.tasks if task.digest not in there.done)
@@ -195,7 +197,7 @@ def _everywhere(location: str) -> str:
     return location if is_url(location) else str(local_path(location).absolute())
 
 
-def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
+def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
     """What keeps the shards within --max-bytes; without it, nothing is looked at."""
     if math.isinf(request.max_bytes):
         return Quota()
@@ -204,7 +206,7 @@ def _quota(request: Request, plan: Plan, source: Source, store: Store, missing: 
     return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
 
 
-def _withheld(plan: Plan, store: Store, missing: Missing, done: Report, quota: Quota) -> Withheld:
+def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quota: Quota) -> Withheld:
     """What there is, and what is missing, of a build that has stopped at its limit."""
     left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
     size = reckoned(left, quota.known, quota.measured)
@@ -260,7 +262,7 @@ def _text(store: Store, name: str) -> str:
         return ""
 
 
-def _record_run(request: Request, outcome: Outcome, begun: datetime, store: Store) -> None:
+def _record_run(request: BuildRequest, outcome: BuildResult, begun: datetime, store: Store) -> None:
     done = outcome.done
     facts = host_facts()
     record = {

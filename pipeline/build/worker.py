@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import manifests
-from pipeline.build.plan import Block, Task
+from pipeline.build.plan import ShardTask, WorkItem
 from pipeline.datasets.paths import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
 from pipeline.datasets.samples import payload_digest, pixel_digest, side_members
 from pipeline.datasets.shards import ShardWriter
@@ -51,7 +51,7 @@ NOTHING = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
-class Job:
+class BuildJob:
     """What every worker of a build is told once."""
 
     recipe: Recipe
@@ -61,7 +61,7 @@ class Job:
 
 
 @dataclass
-class Report:
+class BuildCounts:
     """What a worker has done of its piece so far.
 
     ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
@@ -83,7 +83,7 @@ class Report:
         self.seconds[stage] += now - start
         return now
 
-    def add(self, other: Report) -> None:
+    def add(self, other: BuildCounts) -> None:
         """Add another report to this one."""
         self.samples.update(other.samples)
         self.failed += other.failed
@@ -129,7 +129,7 @@ def _condemned(image: SourceImage, sha256: str | None = None) -> _Clean:
 class Worker:
     """Holds what stays the same from block to block."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe
         self._renderer = ready_renderer(job.recipe, job.frost_folder)
         self._source = open_source(job.recipe.source.kind, job.source)
@@ -137,13 +137,13 @@ class Worker:
         roots = {job.source, self._source.location, job.output, self._store.root}
         self._roots = sorted(roots, key=len, reverse=True)
 
-    def run(self, attempt: Attempt[Block]) -> Iterator[Report | At]:
+    def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | At]:
         """Make and publish the shards of a block; each source image is read and prepared once for all of them.
 
         Yields what has been done so far about every half second, and once at the end: one report, which grows. A
         careful attempt also tells where it is. Raises OSError where a shard cannot be written, and UnreachableError.
         """
-        block, report, reported = attempt.work, Report(), time.monotonic()
+        block, report, reported = attempt.work, BuildCounts(), time.monotonic()
         with ExitStack() as stack:
             shards = [
                 stack.enter_context(_OpenShard(task, self._recipe, self._store.scratch())) for task in block.tasks
@@ -167,7 +167,9 @@ class Worker:
             report.lap("publish", start)
         yield report
 
-    def _make(self, shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report) -> Iterator[Report | At]:
+    def _make(
+        self, shards: Sequence[_OpenShard], attempt: Attempt[WorkItem], report: BuildCounts
+    ) -> Iterator[BuildCounts | At]:
         """Add the samples of all images to the shards, in their order; the report whenever some are there."""
         images: list[_Clean] = []
         for image in attempt.work.images:
@@ -184,8 +186,8 @@ class Worker:
         yield from self._samples(images, shards, attempt, report)
 
     def _samples(
-        self, images: Sequence[_Clean], shards: Sequence[_OpenShard], attempt: Attempt[Block], report: Report
-    ) -> Iterator[Report | At]:
+        self, images: Sequence[_Clean], shards: Sequence[_OpenShard], attempt: Attempt[WorkItem], report: BuildCounts
+    ) -> Iterator[BuildCounts | At]:
         """Add the samples of these images to the shards; those that are condemned fail untried."""
         samples: list[_Sample] = []
         held = 0
@@ -205,7 +207,7 @@ class Worker:
         self._finish(samples, report)
         yield report
 
-    def _clean(self, image: SourceImage, report: Report) -> _Clean:
+    def _clean(self, image: SourceImage, report: BuildCounts) -> _Clean:
         sha256, start = None, time.perf_counter()
         try:
             if image.size > LARGEST_READ:
@@ -223,14 +225,14 @@ class Worker:
         except Exception as error:  # readers of damaged files raise nearly anything
             return _Clean(image, sha256, None, f"{image.origin}: {self._reason(error)}")
 
-    def _transform(self, sample: _Sample, report: Report) -> int:
+    def _transform(self, sample: _Sample, report: BuildCounts) -> int:
         """Make the output of a sample. Its bytes."""
         start, step = time.perf_counter(), sample.shard.step
         self._attempt(sample, self._render)
         report.rendering[step.transform] += report.lap("transform", start) - start
         return sample.output.nbytes
 
-    def _finish(self, samples: Sequence[_Sample], report: Report) -> None:
+    def _finish(self, samples: Sequence[_Sample], report: BuildCounts) -> None:
         """Take transformed samples through the other stages, and append them. Raises OSError."""
         start = time.perf_counter()
         for sample in samples:
@@ -295,7 +297,7 @@ class _Sample:
 class _OpenShard:
     """A shard that is being written: its tar aside, its rows in memory."""
 
-    def __init__(self, task: Task, recipe: Recipe, scratch: Path) -> None:
+    def __init__(self, task: ShardTask, recipe: Recipe, scratch: Path) -> None:
         self._task = task
         self.step = task.step
         self._step = str(task.step)
@@ -333,7 +335,7 @@ class _OpenShard:
         }
         return _Sample(self, clean, row)
 
-    def append(self, sample: _Sample, report: Report) -> None:
+    def append(self, sample: _Sample, report: BuildCounts) -> None:
         """Write a sample and keep its row; of one that failed, the row alone.
 
         Raises OSError, after which the tar is of no use.
@@ -375,7 +377,7 @@ class _OpenShard:
         }
 
 
-def commit(store: Store, task: Task, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
+def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
     """Give a finished tar and its part their names, the part last: a shard exists once its part does."""
     store.publish(tar, task.shard)
     failed = sum(row.status == manifests.FAILED for row in rows)

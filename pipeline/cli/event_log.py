@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from pipeline.build.plan import Block, Plan
-from pipeline.build.worker import Report
+from pipeline.build.plan import Plan, WorkItem
+from pipeline.build.worker import BuildCounts
 from pipeline.execution.work import Event, Failed, Measure, Progress, Tally
 
 EVERY_S = 10.0
@@ -68,13 +68,13 @@ class BuildLog(Log):
         """What there is to do."""
         self.line("started", recipe=plan.recipe.name, images=plan.images, shards=shards, samples=dict(todo))
 
-    def reported(self, tally: Tally[Report]) -> None:
+    def reported(self, tally: Tally[BuildCounts]) -> None:
         """How far the work has come, now and then."""
         if self.due():
             done = tally.total()
             self.line("progress", shards=done.shards, **summed(done.measures()))
 
-    def identity(self, work: Block) -> dict[str, Any]:
+    def identity(self, work: WorkItem) -> dict[str, Any]:
         """The block, and the shards that are made of it."""
         return {"block": work.index, "shards": [task.name for task in work.tasks]}
 

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from pipeline.build.plan import Plan
-from pipeline.build.worker import Report
+from pipeline.build.worker import BuildCounts
 from pipeline.datasets.verify import Findings
 from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
 from pipeline.execution.work import Event, Failed, Tally
@@ -63,7 +63,7 @@ class Display:
         self._rows: dict[str, TaskID] = {}
         self._all = TaskID(0)
         self._shards_todo = self._samples_todo = 0
-        self._tally = Tally(Report)
+        self._tally = Tally(BuildCounts)
         self._started = self._said = monotonic()
 
     def __enter__(self) -> Display:
@@ -92,7 +92,7 @@ class Display:
             self._all = self._bars.add_task("[bold]all", total=todo.total(), note=f"0/{shards} shards")
             self._bars.start()
 
-    def reported(self, tally: Tally[Report]) -> None:
+    def reported(self, tally: Tally[BuildCounts]) -> None:
         """Show what has been done, now and then."""
         self._tally = tally
         if monotonic() - self._said > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):

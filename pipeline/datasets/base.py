@@ -18,13 +18,13 @@ from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError, shown
 from pipeline.recipes.schema import MAX_SHARD_SIZE
 from pipeline.storage import Store
-from pipeline.transforms.family import Family, Step
+from pipeline.transforms.family import Condition, Family
 from pipeline.transforms.registry import FAMILIES
 
 MAX_PAYLOAD_BYTES = 2**28
 """Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
 
-MAX_UNITS = 2**20
+MAX_CHUNKS = 2**20
 """Of one data set: its readers keep a list of them."""
 
 
@@ -59,14 +59,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Unit:
+class Chunk:
     """A piece of a data set that is read at one go: ``count`` rows of the manifest from ``first``, all of one step.
 
     ``samples`` and ``frames`` count those that are ``ok``; ``name`` is unique in the data set.
     """
 
     name: str
-    step: Step
+    step: Condition
     first: int
     count: int
     samples: int
@@ -83,7 +83,7 @@ class DataSet:
     store: Store
     name: str
     family_name: str
-    steps: tuple[Step, ...] | None
+    steps: tuple[Condition, ...] | None
     decoders: Mapping[str, str]
     files: Store
 
@@ -99,15 +99,15 @@ class DataSet:
         """
         return _told(self.store, manifests.read_rows, where)
 
-    def units(self) -> Iterator[Unit]:
+    def units(self) -> Iterator[Chunk]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
 
         Raises UserError as :meth:`rows`.
         """
         columns = _told(self.store, manifests.read_columns, ("transform", "level", "shard", "status", "frames"))
-        first, counts = 0, Counter[Step]()
+        first, counts = 0, Counter[Condition]()
         for (transform, level, _), group in groupby(columns, key=self._unit_of()):
-            step, oks = Step(transform, level), list[int]()
+            step, oks = Condition(transform, level), list[int]()
             count = 0
             for *_, shard, status, frames in group:
                 count += 1
@@ -116,13 +116,13 @@ class DataSet:
                     raise UserError(f"{where} has more than {MAX_SHARD_SIZE} rows of {shown(shard)}: it is damaged")
                 if status == manifests.OK:
                     oks.append(frames or 0)
-            if counts.total() == MAX_UNITS:
-                raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_UNITS} shards: it is damaged")
-            yield Unit(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
+            if counts.total() == MAX_CHUNKS:
+                raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_CHUNKS} shards: it is damaged")
+            yield Chunk(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
             counts[step] += 1
             first += count
 
-    def rows_of(self, unit: Unit) -> list[Row]:
+    def rows_of(self, unit: Chunk) -> list[Row]:
         """The rows of a piece. Raises UserError as :meth:`rows`."""
         return list(_told(self.store, manifests.read_slice, unit.first, unit.count))
 
@@ -139,7 +139,7 @@ class DataSet:
 
     def pick(self, row: Row) -> Sample:
         """One ``ok`` sample by itself. Raises UserError where it is not there as the manifest says."""
-        if row.key != f"{row.source_id}-{Step(row.transform, row.level)}":
+        if row.key != f"{row.source_id}-{Condition(row.transform, row.level)}":
             raise UserError(f"{row.key} in {row.shard} is not what its row tells: run robustshards verify")
         try:
             with self.files.open(row.shard) as file:

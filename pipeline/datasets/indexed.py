@@ -18,7 +18,7 @@ PIXELS = "pixels"
 """The encoder of samples that lie as bare pixels in a larger array."""
 
 
-UNIT_ROWS = 1000
+CHUNK_ROWS = 1000
 """Of an index: what is evaluated, and committed, at one go."""
 
 
@@ -32,7 +32,7 @@ class Indexed(DataSet):
         def piece(row: Sequence[Any]) -> tuple[str, int, int]:
             place = (row[0], row[1])
             seen[place] += 1
-            return (*place, (seen[place] - 1) // UNIT_ROWS)
+            return (*place, (seen[place] - 1) // CHUNK_ROWS)
 
         return piece
 

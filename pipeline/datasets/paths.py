@@ -8,15 +8,23 @@ from pathlib import Path
 
 import manifests
 from pipeline.storage import Store, read_ahead
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 RECIPE_FILE = "recipe.toml"
-
-
 INDEX_FILE = "index.toml"
-
-
 MANIFEST_FILE = "manifest.parquet"
+
+SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
+"""Folders of a data set: tars, the parts of the manifest, and records of the builds."""
+
+FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
+"""What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
+
+FACT_IMAGES, FACT_LISTING = "images", "listing"
+"""What it records about its block: the number of images, and the digest of their listing."""
+
+FACT_PLAN = "plan"
+"""Metadata of the merged manifest: the digest of the plan that it completes."""
 
 
 def file_digest(path: Path) -> str:
@@ -31,21 +39,17 @@ def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, s
         yield part[0], manifests.part_facts(part)
 
 
-SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
-"""Folders of a data set: tars, the parts of the manifest, and records of the builds."""
-
-
-def shard_name(step: Step, block: int) -> str:
+def shard_name(step: Condition, block: int) -> str:
     """``<transform>-<level>-<block>``."""
     return f"{step}-{block:06d}"
 
 
-def shard_file(step: Step, block: int) -> str:
+def shard_file(step: Condition, block: int) -> str:
     """The tar's path in the data set."""
     return f"{SHARDS}/{step.transform}/{step.level}/{shard_name(step, block)}.tar"
 
 
-def part_file(step: Step, block: int) -> str:
+def part_file(step: Condition, block: int) -> str:
     """The manifest part's path in the data set."""
     return f"{PARTS}/{shard_name(step, block)}.parquet"
 
@@ -53,16 +57,4 @@ def part_file(step: Step, block: int) -> str:
 def shard_of_part(part: str) -> str:
     """The tar whose rows a manifest part holds."""
     transform, level, block = part.removeprefix(f"{PARTS}/").removesuffix(".parquet").rsplit("-", 2)
-    return shard_file(Step(transform, int(level)), int(block))
-
-
-FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
-"""What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
-
-
-FACT_IMAGES, FACT_LISTING = "images", "listing"
-"""What it records about its block: the number of images, and the digest of their listing."""
-
-
-FACT_PLAN = "plan"
-"""Metadata of the merged manifest: the digest of the plan that it completes."""
+    return shard_file(Condition(transform, int(level)), int(block))

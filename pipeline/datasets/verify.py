@@ -14,14 +14,14 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet, Fault, UnsoundShardError
 from pipeline.datasets.built import Built
-from pipeline.datasets.indexed import UNIT_ROWS
+from pipeline.datasets.indexed import CHUNK_ROWS
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError, shown
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import MAX_SHARD_SIZE
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 MAX_FAULTS = 1000
 """Faults that are kept; further ones are counted."""
@@ -135,7 +135,7 @@ class _Piece:
     """Rows of one step in one shard, whose digest by the first of all such rows is ``sha256``."""
 
     shard: str
-    step: Step
+    step: Condition
     rows: Sequence[Row]
     sha256: str
     is_first: bool
@@ -143,14 +143,14 @@ class _Piece:
 
 def _pieces(data_set: DataSet) -> Iterator[_Piece]:
     """The manifest, a shard of a built data set at a time; arrays of others hold any number of rows, and are cut."""
-    most = MAX_SHARD_SIZE if isinstance(data_set, Built) else UNIT_ROWS
+    most = MAX_SHARD_SIZE if isinstance(data_set, Built) else CHUNK_ROWS
     for (shard, transform, level), group in groupby(data_set.rows(), key=_place):
         sha256 = None
         while rows := list(islice(group, most)):
             if sha256 is not None and isinstance(data_set, Built):
                 raise UserError(f"{MANIFEST_FILE} has more than {most} rows of {shown(shard)}: it is damaged")
             is_first, sha256 = sha256 is None, sha256 or rows[0].shard_sha256
-            yield _Piece(shard, Step(transform, level), rows, sha256, is_first)
+            yield _Piece(shard, Condition(transform, level), rows, sha256, is_first)
 
 
 def _place(row: Row) -> tuple[str, str, int]:
@@ -161,16 +161,16 @@ def _place(row: Row) -> tuple[str, str, int]:
 class _Census:
     """What must hold across shards: each step of the recipe there, over the same images with the same labels."""
 
-    def __init__(self, steps: Sequence[Step] | None, tars: Iterable[str]) -> None:
+    def __init__(self, steps: Sequence[Condition] | None, tars: Iterable[str]) -> None:
         self._steps = steps
         self._foreign = set(tars)
-        self._images: dict[Step, tuple[int, Any]] = {}
+        self._images: dict[Condition, tuple[int, Any]] = {}
         self._ids: set[str] = set()
-        self._latest: Step | None = None
+        self._latest: Condition | None = None
         self._classes: dict[int, str] = {}
         self._found = Findings()
 
-    def see(self, shard: str, step: Step, rows: Sequence[Row]) -> None:
+    def see(self, shard: str, step: Condition, rows: Sequence[Row]) -> None:
         """Take note of the rows of one step in one shard."""
         self._foreign.discard(shard)
         if step != self._latest:

@@ -15,7 +15,7 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.sources.kinds import AUTO, KINDS
-from pipeline.transforms.family import Family, Pair, Step
+from pipeline.transforms.family import Condition, Family, Pair
 from pipeline.transforms.registry import FAMILIES
 from pipeline.transforms.seeds import SEED_LIMIT
 
@@ -91,16 +91,16 @@ class Recipe(StrictTable):
         """The family of the transforms."""
         return FAMILIES[self.transforms.family]
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Condition, ...]:
         """What is built, in the order of the shards: published order of the transforms, rising levels."""
         names, levels, family = (
             self.family.select(self.transforms.only),
             sorted(set(self.transforms.levels)),
             self.family,
         )
-        return tuple(dict.fromkeys(Step(name, family.level_of(name, level)) for name in names for level in levels))
+        return tuple(dict.fromkeys(Condition(name, family.level_of(name, level)) for name in names for level in levels))
 
-    def pair(self, step: Step) -> Pair:
+    def pair(self, step: Condition) -> Pair:
         """The decoder and the resize operator through which the outputs of a step come."""
         return self.family.pairs.get(step.transform) or Pair(self.prepare.decoder, self.prepare.resize)
 

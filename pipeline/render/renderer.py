@@ -15,7 +15,7 @@ from pipeline.images.decoders import decode
 from pipeline.images.encoders import encode_members
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import Box
-from pipeline.transforms.family import Render, Rendering, Step
+from pipeline.transforms.family import Condition, Render, Rendering
 from pipeline.transforms.seeds import sample_seed
 
 Image = NDArray[np.uint8]
@@ -29,7 +29,7 @@ class Renderer:
         cv2.setNumThreads(1)
         self._recipe = recipe
         self._family = recipe.family
-        self._renders: dict[Step, Render] = {}
+        self._renders: dict[Condition, Render] = {}
         self._rendering = Rendering(
             recipe.profile, corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder)
         )
@@ -56,17 +56,17 @@ class Renderer:
         except ValueError as error:
             raise SampleError(f"cannot be prepared: {error}") from error
 
-    def transform(self, prepared: Any, source_id: str, step: Step) -> Image:
+    def transform(self, prepared: Any, source_id: str, step: Condition) -> Image:
         """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
         if step not in self._renders:
             self._renders[step] = self._family.render(step, self._rendering)
         return self._renders[step](prepared, sample_seed(self._recipe.seed, source_id, *step))
 
-    def encode(self, output: Image, step: Step) -> dict[str, bytes]:
+    def encode(self, output: Image, step: Condition) -> dict[str, bytes]:
         """The payload members of an output, suffix -> bytes."""
         return encode_members(self._recipe.encoder, output, self._family.grain(step.transform))
 
-    def members(self, data: bytes | Image, source_id: str, step: Step, box: Box | None = None) -> dict[str, bytes]:
+    def members(self, data: bytes | Image, source_id: str, step: Condition, box: Box | None = None) -> dict[str, bytes]:
         """From what a source reads to payload members. Raises SampleError."""
         return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, step), step)
 

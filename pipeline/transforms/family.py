@@ -32,7 +32,7 @@ Render = Callable[[Any, int], Image]
 """What makes an output of what the steps start from, and of a seed."""
 
 
-class Step(NamedTuple):
+class Condition(NamedTuple):
     """One transform at one level: what a shard holds for each of its images."""
 
     transform: str
@@ -68,7 +68,7 @@ class Family:
     levels: tuple[int, ...]
     members: Callable[[str], Sequence[str]]
     version: Callable[[str], int]
-    render: Callable[[Step, Rendering], Render]
+    render: Callable[[Condition, Rendering], Render]
     prepare: Callable[[Any, Sequence[tuple[str, float]], str], Any] = prepare
     level_of: Callable[[str, int], int] = lambda name, level: level
     grain: Callable[[str], bool] = lambda name: False

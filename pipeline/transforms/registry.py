@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import corruptions
 import perturbations
 from pipeline.images.resizers import OPERATORS
-from pipeline.transforms.family import Family, Image, Render, Rendering, Step
+from pipeline.transforms.family import Condition, Family, Image, Render, Rendering
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS, Decodings
 
 
-def _corrupt(step: Step, rendering: Rendering) -> Render:
+def _corrupt(step: Condition, rendering: Rendering) -> Render:
     return corruptions.corruptor(step.transform, step.level, profile=rendering.profile, options=rendering.options)
 
 
@@ -19,7 +19,7 @@ def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str)
     return perturbations.make_views(photograph, steps, OPERATORS[operator])
 
 
-def _perturb(step: Step, rendering: Rendering) -> Render:
+def _perturb(step: Condition, rendering: Rendering) -> Render:
     def render(views: perturbations.Views, seed: int) -> Image:
         return perturbations.perturb_views(
             views,
@@ -38,7 +38,7 @@ def _difficulty(name: str, wanted: int) -> int:
     return wanted if wanted in perturbations.get(name).difficulties else 1
 
 
-def _keep(step: Step, rendering: Rendering) -> Render:
+def _keep(step: Condition, rendering: Rendering) -> Render:
     return lambda image, seed: image
 
 
@@ -46,7 +46,7 @@ def _decodings(data: bytes, steps: Sequence[tuple[str, float]], operator: str) -
     return Decodings(data, steps)
 
 
-def _pass_through(step: Step, rendering: Rendering) -> Render:
+def _pass_through(step: Condition, rendering: Rendering) -> Render:
     return lambda photograph, seed: photograph.prepared(PAIRS[step.transform])
 
 

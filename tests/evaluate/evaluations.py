@@ -24,7 +24,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.storage import LocalStore
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 
 def write_evaluation(
@@ -64,7 +64,7 @@ def write_evaluation(
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     parts = []
     for place, given in logits.items():
-        step, values = Step(*place), given if given.ndim == 3 else given[:, None]
+        step, values = Condition(*place), given if given.ndim == 3 else given[:, None]
         ids = list(names or (f"image{index}" for index in range(len(values))))
         rows = list((only or {}).get(place, range(len(values))))
         sampled = values.astype(np.float32)[rows]
@@ -77,7 +77,9 @@ def write_evaluation(
     return str(folder)
 
 
-def write_step(store: LocalStore, step: Step, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]) -> None:
+def write_step(
+    store: LocalStore, step: Condition, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]
+) -> None:
     """The part of one step, (S, T, K)."""
     samples, length, _ = logits.shape
     flat: Any = logits.reshape(samples * length, -1)

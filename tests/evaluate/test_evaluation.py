@@ -23,7 +23,7 @@ import manifests
 from manifests import Row
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.run import evaluate
-from pipeline.evaluate.predict.settings import Request
+from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.execution.work import Event
 from tests import small_models
 from tests.conftest import ROOT, Run
@@ -45,7 +45,7 @@ class Silent:
 
 def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
     """What an evaluation says of itself."""
-    request = Request(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
+    request = EvaluationRequest(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
     return evaluate(request, Silent()).facts()
 
 

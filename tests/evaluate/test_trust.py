@@ -21,16 +21,16 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict import stream
-from pipeline.evaluate.predict.run import Outcome, evaluate
-from pipeline.evaluate.predict.settings import Request, largest_batch
+from pipeline.evaluate.predict.run import EvaluationResult, evaluate
+from pipeline.evaluate.predict.settings import EvaluationRequest, largest_batch
 from tests.evaluate.test_evaluation import Silent, content, evaluated
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
 UNIT = "contrast-3-000000"
 
 
-def outcome(data: Path, out: Path, **options: Any) -> Outcome:
-    request = Request(str(data), "tests.small_models:tiny", str(out), batch=4)
+def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
+    request = EvaluationRequest(str(data), "tests.small_models:tiny", str(out), batch=4)
     return evaluate(replace(request, **options), Silent())
 
 

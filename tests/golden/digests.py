@@ -24,7 +24,7 @@ from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.encoders import Encoder, Jpeg, Mp4, Npy, Png, encode_members
 from pipeline.images.resizers import OPERATORS, prepare
-from pipeline.transforms.family import Family, Rendering, Step
+from pipeline.transforms.family import Condition, Family, Rendering
 from pipeline.transforms.imagenet_s import PAIRS
 from pipeline.transforms.registry import FAMILIES
 
@@ -108,11 +108,11 @@ def _transforms() -> Iterator[tuple[str, Digest]]:
                 yield f"{family_name}/{profile}/{step.transform}/{step.level}", _digest(version, output)
 
 
-def _steps(family: Family) -> Iterator[Step]:
+def _steps(family: Family) -> Iterator[Condition]:
     for name in family.names:
         pair = PAIRS[name] if family.pairs else None
         if pair is None or not NOT_THE_SAME_EVERYWHERE & set(pair):
-            yield from dict.fromkeys(Step(name, family.level_of(name, level)) for level in family.levels)
+            yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in family.levels)
 
 
 def _decoders() -> Iterator[tuple[str, Digest]]:

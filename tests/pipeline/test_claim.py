@@ -18,9 +18,9 @@ from PIL import Image
 from pipeline.build.compatibility import check_places
 from pipeline.build.dry_run import dry_run
 from pipeline.build.plan import Plan, make_blocks, make_plan
-from pipeline.build.result import Outcome
-from pipeline.build.run import Request, merge_parts, run_build
-from pipeline.build.worker import Job, Worker
+from pipeline.build.result import BuildResult
+from pipeline.build.run import BuildRequest, merge_parts, run_build
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.cards import is_our_card
 from pipeline.errors import UserError
 from pipeline.execution.work import Attempt
@@ -71,21 +71,21 @@ def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
     opened, store = open_source("imagefolder", str(source)), open_store(str(output))
     plan = make_plan(recipe, opened)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
-    worker = Worker(Job(recipe, str(source), str(output)))
+    worker = Worker(BuildJob(recipe, str(source), str(output)))
     for block in make_blocks(plan, opened):
         list(worker.run(Attempt(block)))
     merge_parts(plan, store)
     return output
 
 
-def again(source: Path, output: Path, **more: Any) -> Outcome:
+def again(source: Path, output: Path, **more: Any) -> BuildResult:
     """Run the build of a data set that is all there."""
-    return run_build(Request(RECIPE, str(source), str(output), **more), Quiet())
+    return run_build(BuildRequest(RECIPE, str(source), str(output), **more), Quiet())
 
 
 def missing(source: Path, output: Path, recipe: Recipe = RECIPE, **more: Any) -> int:
     """The shards that a build would make."""
-    return dry_run(Request(recipe, str(source), str(output), **more), Quiet()).missing.shards
+    return dry_run(BuildRequest(recipe, str(source), str(output), **more), Quiet()).missing.shards
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -97,7 +97,7 @@ def content(folder: Path) -> dict[str, str]:
 def refused(words: str, source: Path | str, output: Path, recipe: Recipe = RECIPE) -> None:
     """Neither a build nor a rehearsal does anything."""
     before = content(output)
-    request = Request(recipe, str(source), str(output))
+    request = BuildRequest(recipe, str(source), str(output))
     for command in (dry_run, run_build):
         with pytest.raises(UserError, match=words):
             command(request, Quiet())
@@ -349,7 +349,7 @@ def test_an_output_in_the_source_is_refused_by_the_build(tmp_path: Path) -> None
     source = photographs(tmp_path / "source", "ab")
     for command in (dry_run, run_build):
         with pytest.raises(UserError, match="is in the source"):
-            command(Request(RECIPE, str(source), str(source / "data")), Quiet())
+            command(BuildRequest(RECIPE, str(source), str(source / "data")), Quiet())
     assert sorted(path.name for path in source.iterdir()) == ["first"]
 
 

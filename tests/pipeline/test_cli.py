@@ -16,7 +16,7 @@ import typer
 
 from pipeline.build.dry_run import DryRun, dry_run
 from pipeline.build.plan import Missing, Plan
-from pipeline.build.run import Request, run_build
+from pipeline.build.run import BuildRequest, run_build
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display
 from pipeline.datasets.export import LAYOUTS
@@ -28,7 +28,7 @@ from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.kinds import KINDS
 from pipeline.storage import LocalStore
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -148,7 +148,7 @@ def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
 
 def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
     plan = Plan(library.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
-    missing = Missing(Counter({Step("fog", 1): 1}), shards=1, blocks=1)
+    missing = Missing(Counter({Condition("fog", 1): 1}), shards=1, blocks=1)
     assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
     (warning,) = DryRun(plan, missing, there=5, to_make=101, free=100, limit=106).warnings()
     assert "about 101 bytes are to be made, and the disk has 100 bytes left" in warning
@@ -163,7 +163,7 @@ def test_a_dry_run_refuses_what_a_build_refuses(small_source: Path, built: Path)
         told = []
         for run in (run_build, dry_run):
             with pytest.raises(UserError) as refused:
-                run(Request(recipe, str(source), str(output)), Display())
+                run(BuildRequest(recipe, str(source), str(output)), Display())
             told.append(str(refused.value))
         return told
 

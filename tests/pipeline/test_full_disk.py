@@ -12,7 +12,7 @@ import pytest
 
 import manifests
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import Job, Worker
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.errors import UnreachableError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
@@ -62,10 +62,10 @@ from pipeline.recipes import library
 from pipeline.execution.work import Attempt
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import Job, Worker
+from pipeline.build.worker import BuildJob, Worker
 recipe = library.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
-worker = Worker(Job(recipe, sys.argv[1], sys.argv[2]))
+worker = Worker(BuildJob(recipe, sys.argv[1], sys.argv[2]))
 (block,) = make_blocks(make_plan(recipe, source), source)
 resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
 try:
@@ -93,7 +93,7 @@ def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tm
     recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
-    worker = Worker(Job(recipe, str(small_source), str(tmp_path)))
+    worker = Worker(BuildJob(recipe, str(small_source), str(tmp_path)))
     worker._source = Silent(Place(LocalStore(str(small_source)), ""))
     with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
         list(worker.run(Attempt(block)))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.build.estimate import estimate
-from pipeline.build.plan import Block, make_blocks, make_plan
+from pipeline.build.plan import WorkItem, make_blocks, make_plan
 from pipeline.build.run import SHARED, pieces_of_a_block, split
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg
@@ -110,7 +110,7 @@ def test_split_deals_out_every_task_once(tasks: int, pieces: int) -> None:
     source = MadeSource(3)
     plan = make_plan(IMAGENET_C, source)
     (block,) = make_blocks(plan, source)
-    block = Block(block.index, block.images, block.tasks[:tasks])
+    block = WorkItem(block.index, block.images, block.tasks[:tasks])
     parts = list(split(block, pieces))
     assert len(parts) == min(tasks, pieces)
     assert sorted(task.name for part in parts for task in part.tasks) == sorted(task.name for task in block.tasks)

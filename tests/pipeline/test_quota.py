@@ -10,30 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.build.plan import Block, Task
+from pipeline.build.plan import ShardTask, WorkItem
 from pipeline.build.quota import MARGIN, Quota, Sizes, Withheld, parse_size, reckoned
 from pipeline.errors import UserError
 from pipeline.sources.base import SourceImage
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from tests.conftest import Run
 from tests.digests import data_digests
 
 IMAGES = tuple(SourceImage(str(index), 0, "", "", 1) for index in range(10))
-STEPS = tuple(Step(name, level) for name in ("contrast", "fog") for level in (1, 3))
+STEPS = tuple(Condition(name, level) for name in ("contrast", "fog") for level in (1, 3))
 
 
-def blocks(images: list[int]) -> list[Block]:
+def blocks(images: list[int]) -> list[WorkItem]:
     return [
-        Block(index, IMAGES[:count], tuple(Task(step, index, "") for step in STEPS))
+        WorkItem(index, IMAGES[:count], tuple(ShardTask(step, index, "") for step in STEPS))
         for index, count in enumerate(images)
     ]
 
 
-def build(quota: Quota, work: list[Block], sizes: dict[tuple[str, int], int], hands: int) -> tuple[int, list[Task]]:
+def build(
+    quota: Quota, work: list[WorkItem], sizes: dict[tuple[str, int], int], hands: int
+) -> tuple[int, list[ShardTask]]:
     """As a pool does it: pieces wait, ``hands`` are in the making, the first one is finished first."""
     peak, made = quota.known.bytes.total(), []
     for fitting in quota.rounds(iter(work)):
-        making: deque[Block] = deque()
+        making: deque[WorkItem] = deque()
         for block in fitting:
             making.append(block)
             while len(making) > hands:
@@ -44,14 +46,14 @@ def build(quota: Quota, work: list[Block], sizes: dict[tuple[str, int], int], ha
     return peak, made
 
 
-def finish(quota: Quota, block: Block, sizes: dict[tuple[str, int], int]) -> list[Task]:
+def finish(quota: Quota, block: WorkItem, sizes: dict[tuple[str, int], int]) -> list[ShardTask]:
     steps = [str(task.step) for task in block.tasks]
     quota.made(dict.fromkeys(steps, len(block.images)), {step: sizes[step, block.index] for step in steps})
     return list(block.tasks)
 
 
 @st.composite
-def builds(draw: st.DrawFn) -> tuple[list[Block], dict[tuple[str, int], int], int, int]:
+def builds(draw: st.DrawFn) -> tuple[list[WorkItem], dict[tuple[str, int], int], int, int]:
     """Blocks; the size of each shard, no sample more than the margin over 1000 bytes; a limit; pieces at once."""
     work = blocks(draw(st.lists(st.integers(1, len(IMAGES)), min_size=1, max_size=8)))
     most = int(1000 * MARGIN)
@@ -65,7 +67,7 @@ def builds(draw: st.DrawFn) -> tuple[list[Block], dict[tuple[str, int], int], in
 
 @given(builds())
 def test_never_over_and_never_stopped_while_there_is_room(
-    case: tuple[list[Block], dict[tuple[str, int], int], int, int],
+    case: tuple[list[WorkItem], dict[tuple[str, int], int], int, int],
 ) -> None:
     work, sizes, limit, hands = case
     measured = Sizes()
@@ -101,7 +103,7 @@ def test_a_finished_shard_says_more_than_a_measured_image() -> None:
     known.add("fog-1", 10, 10_000)
     known.add("fog-1", 10, 30_000)
     assert reckoned({"fog-1": 4, "fog-3": 2}, known, measured) == 4 * 2000 + 2 * 500
-    rest = Block(0, IMAGES, (Task(Step("fog", 1), 0, ""),))
+    rest = WorkItem(0, IMAGES, (ShardTask(Condition("fog", 1), 0, ""),))
     enough = 40_000 + MARGIN * 10 * 3000
     assert not list(Quota(enough - 1, known, measured).rounds(iter([rest])))
     assert [list(fitting) for fitting in Quota(enough, known, measured).rounds(iter([rest]))] == [[rest]]

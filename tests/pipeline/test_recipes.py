@@ -8,7 +8,7 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
 IMAGENET_C = library.load("imagenet-c")
@@ -21,10 +21,10 @@ def test_shipped_recipes_are_named_as_their_files() -> None:
 
 def test_imagenet_c_is_the_published_benchmark() -> None:
     assert len(IMAGENET_C.steps()) == 75
-    assert IMAGENET_C.steps()[0] == Step("gaussian_noise", 1)
-    assert IMAGENET_C.steps()[-1] == Step("jpeg_compression", 5)
+    assert IMAGENET_C.steps()[0] == Condition("gaussian_noise", 1)
+    assert IMAGENET_C.steps()[-1] == Condition("jpeg_compression", 5)
     assert str(IMAGENET_C.encoder) == "jpeg quality=85 optimize=true"
-    assert library.load("imagenet-c-clean").steps() == (Step("none", 0),)
+    assert library.load("imagenet-c-clean").steps() == (Condition("none", 0),)
     assert library.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
 
 
@@ -91,7 +91,7 @@ def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], na
 
 def test_a_clean_companion_differs_in_its_transform_alone() -> None:
     companion = library.load("imagenet-c-clean")
-    assert companion.steps() == (Step("none", 0),)
+    assert companion.steps() == (Condition("none", 0),)
     for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
         assert getattr(companion, table) == getattr(IMAGENET_C, table)
 

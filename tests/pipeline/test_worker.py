@@ -11,8 +11,8 @@ import pytest
 
 import manifests
 from pipeline.build import worker
-from pipeline.build.plan import Block, listing_digest, make_blocks, make_plan
-from pipeline.build.worker import Job, Report, Worker
+from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
+from pipeline.build.worker import BuildCounts, BuildJob, Worker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
@@ -36,18 +36,18 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda made: None) -> Report:
+def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda made: None) -> BuildCounts:
     """Builds all shards, as one worker does; ``change`` spoils it before."""
     (output / "shards").mkdir(parents=True)
     (output / "recipe.toml").touch()
-    made = Worker(Job(RECIPE, str(source), str(output)))
+    made = Worker(BuildJob(RECIPE, str(source), str(output)))
     change(made)
     *_, report = made.run(Attempt(only_block(source)))
-    assert isinstance(report, Report)
+    assert isinstance(report, BuildCounts)
     return report
 
 
-def only_block(source: Path) -> Block:
+def only_block(source: Path) -> WorkItem:
     """All there is to make."""
     opened = open_source("imagefolder", str(source))
     (block,) = make_blocks(make_plan(RECIPE, opened), opened)
@@ -174,7 +174,7 @@ def test_a_photograph_that_cannot_be_read_fails_alone_and_names_no_machine(
 
 
 def test_the_places_of_a_build_are_no_part_of_a_reason(small_source: Path, tmp_path: Path) -> None:
-    worker = Worker(Job(RECIPE, str(small_source), str(tmp_path)))
+    worker = Worker(BuildJob(RECIPE, str(small_source), str(tmp_path)))
     reason = worker._reason(ValueError(f"{small_source}/class 0/a b.png and {tmp_path}/x: 1/2 of s3://bucket/key/name"))
     assert reason == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name"
 

@@ -73,7 +73,7 @@ def build(
     with errors_told(as_json, preempted_exit):
         from pipeline.build.dry_run import dry_run
         from pipeline.build.quota import parse_size
-        from pipeline.build.run import Request, run_build
+        from pipeline.build.run import BuildRequest, run_build
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 
@@ -82,7 +82,7 @@ def build(
             encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
         limit_ = math.inf if max_bytes is None else parse_size(max_bytes)
-        request = Request(chosen, source, out, workers, address, path_of(frost_folder), ids, retry_failed, limit_)
+        request = BuildRequest(chosen, source, out, workers, address, path_of(frost_folder), ids, retry_failed, limit_)
         watcher = BuildLog() if log == LogFormat.JSON else Display()
         if rehearse:
             with watcher:

@@ -49,7 +49,7 @@ def evaluate(
         from pipeline.cli.progress import FrameCount
 
         evaluation, settings = _evaluator()
-        request = settings.Request(
+        request = settings.EvaluationRequest(
             data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
             batch_size, input_size, triple(mean), triple(std, positive=True), loaders, workers, address, data,
         )  # fmt: skip

@@ -24,7 +24,7 @@ from pipeline.datasets.export.run import Export, pixels_of
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg, Mp4, Npy, Png, encode_members, npy_header
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 PARQUET_GROUP = 100
 """Images in a row group: what a reader holds for one of them."""
@@ -36,7 +36,7 @@ LABELS = "labels.npy"
 
 PARQUET_FOLDER = "data"
 
-FolderOf = Callable[[Step], str]
+FolderOf = Callable[[Condition], str]
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,21 @@ class Layout:
     class_folders: bool = False
 
 
-def _transform(step: Step) -> str:
+def _transform(step: Condition) -> str:
     return safe_name(step.transform, f"the transform {step.transform!r}")
 
 
-def _by_severity(step: Step) -> str:
+def _by_severity(step: Condition) -> str:
     """As ImageNet-C is distributed: ``fog/3``; without levels ``none``."""
     return f"{_transform(step)}/{step.level}" if step.level else _transform(step)
 
 
-def _by_config(step: Step) -> str:
+def _by_config(step: Condition) -> str:
     """As TensorFlow Datasets names its configurations: ``fog_3``."""
     return f"{_transform(step)}_{step.level}" if step.level else _transform(step)
 
 
-def _by_difficulty(step: Step) -> str:
+def _by_difficulty(step: Condition) -> str:
     """As ImageNet-P is distributed: ``gaussian_noise``, and ``gaussian_noise_2`` for larger noise."""
     return f"{_transform(step)}_{step.level}" if step.level > 1 else _transform(step)
 
@@ -123,10 +123,10 @@ def _frame_files(under_way: Export, sample: Sample) -> Iterator[tuple[str, bytes
         yield f"/{suffix[1:]}", data
 
 
-def _array_steps(under_way: Export) -> dict[str, list[Step]]:
+def _array_steps(under_way: Export) -> dict[str, list[Condition]]:
     """Array -> the steps that it holds one after another."""
     name_of = _by_difficulty if under_way.data_set.family.sequences else _transform
-    steps: dict[str, list[Step]] = {}
+    steps: dict[str, list[Condition]] = {}
     for step in under_way.survey.steps:
         steps.setdefault(f"{name_of(step)}.npy", []).append(step)
     return steps
@@ -193,7 +193,7 @@ def _holds(path: Path, rows: Iterator[Row], count: int) -> bool:
         )
 
 
-def _write_array(under_way: Export, name: str, steps: Iterable[Step], count: int) -> None:
+def _write_array(under_way: Export, name: str, steps: Iterable[Condition], count: int) -> None:
     """One array, written sample by sample aside: a mapped file would end the process where the disk is full."""
     shape: tuple[int, ...] = ()
     with under_way.target.aside() as (file, aside):

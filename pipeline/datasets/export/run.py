@@ -19,7 +19,7 @@ from pipeline.datasets.export.target import Target
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 VERIFY = "run robustshards verify"
 
@@ -28,7 +28,7 @@ VERIFY = "run robustshards verify"
 class Survey:
     """What a manifest holds: ok samples of each step, classes, and the sizes (height, width) of images."""
 
-    steps: dict[Step, int] = field(default_factory=dict)
+    steps: dict[Condition, int] = field(default_factory=dict)
     classes: Classes = field(default_factory=Classes)
     shapes: set[tuple[int, int]] = field(default_factory=set)
 
@@ -82,12 +82,12 @@ class Export:
         failed = f"; {self.passed_over:,} failed samples passed over" if self.passed_over else ""
         yield f"wrote {self.written:,} files, {self.there:,} were there, of {self.samples:,} samples{failed}"
 
-    def steps(self) -> Iterator[tuple[Step, Iterator[Row]]]:
+    def steps(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
         """Each step and its rows, in the manifest's order."""
         for (transform, level), rows in groupby(self.data_set.rows(), key=lambda row: (row.transform, row.level)):
-            yield Step(transform, level), rows
+            yield Condition(transform, level), rows
 
-    def rows(self, step: Step) -> Iterator[Row]:
+    def rows(self, step: Condition) -> Iterator[Row]:
         """The rows of one step."""
         return self.data_set.rows({"transform": [step.transform], "level": [step.level]})
 
@@ -129,7 +129,7 @@ def survey(data_set: DataSet) -> Survey:
     """Read a manifest through. Raises UserError where there is nothing to export, or rows are out of order."""
     found, last = Survey(), None
     for row in data_set.rows():
-        step = Step(row.transform, row.level)
+        step = Condition(row.transform, row.level)
         if step != last and step in found.steps:
             raise UserError(f"the manifest of {data_set.store.root} has rows of {step} in two places: {VERIFY}")
         last, ok = step, row.status == manifests.OK

@@ -27,7 +27,7 @@ from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
 from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, places
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import PAIRS
 from pipeline.transforms.registry import FAMILIES
 
@@ -39,13 +39,13 @@ ARRAY_LEVELS = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IndexResult:
     """What an index came to. ``passed_over`` counts files that are no samples."""
 
     name: str
     layout: str
     family: str
-    steps: tuple[Step, ...]
+    steps: tuple[Condition, ...]
     samples: int
     failed: int
     passed_over: int
@@ -63,7 +63,7 @@ def index(
     levels: Sequence[int] = ARRAY_LEVELS,
     threads: int = 1,
     told: Callable[[str], None] = lambda step: None,
-) -> Outcome:
+) -> IndexResult:
     """Write a manifest of the data set at ``location`` to ``out``; what it names stays where it is.
 
     Every sample is read and decoded once; damaged ones become failed rows.
@@ -90,7 +90,7 @@ def index(
     steps = sorted(layout.steps, key=_published_order)
     with store.exclusive():
         _refuse_others(store)
-        parts: dict[Step, list[Path]] = {step: [] for step in steps}
+        parts: dict[Condition, list[Path]] = {step: [] for step in steps}
         failed, families, digests = 0, Counter[tuple[str, str]](), dict[str, str]()
         with ThreadPoolExecutor(threads) as pool:
             for step in steps:
@@ -101,7 +101,9 @@ def index(
                     failed += sum(row.status == manifests.FAILED for row in rows)
                     families.update((row.status, _family(row)) for row in rows)
         family = _one_family(families, location)
-        outcome = Outcome(name or layout.root.name, layout.name, family, tuple(steps), 0, failed, layout.passed_over)
+        outcome = IndexResult(
+            name or layout.root.name, layout.name, family, tuple(steps), 0, failed, layout.passed_over
+        )
         table = {"name": outcome.name, "family": family, "layout": layout.name, "location": _told(layout.root, out)}
         merged = store.scratch()
         outcome = replace(outcome, samples=manifests.merge(parts.values(), {}, merged).rows)
@@ -215,14 +217,14 @@ def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:
         raise UserError(f"{path} holds {found[0]!r} beside {found[1]!r}: index tars, arrays and folders each by itself")
 
 
-def _published_order(step: Step) -> tuple[int, str, int]:
+def _published_order(step: Condition) -> tuple[int, str, int]:
     """Known transforms as they were published, then others by name; levels rising."""
     known = [name for family in FAMILIES.values() for name in family.names]
     return (known.index(step.transform) if step.transform in known else len(known), step.transform, step.level)
 
 
 def _rows(
-    layout: Layout, step: Step, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
+    layout: Layout, step: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
     entries = list(layout.steps[step](layout.classes))
@@ -236,7 +238,7 @@ def _rows(
         yield list(pool.map(lambda entry: _examined(entry, step, files, digests.get(entry.shard)), some))
 
 
-def _examined(entry: Entry, step: Step, files: Store, shard_sha256: str | None) -> Row:
+def _examined(entry: Entry, step: Condition, files: Store, shard_sha256: str | None) -> Row:
     """The row of one sample, read and decoded."""
     row = _blank_row(entry, step, shard_sha256 or "")
     if not entry.size <= MAX_PAYLOAD_BYTES:
@@ -261,7 +263,7 @@ def _examined(entry: Entry, step: Step, files: Store, shard_sha256: str | None) 
     )
 
 
-def _blank_row(entry: Entry, step: Step, shard_sha256: str) -> Row:
+def _blank_row(entry: Entry, step: Condition, shard_sha256: str) -> Row:
     *frames, height, width, _ = entry.shape or (None, None, None)
     return Row(
         key=f"{entry.id}-{step}",

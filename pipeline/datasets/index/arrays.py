@@ -19,7 +19,7 @@ from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
 from pipeline.sources.base import LONGEST_LIST, MAX_LABEL, UNLABELLED
 from pipeline.storage import LocalStore
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 ARRAY = ".npy"
 
@@ -52,7 +52,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
         raise UserError(f"the severities {list(levels)} are invalid: name each once, 0 to {MAX_LEVEL}, as 1,2,3,4,5")
     store, names = LocalStore(str(root)), files_with(root, ARRAY)
     labels = _labels(store) if LABELS_FILE in names else None
-    steps: dict[Step, Listing] = {}
+    steps: dict[Condition, Listing] = {}
     for name in names:
         if name == LABELS_FILE:
             continue
@@ -62,7 +62,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
         here = (
             [step_of((stem,), str(root / name))]
             if sequences
-            else [Step(identifier_of_transform(stem), level) for level in levels]
+            else [Condition(identifier_of_transform(stem), level) for level in levels]
         )
         count, rest = divmod(header.shape[0], len(here))
         if rest or not count:

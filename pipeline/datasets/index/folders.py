@@ -13,7 +13,7 @@ from pipeline.errors import SHOWN, UserError, shown
 from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_passed_over, is_system_folder, suffix
 from pipeline.storage import LocalStore
 from pipeline.storage.tar_index import TarIndex
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 EXPORT_FILE = "export.toml"
 """What an export states beside its files."""
@@ -35,8 +35,8 @@ Parts = tuple[str, ...]
 def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str] = ()) -> Layout:
     """Return what class folders hold. Empty ones count for the labels, ``unlabelled`` ones do not. Raises UserError."""
     store = LocalStore(str(root))
-    found: dict[Step, list[str]] = {}
-    held: set[Step] = set()
+    found: dict[Condition, list[str]] = {}
+    held: set[Condition] = set()
     passed_over = 0
     for folder, below, files in _walk(store):
         samples = sum(is_sample(name, f"{root}/{folder}") for name in files)
@@ -76,7 +76,7 @@ def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str]
 
 def find_tars(path: Path, classes: Sequence[str]) -> Layout:
     """Return what class folders inside of tars hold. Raises UserError."""
-    found: dict[Step, list[tuple[str, str, int, int]]] = {}
+    found: dict[Condition, list[tuple[str, str, int, int]]] = {}
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
     named, folders, passed_over = set[str](), list[Parts](), 0
     beside, held, other = set[Parts](), set[Parts](), set[Parts]()

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import perturbations
 from pipeline.errors import UserError, shown
 from pipeline.sources.base import UNLABELLED, identifier, suffix
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import PAIRS
 
 ENCODER_OF_SUFFIX: Mapping[str, str] = {
@@ -20,7 +20,7 @@ ENCODER_OF_SUFFIX: Mapping[str, str] = {
     ".mp4": "mp4",
 }
 
-CLEAN = Step("none", 0)
+CLEAN = Condition("none", 0)
 
 MAX_LEVEL = 100
 """Published severities go to 5 or 10."""
@@ -63,26 +63,26 @@ class Layout:
 
     name: str
     root: Path
-    steps: Mapping[Step, Listing]
+    steps: Mapping[Condition, Listing]
     classes: Sequence[str]
     passed_over: int = 0
 
 
-def step_of(folders: Sequence[str], path: str) -> Step:
+def step_of(folders: Sequence[str], path: str) -> Condition:
     """Return the step that the folders above a class folder name. Raises UserError."""
     if not folders:
         return CLEAN
     last = folders[-1]
     identifier(last)
     if _is_number(last) and len(folders) > 1:
-        return Step(identifier_of_transform(folders[-2]), level_of(last, path))
+        return Condition(identifier_of_transform(folders[-2]), level_of(last, path))
     if last == CLEAN.transform or last in PAIRS:
-        return Step(last, 0)
+        return Condition(last, 0)
     if last in perturbations.names("all"):
-        return Step(last, 1)
+        return Condition(last, 1)
     name, _, level = last.rpartition("_")
     if name and _is_number(level):
-        return Step(name, level_of(level, path))
+        return Condition(name, level_of(level, path))
     raise UserError(f"{path} says nothing of a transform and its level; looked for: {PLACES}")
 
 

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from pipeline.datasets.base import Unit
+from pipeline.datasets.base import Chunk
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.loading import Model, load_model
@@ -33,7 +33,7 @@ IN_FLIGHT = 2
 
 
 @dataclass(frozen=True)
-class Job:
+class EvaluationJob:
     """What every worker of an evaluation is told once, with absolute paths.
 
     ``loaders``: processes that read and decode for each. ``data``: where the files of an index are. ``folder``: where
@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass
-class Report:
+class PredictionCounts:
     """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
 
     units: int = 0
@@ -59,7 +59,7 @@ class Report:
     broken: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, other: Report) -> None:
+    def add(self, other: PredictionCounts) -> None:
         """Add what another has done."""
         self.units += other.units
         self.frames += other.frames
@@ -87,7 +87,7 @@ class _Part:
 class Predictor:
     """A model on its device, and where its predictions go."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: EvaluationJob) -> None:
         """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
         self._job = job
         self._store = open_store(job.output)
@@ -95,13 +95,13 @@ class Predictor:
         check_same(job.table, model)
         self._classifier = Classifier(job.table, model)
 
-    def run(self, attempt: Attempt[Sequence[Unit]]) -> Iterator[Report]:
+    def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
         """Predict and commit some pieces; says after each batch what has been done so far: one report, which grows.
 
         Raises UserError for labels that the model does not have, for outputs that are no numbers, and where a process
         that loads images dies.
         """
-        units, report = attempt.work, Report()
+        units, report = attempt.work, PredictionCounts()
         parts = [_Part() for _ in units]
         for unit, part in zip(units, parts, strict=True):
             if not unit.frames:
@@ -127,11 +127,11 @@ class Predictor:
 
     def _take(
         self,
-        units: Sequence[Unit],
+        units: Sequence[Chunk],
         parts: Sequence[_Part],
         batch: Batch,
         outputs: tuple[torch.Tensor, ...],
-        report: Report,
+        report: PredictionCounts,
     ) -> None:
         """Add a batch's outputs to its part, and commit the part if they are its last."""
         part = parts[batch.unit]
@@ -141,13 +141,13 @@ class Predictor:
         ]
         part.compared += batch.compared
         part.changed += batch.changed
-        report.add(Report(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
+        report.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
         if batch.last:
             self._commit(units[batch.unit], part, report)
             parts[batch.unit].outputs.clear()
             parts[batch.unit].frames.clear()
 
-    def _commit(self, unit: Unit, part: _Part, report: Report) -> None:
+    def _commit(self, unit: Chunk, part: _Part, report: PredictionCounts) -> None:
         """Write a part aside and give it its name."""
         names = ("top5", "label_rank", "label_probability", "confidence")
         blank = Outputs(
@@ -170,7 +170,7 @@ class Predictor:
         report.units += 1
 
 
-def unit_digest(table: EvaluationTable, unit: Unit) -> str:
+def unit_digest(table: EvaluationTable, unit: Chunk) -> str:
     """Covers all that decides the predictions of a piece."""
     return hashlib.sha256(f"{table.digest}\n{unit}".encode()).hexdigest()
 

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import torch
 
 import manifests
-from pipeline.datasets.base import DataSet, Unit
+from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import facts_of_parts
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.evaluate.predict.predictor import Job, Predictor, Report, unit_digest
-from pipeline.evaluate.predict.settings import Request, settings
+from pipeline.evaluate.predict.predictor import EvaluationJob, PredictionCounts, Predictor, unit_digest
+from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import (
     EVALUATION_FILE,
     FACT_EVALUATION,
@@ -53,13 +53,13 @@ UNITS_AT_ONCE = 4
 
 
 @dataclass
-class Outcome:
+class EvaluationResult:
     """What an evaluation came to."""
 
     table: EvaluationTable
     units: int
     units_before: int = 0
-    done: Report = field(default_factory=Report)
+    done: PredictionCounts = field(default_factory=PredictionCounts)
     lost: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
     data_set: str = ""
@@ -113,7 +113,7 @@ class Outcome:
             yield "unfinished: run the same command again"
 
 
-class Watcher(Protocol):
+class EvaluationWatcher(Protocol):
     """Told how an evaluation goes on."""
 
     def preparing(self, what: str) -> None:
@@ -125,11 +125,11 @@ class Watcher(Protocol):
     def advanced(self, frames: int) -> None:
         """Frames done so far."""
 
-    def heard(self, event: Event[Report, Sequence[Unit]]) -> None:
+    def heard(self, event: Event[PredictionCounts, Sequence[Chunk]]) -> None:
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
-def evaluate(request: Request, watcher: Watcher) -> Outcome:
+def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher) -> EvaluationResult:
     """Predict what is missing of a data set, then merge; returns what was done.
 
     Predictions are committed piece by piece, each sample once: the same request again goes on where it ended. Raises
@@ -145,7 +145,7 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
     model = load_model(request.model, request.weights)
     with store.exclusive():
         table = _claim(store, settings(request, data_set, units, model, _earlier(store)))
-        outcome = Outcome(table, len(units), data_set=request.data_set)
+        outcome = EvaluationResult(table, len(units), data_set=request.data_set)
         start = perf_counter()
         done = committed(store)
         missing = [unit for unit in units if done.get(part_file(unit.name)) != unit_digest(table, unit)]
@@ -156,7 +156,7 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
         if missing or not is_finished(store, table, frames):
             store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
         if missing:
-            tally = Tally(Report)
+            tally = Tally(PredictionCounts)
             for event in _work(request, data_set, table, missing):
                 tally.take(event)
                 if isinstance(event, Lost):
@@ -171,7 +171,7 @@ def evaluate(request: Request, watcher: Watcher) -> Outcome:
     return outcome
 
 
-def _check_processes(request: Request) -> None:
+def _check_processes(request: EvaluationRequest) -> None:
     """Raises UserError for more processes than any machine has use for."""
     most = MOST_ON_CLUSTER if request.address else max(cpu_count(), MOST_PROCESSES)
     for option, count in (("--workers", request.workers), ("--loaders", request.loaders or 0)):
@@ -206,12 +206,12 @@ def committed(store: Store) -> dict[str, str]:
 
 
 def _work(
-    request: Request, data_set: DataSet, table: EvaluationTable, units: Sequence[Unit]
-) -> Iterator[Event[Report, Sequence[Unit]]]:
+    request: EvaluationRequest, data_set: DataSet, table: EvaluationTable, units: Sequence[Chunk]
+) -> Iterator[Event[PredictionCounts, Sequence[Chunk]]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
     asked = _workers(request, table)
     loaders = _loaders(request, table, asked)
-    job = Job(
+    job = EvaluationJob(
         table,
         places.absolute(request.data_set),
         places.absolute(request.output),
@@ -232,12 +232,12 @@ def _work(
         yield from Pool(job, workers, Predictor, labels, needs).run(pieces)
 
 
-def _workers(request: Request, table: EvaluationTable) -> int:
+def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
     """As many as were asked for, or one for each GPU of this machine."""
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
 
 
-def _loaders(request: Request, table: EvaluationTable, workers: int) -> int:
+def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -> int:
     """Loader processes of a worker: on a GPU the CPUs that are left, on the CPU none, since the model needs them."""
     if request.loaders is not None:
         return request.loaders
@@ -277,7 +277,7 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 
-def _merge(store: Store, table: EvaluationTable, units: Sequence[Unit]) -> None:
+def _merge(store: Store, table: EvaluationTable, units: Sequence[Chunk]) -> None:
     """Write predictions.parquet, sealed. Raises UserError where its rows are not those of the manifest."""
     steps = groupby(units, key=lambda unit: unit.step)
     parts = [[part_file(unit.name) for unit in group] for _, group in steps]

@@ -10,7 +10,7 @@ from unicodedata import category
 
 import torch
 
-from pipeline.datasets.base import DataSet, Unit
+from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.errors import UserError
 from pipeline.evaluate.models.archives import first_line
@@ -43,7 +43,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """What to evaluate, with which model, to where, and how. Zero or None: found out, or what the model says."""
 
     data_set: str
@@ -73,7 +73,7 @@ def checked_precision(name: str) -> Precision:
 
 
 def settings(
-    request: Request, data_set: DataSet, units: Sequence[Unit], model: Model, earlier: EvaluationTable | None
+    request: EvaluationRequest, data_set: DataSet, units: Sequence[Chunk], model: Model, earlier: EvaluationTable | None
 ) -> EvaluationTable:
     """All that decides the predictions. What was found out by an earlier run stands. Raises UserError."""
     first = next((unit for unit in units if unit.frames), None)
@@ -137,7 +137,7 @@ def largest_batch(height: int, width: int, size: int | None) -> int:
     return max(LARGEST_BATCH_BYTES // (pixels * 3 * 4), 1)
 
 
-def _checked_name(request: Request) -> str:
+def _checked_name(request: EvaluationRequest) -> str:
     """What reports call the model. Raises UserError."""
     if request.name is None:
         return _storable(request.model, "--model")

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, Fault, Unit, UnsoundShardError
+from pipeline.datasets.base import Chunk, DataSet, Fault, UnsoundShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError
@@ -75,7 +75,7 @@ class _Waiting:
 class Stream(IterableDataset[Batch | Broken]):
     """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
 
-    def __init__(self, folder: str, units: Sequence[Unit], batch: int, data: str | None = None) -> None:
+    def __init__(self, folder: str, units: Sequence[Chunk], batch: int, data: str | None = None) -> None:
         self._folder, self._data = folder, data
         self._units = units
         self._batch = batch
@@ -94,7 +94,7 @@ class Stream(IterableDataset[Batch | Broken]):
 
 
 def load(
-    folder: str, units: Sequence[Unit], batch: int, processes: int, pin: bool, data: str | None = None
+    folder: str, units: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
 ) -> Iterator[Batch | Broken]:
     """The batches of all pieces, made by so many processes, or in this one if that is 0.
 
@@ -119,7 +119,7 @@ def load(
         raise UserError(_death(units, finished, workers)) from error
 
 
-def _death(units: Sequence[Unit], finished: set[int], workers: int) -> str:
+def _death(units: Sequence[Chunk], finished: set[int], workers: int) -> str:
     """What to say of a process that has died: which pieces were at work, the first unfinished one of each process."""
     shares = (range(first, len(units), workers) for first in range(workers))
     left = {place for place, unit in enumerate(units) if unit.frames} - finished
@@ -178,7 +178,7 @@ class Normaliser:
         return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _batches(data_set: DataSet, place: int, unit: Unit, size: int) -> Iterator[Batch]:
+def _batches(data_set: DataSet, place: int, unit: Chunk, size: int) -> Iterator[Batch]:
     """The frames of one piece. Raises UnsoundShardError, UserError, OSError or ValueError for what is not whole."""
     rows = data_set.rows_of(unit)
     waiting: _Waiting | None = None

@@ -27,7 +27,7 @@ from pipeline.evaluate.report.summary import (
     PerturbationSummary,
     SystemNoiseSummary,
 )
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import PAIRS
 
 Errors = Callable[[str, Sequence[int]], Sequence[float] | None]
@@ -107,7 +107,7 @@ def clean_figures(clean: Clean, about: About, resamples: int) -> CleanSummary:
 
 
 def corruption_figures(
-    scores: Scores[Step], clean: CleanError | None, baseline: Baseline | None, about: About, resamples: int
+    scores: Scores[Condition], clean: CleanError | None, baseline: Baseline | None, about: About, resamples: int
 ) -> CorruptionSummary:
     """Return the figures of ImageNet-C and its editions."""
     figures = _Figures(scores.values, resamples)
@@ -279,7 +279,7 @@ def _mean_ratio(
     return figures.estimate(_mean_of(counted, [weights[names[place]] for place in counted]))
 
 
-def system_noise_figures(scores: Scores[Step], about: About, resamples: int) -> SystemNoiseSummary:
+def system_noise_figures(scores: Scores[Condition], about: About, resamples: int) -> SystemNoiseSummary:
     """Return the figures of ImageNet-S."""
     figures = _Figures(1 - scores.values, resamples)
     names = [step.transform for step in scores.keys]

@@ -20,7 +20,7 @@ from pipeline.evaluate.report.belonging import (
 )
 from pipeline.evaluate.report.figures import Baseline, SequenceScores, sequence_scores
 from pipeline.evaluate.report.scores import Evaluation, Key, Scores, clean_of, error_scores, named
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 
 class OwnBaseline:
@@ -38,7 +38,7 @@ class OwnBaseline:
         self._errors = [(each, error_scores(each)) for each in _of("corruptions", evaluations)]
         self._sequences = [(each, sequence_scores(each)) for each in _of("perturbations", evaluations)]
 
-    def of_corruptions(self, each: Evaluation, scores: Scores[Step], clean: CleanError | None) -> Baseline | None:
+    def of_corruptions(self, each: Evaluation, scores: Scores[Condition], clean: CleanError | None) -> Baseline | None:
         """Return what the errors of an evaluation are divided by; None where there is no such baseline."""
         if not self._errors:
             self._warn_of_none(each)
@@ -46,7 +46,7 @@ class OwnBaseline:
         found = self._fitting(each, scores, self._errors)
         self._check_complete(each, scores.keys, found, corruptions.names("benchmark"))
         means = {key: float(theirs.values[rows, place].mean()) for key, (_, theirs, rows, place) in found.items()}
-        relative, reference = dict[Step, float](), None
+        relative, reference = dict[Condition, float](), None
         if clean is not None:
             relative = {
                 key: float(theirs.values[rows[clean.rows], place].mean())
@@ -140,14 +140,14 @@ def _of(family: str, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def _transform(key: Any) -> str:
-    return key.transform if isinstance(key, Step) else str(key)
+    return key.transform if isinstance(key, Condition) else str(key)
 
 
 def _known(means: Mapping[Any, float]) -> Any:
     """Return a function of a name and levels that gives the errors at all of them, or None."""
 
     def errors(name: str, levels: Sequence[int]) -> Sequence[float] | None:
-        found = [means.get(Step(name, level)) for level in levels]
+        found = [means.get(Condition(name, level)) for level in levels]
         return None if None in found else [error for error in found if error is not None]
 
     return errors

@@ -29,7 +29,7 @@ from pipeline.evaluate.results.folder import (
 from pipeline.evaluate.results.predictions import StepPredictions, read_predictions
 from pipeline.evaluate.results.words import LONGEST_PATH, printable
 from pipeline.storage import Store, open_store
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
 MOST_STEPS = 2000
@@ -212,7 +212,7 @@ def wrong(each: Evaluation, step: StepPredictions) -> NDArray[np.bool_]:
     return step.top1[:, 0] != step.labels
 
 
-def error_scores(each: Evaluation) -> Scores[Step]:
+def error_scores(each: Evaluation) -> Scores[Condition]:
     """Return whether each image is classified wrongly, by step."""
     images = ImagesOf(each)
     return joined(each, {step.step: Column(images(step), wrong(each, step)) for step in each.steps()})

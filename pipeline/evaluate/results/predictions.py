@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import manifests
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
-from pipeline.transforms.family import Step
+from pipeline.transforms.family import Condition
 
 SCHEMA = pa.schema(
     [
@@ -78,7 +78,7 @@ class Frames:
     frames: Sequence[int]
 
 
-def write_part(step: Step, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
+def write_part(step: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
     """Write the predictions of one unit, sealed. Same content, same bytes."""
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
@@ -109,7 +109,7 @@ class StepPredictions:
     ``labels`` (S,), ``top1`` (S, T), ``top5`` (S, T, min(5, K)), ``label_rank`` (S, T), ``confidence`` (S, T).
     """
 
-    step: Step
+    step: Condition
     source_ids: Sequence[str]
     labels: NDArray[np.int32]
     top1: NDArray[np.int32]
@@ -136,9 +136,9 @@ def read_predictions(path: Path, classes: int | None = None) -> Iterator[StepPre
             _check_columns(path, file)
             for place, tables in _steps(path, file, manifests.announced(path)):
                 if place in seen:
-                    raise UserError(f"the predictions {path} hold {Step(*place)} more than once: {REMEDY}")
+                    raise UserError(f"the predictions {path} hold {Condition(*place)} more than once: {REMEDY}")
                 seen.add(place)
-                yield _step_predictions(path, Step(*place), tables, classes)
+                yield _step_predictions(path, Condition(*place), tables, classes)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
@@ -190,7 +190,7 @@ def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         yield (part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
-def _step_predictions(path: Path, step: Step, tables: Sequence[pa.Table], classes: int | None) -> StepPredictions:
+def _step_predictions(path: Path, step: Condition, tables: Sequence[pa.Table], classes: int | None) -> StepPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     if any(table[name].null_count for name in _FIGURED):
         raise _unsound(path, step, "empty fields")
@@ -224,7 +224,7 @@ def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
 
 
-def _top5(path: Path, step: Step, column: pa.ChunkedArray) -> NDArray[np.int32]:
+def _top5(path: Path, step: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
     """The lists of a column as rows (N, min(5, K)). Raises UserError where they differ in length."""
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     width = lengths["min"]
@@ -252,5 +252,5 @@ def _check_values(path: Path, found: StepPredictions, classes: int | None) -> No
         raise _unsound(path, found.step, f"values that no evaluation gives ({', '.join(faults)})")
 
 
-def _unsound(path: Path, step: Step, what: str) -> UserError:
+def _unsound(path: Path, step: Condition, what: str) -> UserError:
     return UserError(f"the predictions {path} hold, for {step}, {what}: {REMEDY}")
