@@ -102,7 +102,7 @@ def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
     renderer, source, seconds, count = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0, 0
     for image in source:
         clean = renderer.prepare(renderer.decode(source.read(image)))
-        outputs = [renderer.transform(clean, image.id, step) for step in recipe.steps()]
+        outputs = [renderer.transform(clean, image.id, condition) for condition in recipe.conditions()]
         start = perf_counter()
         for output in outputs:
             recipe.encoder.encode(output)
@@ -120,7 +120,7 @@ def _plain(
     files = [photographs / image.origin for image in open_source("imagefolder", str(photographs))][:4]
     start = perf_counter()
     for file in files:
-        for step in recipe.steps():
+        for condition in recipe.conditions():
             with PillowImage.open(io.BytesIO(file.read_bytes())) as image:
                 rgb = image.convert("RGB")
             width, height = rgb.size
@@ -128,7 +128,7 @@ def _plain(
             resized = rgb.resize((round(width * scale), round(height * scale)), PillowImage.Resampling.BILINEAR)
             left, top = (resized.width - 224) // 2, (resized.height - 224) // 2
             clean = np.asarray(resized.crop((left, top, left + 224, top + 224)))
-            corrupted = peers[fastest[step.transform]](clean, step.transform, step.level)
-            saved = output / f"{file.stem}-{step}.jpg"
+            corrupted = peers[fastest[condition.transform]](clean, condition.transform, condition.level)
+            saved = output / f"{file.stem}-{condition}.jpg"
             PillowImage.fromarray(np.uint8(corrupted)).save(saved, quality=85, optimize=True)
-    return (perf_counter() - start) / (len(files) * len(recipe.steps())) * 1e3
+    return (perf_counter() - start) / (len(files) * len(recipe.conditions())) * 1e3

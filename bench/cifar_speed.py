@@ -46,7 +46,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     """Ours on 1,000 images of 32 x 32; ``fastest`` names the peer that is taken for each corruption."""
     source = _write_batch(photographs, scratch / "cifar-10-batches-py")
     recipe = library.load("cifar-10-c").changed(source={"kind": "cifar-10"}, transforms={"only": ["all"]})
-    outputs = PART * len(recipe.steps())
+    outputs = PART * len(recipe.conditions())
     ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     shutil.rmtree(scratch / "cifar")
     outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), WORKERS), Stopwatch())
@@ -82,11 +82,11 @@ def _published(
     images = [np.asarray(source.read(image), np.uint8) for image in islice(source, PUBLISHED_IMAGES)]
     arrays: dict[str, list[np.ndarray]] = {}
     start = perf_counter()
-    for step in recipe.steps():
-        corrupt = peers[fastest[step.transform]]
-        arrays.setdefault(step.transform, []).extend(
-            np.asarray(corrupt(image, step.transform, step.level)).astype(np.uint8) for image in images
+    for condition in recipe.conditions():
+        corrupt = peers[fastest[condition.transform]]
+        arrays.setdefault(condition.transform, []).extend(
+            np.asarray(corrupt(image, condition.transform, condition.level)).astype(np.uint8) for image in images
         )
     for name, rows in arrays.items():
         np.save(output / f"{name}.npy", np.array(rows))
-    return (perf_counter() - start) / (len(images) * len(recipe.steps())) * 1e3
+    return (perf_counter() - start) / (len(images) * len(recipe.conditions())) * 1e3

@@ -39,36 +39,36 @@ def main() -> None:
     arguments.add_argument("--loaders", type=int, default=15)
     given = arguments.parse_args()
     data_set, model = open_data_set(given.data), load_model(given.model, given.weights)
-    units = list(data_set.units())
+    chunks = list(data_set.chunks())
     request = EvaluationRequest(given.data, given.model, "", given.weights, device=given.device, batch=given.batch_size)
     print(markdown_line(("precision", "batch", "streamed, images/s", "in memory, images/s", "streamed / in memory")))
     print("|---|---:|---:|---:|---:|")
     for precision in PRECISIONS:
         asked = replace(request, precision=precision, channels_last=precision != "fp32")  # type: ignore[arg-type]
-        table = settings(asked, data_set, units, model, None)
-        streamed, memory = _streamed(table, given.data, units, given.loaders), _in_memory(table, model, units)
+        table = settings(asked, data_set, chunks, model, None)
+        streamed, memory = _streamed(table, given.data, chunks, given.loaders), _in_memory(table, model, chunks)
         figures = (f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}")
         print(markdown_line((precision, str(table.run.batch), *figures)), flush=True)
     print(f"\n{_device_name(table.run.device)}, {given.loaders} loader processes")
 
 
-def _streamed(table: EvaluationTable, data: str, units: Sequence[Chunk], loaders: int) -> float:
+def _streamed(table: EvaluationTable, data: str, chunks: Sequence[Chunk], loaders: int) -> float:
     """Images per second from shards to committed predictions, after the first batch is there."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     frames, first, start = 0, 0, 0.0
-    for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt(units)):
+    for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt(chunks)):
         frames = done.frames
         if frames and not first:
             first, start = frames, perf_counter()
     return (frames - first) / (perf_counter() - start)
 
 
-def _in_memory(table: EvaluationTable, model: Model, units: Sequence[Chunk]) -> float:
+def _in_memory(table: EvaluationTable, model: Model, chunks: Sequence[Chunk]) -> float:
     """Images per second of the same model on one batch that is on the device already."""
     classifier, batch = Classifier(table, model), table.run.batch
     side = table.input.size or 224
     images = torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8).to(classifier.device)
-    turns = max(sum(unit.frames for unit in units) // batch, 3)
+    turns = max(sum(chunk.frames for chunk in chunks) // batch, 3)
     classifier.logits(images).sum().item()
     start = perf_counter()
     for _ in range(turns):

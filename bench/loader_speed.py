@@ -62,7 +62,7 @@ def _rate(images: int, run: Callable[[], int]) -> float:
 def _stream(data: Path) -> int:
     """Every image of a data set, as the evaluator reads it in this process."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
-    for batch in load(str(data), list(open_data_set(str(data)).units()), BATCH, processes=0, pin=False):
+    for batch in load(str(data), list(open_data_set(str(data)).chunks()), BATCH, processes=0, pin=False):
         if isinstance(batch, Broken):
             raise TypeError(batch.reason)
         normalise(batch.images)

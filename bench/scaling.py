@@ -117,7 +117,7 @@ class NoWork:
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts]:
         """One report."""
         block = attempt.work
-        samples = Counter(task.step.transform for task in block.tasks for _ in block.images)
+        samples = Counter(task.condition.transform for task in block.tasks for _ in block.images)
         yield BuildCounts(samples=samples, shards=len(block.tasks))
 
 
@@ -136,8 +136,11 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
         start = perf_counter()
         list(pool.run(iter(blocks)))
         scheduling = perf_counter() - start
-    steps = range(len(recipe.steps()))
-    parts = [[_made_part(scratch / "parts", recipe, block, block.tasks[step]) for block in blocks] for step in steps]
+    conditions = range(len(recipe.conditions()))
+    parts = [
+        [_made_part(scratch / "parts", recipe, block, block.tasks[condition]) for block in blocks]
+        for condition in conditions
+    ]
     start = perf_counter()
     manifests.merge(parts, {}, scratch / "merged.parquet")
     return Overhead(planning, scheduling, perf_counter() - start)

@@ -54,15 +54,15 @@ def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
     """One row for each perturbation of the benchmark; medians of three rounds taken in turns."""
     recipe = library.load("imagenet-p")
     rows = []
-    for step in recipe.steps():
+    for condition in recipe.conditions():
         jpeg, mp4, published = [], [], []
         for _ in range(ROUNDS):
-            jpeg.append(_ours(recipe, step, "jpeg", photographs, scratch / "sequences"))
-            mp4.append(_ours(recipe, step, "mp4", photographs, scratch / "sequences"))
-            published.append(_published(step.transform, photographs, scratch / "published"))
-        frames = len(_sequence(recipe, step, photographs))
+            jpeg.append(_ours(recipe, condition, "jpeg", photographs, scratch / "sequences"))
+            mp4.append(_ours(recipe, condition, "mp4", photographs, scratch / "sequences"))
+            published.append(_published(condition.transform, photographs, scratch / "published"))
+        frames = len(_sequence(recipe, condition, photographs))
         middle = statistics.median
-        rows.append(SequenceRow(step.transform, frames, middle(jpeg), middle(mp4), middle(published)))
+        rows.append(SequenceRow(condition.transform, frames, middle(jpeg), middle(mp4), middle(published)))
     return rows
 
 
@@ -90,11 +90,11 @@ PRESET_SEQUENCES = {"rotate": False, "gaussian_noise": True}
 """Perturbation -> whether it is encoded as grain."""
 
 
-def _ours(recipe: Recipe, step: Condition, encoder: str, photographs: Path, output: Path) -> float:
+def _ours(recipe: Recipe, condition: Condition, encoder: str, photographs: Path, output: Path) -> float:
     """Milliseconds per frame of a build of one perturbation, listing to shards, without Ray and without the merge."""
     shutil.rmtree(output, ignore_errors=True)
     chosen = recipe.changed(
-        transforms={"only": [step.transform]},
+        transforms={"only": [condition.transform]},
         encoder={"name": encoder},
         source={"limit": PHOTOGRAPHS[encoder]},
     )
@@ -105,7 +105,7 @@ def _ours(recipe: Recipe, step: Condition, encoder: str, photographs: Path, outp
     for block in make_blocks(plan, source):
         for _ in worker.run(Attempt(block)):
             pass
-    return (perf_counter() - start) * 1e3 / (plan.images * len(_sequence(recipe, step, photographs)))
+    return (perf_counter() - start) * 1e3 / (plan.images * len(_sequence(recipe, condition, photographs)))
 
 
 def _published(name: str, photographs: Path, output: Path) -> float:
@@ -122,8 +122,8 @@ def _files(photographs: Path, count: int) -> Sequence[Path]:
     return [photographs / image.origin for image in islice(images, count)]
 
 
-def _sequence(recipe: Recipe, step: Condition, photographs: Path) -> np.ndarray:
+def _sequence(recipe: Recipe, condition: Condition, photographs: Path) -> np.ndarray:
     """The frames of the first photograph."""
     renderer = Renderer(recipe)
     (file,) = _files(photographs, 1)
-    return renderer.transform(renderer.prepare(renderer.decode(file.read_bytes())), "", step)
+    return renderer.transform(renderer.prepare(renderer.decode(file.read_bytes())), "", condition)

@@ -42,17 +42,17 @@ class Simulated:
             os.truncate(tar, size)
             commit(self._store, task, tar, size, made_rows(self._recipe, block, task))
             report.shards += 1
-            report.samples += Counter({task.step.transform: len(block.images)})
+            report.samples += Counter({task.condition.transform: len(block.images)})
         yield report
 
 
 def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
     """The rows of a shard that nobody made; the digests of payloads are as hard to compress as real ones."""
-    pair, version = recipe.pair(task.step), recipe.family.version(task.step.transform)
+    pair, version = recipe.pair(task.condition), recipe.family.version(task.condition.transform)
     shard_sha256, encoder = _digest(task.name), str(recipe.encoder)
     return [
         Row(
-            key=f"{image.id}-{task.step}",
+            key=f"{image.id}-{task.condition}",
             shard=task.shard,
             shard_sha256=shard_sha256,
             offset=place * SAMPLE_BYTES + tarfile.BLOCKSIZE,
@@ -62,9 +62,9 @@ def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
             origin=image.origin,
             label=image.label,
             class_name=image.class_name,
-            transform=task.step.transform,
+            transform=task.condition.transform,
             version=version,
-            level=task.step.level,
+            level=task.condition.level,
             profile=recipe.profile,
             decoder=pair.decoder,
             resize=pair.resize,
@@ -72,8 +72,8 @@ def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
             height=SIDE,
             width=SIDE,
             encoder=encoder,
-            payload_sha256=_digest(f"payload {image.id} {task.step}"),
-            pixel_sha256=_digest(f"pixels {image.id} {task.step}"),
+            payload_sha256=_digest(f"payload {image.id} {task.condition}"),
+            pixel_sha256=_digest(f"pixels {image.id} {task.condition}"),
             status=manifests.OK,
             error=None,
         )

@@ -135,11 +135,11 @@ def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
     Raises UserError for shards and parts that the plan does not have.
     """
     sizes = store.listing(SHARDS, ".tar")
-    steps = frozenset(plan.recipe.steps())
-    foreign = [name for name in sizes if not _planned(name, steps, plan.blocks)]
+    conditions = frozenset(plan.recipe.conditions())
+    foreign = [name for name in sizes if not _planned(name, conditions, plan.blocks)]
     done, blocks, parts, failed = set[str](), dict[int, Recorded](), dict[int, str](), 0
     for part, facts in facts_of_parts(store, PARTS):
-        if not _planned(part, steps, plan.blocks):
+        if not _planned(part, conditions, plan.blocks):
             foreign.append(part)
         elif _whole(facts, FACT_SHARD_SIZE, FACT_FAILED) and FACT_TASK in facts:
             failures = int(facts[FACT_FAILED])
@@ -245,13 +245,17 @@ def _whole(facts: Mapping[str, str], *names: str) -> bool:
     return all(_NUMBER.fullmatch(facts.get(name, "")) for name in names)
 
 
-def _planned(name: str, steps: frozenset[Condition], blocks: int) -> bool:
+def _planned(name: str, conditions: frozenset[Condition], blocks: int) -> bool:
     """Whether a file in the folders of shards and parts is one that the plan has."""
     found = _NAMED.fullmatch(name.rpartition("/")[2].rpartition(".")[0])
     if not found:
         return False
-    step, block = Condition(found["transform"], int(found["level"])), int(found["block"])
-    return step in steps and block < blocks and name in (shard_file(step, block), part_file(step, block))
+    condition, block = Condition(found["transform"], int(found["level"])), int(found["block"])
+    return (
+        condition in conditions
+        and block < blocks
+        and name in (shard_file(condition, block), part_file(condition, block))
+    )
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:
@@ -261,7 +265,11 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
     for name in FILES:
         if store.path(name).is_dir():
             raise UserError(f"{store.root}/{name} is a folder, and a build writes a file there: remove it")
-    below = {f"{SHARDS}/{step.transform}{level}" for step in recipe.steps() for level in ("", f"/{step.level}")}
+    below = {
+        f"{SHARDS}/{condition.transform}{level}"
+        for condition in recipe.conditions()
+        for level in ("", f"/{condition.level}")
+    }
     for name in (*FOLDERS, *sorted(below)):
         path = store.path(name)
         if os.path.lexists(path) and not path.is_dir():

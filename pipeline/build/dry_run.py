@@ -72,7 +72,7 @@ def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
     there = look(store, plan, request.retry_failed)
     missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
     known = shard_sizes(plan, store)
-    samples = {str(step): count for step, count in missing.samples.items()}
+    samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)
     to_make = reckoned(samples, known, measured)
     return DryRun(plan, missing, known.bytes.total(), to_make, store.free(), request.max_bytes)

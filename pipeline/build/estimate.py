@@ -51,8 +51,8 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
             raise
         except Exception:  # the build records why; readers of damaged files raise nearly anything
             continue
-        for step, size in found.items():
-            sizes.add(step, 1, size)
+        for condition, size in found.items():
+            sizes.add(condition, 1, size)
         measured += 1
     if not measured:
         raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
@@ -66,27 +66,29 @@ def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage)
         raise SampleError("it is too large")
     clean = renderer.prepare(renderer.decode(source.read(image), image.box))
     found: dict[str, int] = {}
-    for step in plan.recipe.steps():
-        members = renderer.encode(renderer.transform(clean, image.id, step), step)
+    for condition in plan.recipe.conditions():
+        members = renderer.encode(renderer.transform(clean, image.id, condition), condition)
         decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
         payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
-        found[str(step)] = payload + TAR_BYTES_PER_SAMPLE
+        found[str(condition)] = payload + TAR_BYTES_PER_SAMPLE
     return found
 
 
 def shard_sizes(plan: Plan, store: Store) -> Sizes:
     """What the samples of the plan take in those of its shards that are there."""
     sizes, full, there = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
-    for step in plan.recipe.steps():
+    for condition in plan.recipe.conditions():
         for block in range(plan.blocks):
-            if size := there.get(shard_file(step, block)):
-                sizes.add(str(step), min(full, plan.images - block * full), size)
+            if size := there.get(shard_file(condition, block)):
+                sizes.add(str(condition), min(full, plan.images - block * full), size)
     return sizes
 
 
-def measured_sizes(plan: Plan, source: Source, steps: Iterable[str], known: Sizes, frost_folder: str | None) -> Sizes:
+def measured_sizes(
+    plan: Plan, source: Source, conditions: Iterable[str], known: Sizes, frost_folder: str | None
+) -> Sizes:
     """What samples take on a few images, if not all of these steps are known; nothing where none can be read."""
-    if all(known.samples[step] for step in steps):
+    if all(known.samples[condition] for condition in conditions):
         return Sizes()
     try:
         return estimate(plan, source, MEASURED, frost_folder).sizes

@@ -24,7 +24,7 @@ class ShardTask:
     ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
     """
 
-    step: Condition
+    condition: Condition
     block: int
     digest: str
     listing: str = ""
@@ -32,17 +32,17 @@ class ShardTask:
     @property
     def name(self) -> str:
         """``<transform>-<level>-<block>``, the stem of the tar and of the manifest part."""
-        return shard_name(self.step, self.block)
+        return shard_name(self.condition, self.block)
 
     @property
     def shard(self) -> str:
         """Where the tar goes in the data set."""
-        return shard_file(self.step, self.block)
+        return shard_file(self.condition, self.block)
 
     @property
     def part(self) -> str:
         """Where the manifest part goes in the data set."""
-        return part_file(self.step, self.block)
+        return part_file(self.condition, self.block)
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Missing:
     def by_transform(self) -> Counter[str]:
         """Samples still to make of each transform."""
         todo: Counter[str] = Counter()
-        for step, count in self.samples.items():
-            todo[step.transform] += count
+        for condition, count in self.samples.items():
+            todo[condition.transform] += count
         return todo
 
 
@@ -91,22 +91,22 @@ class Plan:
     @property
     def shards(self) -> int:
         """Number of shards."""
-        return self.blocks * len(self.recipe.steps())
+        return self.blocks * len(self.recipe.conditions())
 
     @property
     def samples(self) -> int:
         """Number of samples."""
-        return self.images * len(self.recipe.steps())
+        return self.images * len(self.recipe.conditions())
 
     @property
     def digest(self) -> str:
         """Covers everything that decides the bytes of the finished data set."""
-        return _digest(_identity(self.recipe), [str(step) for step in self.recipe.steps()], self.listing)
+        return _digest(_identity(self.recipe), [str(condition) for condition in self.recipe.conditions()], self.listing)
 
     def parts(self) -> Iterator[list[str]]:
         """The manifest parts of each step, in the order of the merged manifest: transform, level, block."""
-        for step in self.recipe.steps():
-            yield [part_file(step, block) for block in range(self.blocks)]
+        for condition in self.recipe.conditions():
+            yield [part_file(condition, block) for block in range(self.blocks)]
 
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:
@@ -131,7 +131,7 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
     Raises UnfinishedError if the listing has changed since the plan was made.
     """
     recipe = plan.recipe
-    identity, steps, versions = _identity(recipe), recipe.steps(), _versions(recipe)
+    identity, conditions, versions = _identity(recipe), recipe.conditions(), _versions(recipe)
     listing = _limited(recipe, source)
     state = hashlib.sha256()
     for index in range(plan.blocks):
@@ -141,8 +141,13 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
             content.update(digest)
             state.update(digest)
         block = content.hexdigest()
-        digests = (_digest(identity, step.transform, step.level, versions[step.transform], block) for step in steps)
-        tasks = (ShardTask(step, index, digest, block) for step, digest in zip(steps, digests, strict=True))
+        digests = (
+            _digest(identity, condition.transform, condition.level, versions[condition.transform], block)
+            for condition in conditions
+        )
+        tasks = (
+            ShardTask(condition, index, digest, block) for condition, digest in zip(conditions, digests, strict=True)
+        )
         yield WorkItem(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
         raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
@@ -162,7 +167,7 @@ def survey(blocks: Iterator[WorkItem]) -> Missing:
     shards = number = 0
     for block in blocks:
         for task in block.tasks:
-            samples[task.step] += len(block.images)
+            samples[task.condition] += len(block.images)
         shards += len(block.tasks)
         number += 1
     return Missing(samples, shards, number)
@@ -181,7 +186,7 @@ def _identity(recipe: Recipe) -> str:
 
 
 def _versions(recipe: Recipe) -> dict[str, int]:
-    return {step.transform: recipe.family.version(step.transform) for step in recipe.steps()}
+    return {condition.transform: recipe.family.version(condition.transform) for condition in recipe.conditions()}
 
 
 def _image_digest(image: SourceImage) -> bytes:

@@ -35,19 +35,19 @@ class Sizes:
     largest: dict[str, float] = field(default_factory=dict)
     """Step -> bytes per sample where they are most."""
 
-    def add(self, step: str, samples: int, size: int) -> None:
+    def add(self, condition: str, samples: int, size: int) -> None:
         """Take in a shard, or one measured sample."""
-        self.samples[step] += samples
-        self.bytes[step] += size
-        self.largest[step] = max(self.largest.get(step, 0.0), size / samples)
+        self.samples[condition] += samples
+        self.bytes[condition] += size
+        self.largest[condition] = max(self.largest.get(condition, 0.0), size / samples)
 
 
 def reckoned(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
     """Bytes that so many samples of each step will take on average; ``measured`` where nothing is known of a step."""
     total = 0.0
-    for step, count in samples.items():
-        sizes = known if known.samples[step] else measured
-        total += count * sizes.bytes[step] / max(sizes.samples[step], 1)
+    for condition, count in samples.items():
+        sizes = known if known.samples[condition] else measured
+        total += count * sizes.bytes[condition] / max(sizes.samples[condition], 1)
     return int(total)
 
 
@@ -81,7 +81,7 @@ class Quota:
             count = self._fit(block)
             if count:
                 for task in block.tasks[:count]:
-                    self._making[str(task.step)] += len(block.images)
+                    self._making[str(task.condition)] += len(block.images)
                 yield replace(block, tasks=block.tasks[:count])
             if count < len(block.tasks):
                 self.withheld = replace(block, tasks=block.tasks[count:])
@@ -90,25 +90,27 @@ class Quota:
 
     def made(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
         """Shards are finished: step -> their samples, step -> their bytes."""
-        for step, size in sizes.items():
-            self.known.add(step, samples[step], size)
-            self._making[step] -= samples[step]
+        for condition, size in sizes.items():
+            self.known.add(condition, samples[condition], size)
+            self._making[condition] -= samples[condition]
 
     def reserved(self) -> float:
         """Bytes of what is there, and what may come of that in the making."""
-        return self.known.bytes.total() + sum(count * self._reckoned(step) for step, count in self._making.items())
+        return self.known.bytes.total() + sum(
+            count * self._reckoned(condition) for condition, count in self._making.items()
+        )
 
     def _fit(self, block: WorkItem) -> int:
         """How many tasks of a piece fit, from the first."""
         reserved = self.reserved()
         for count, task in enumerate(block.tasks):
-            reserved += len(block.images) * self._reckoned(str(task.step))
+            reserved += len(block.images) * self._reckoned(str(task.condition))
             if reserved > self.limit:
                 return count
         return len(block.tasks)
 
-    def _reckoned(self, step: str) -> float:
-        return MARGIN * (self.known.largest.get(step) or self.measured.largest.get(step, 0.0))
+    def _reckoned(self, condition: str) -> float:
+        return MARGIN * (self.known.largest.get(condition) or self.measured.largest.get(condition, 0.0))
 
 
 @dataclass(frozen=True)

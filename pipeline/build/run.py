@@ -202,13 +202,13 @@ def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, miss
     if math.isinf(request.max_bytes):
         return Quota()
     known = shard_sizes(plan, store)
-    steps = map(str, missing.samples)
-    return Quota(request.max_bytes, known, measured_sizes(plan, source, steps, known, request.frost_folder))
+    conditions = map(str, missing.samples)
+    return Quota(request.max_bytes, known, measured_sizes(plan, source, conditions, known, request.frost_folder))
 
 
 def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quota: Quota) -> Withheld:
     """What there is, and what is missing, of a build that has stopped at its limit."""
-    left = Counter({str(step): count for step, count in missing.samples.items()}) - done.shard_samples
+    left = Counter({str(condition): count for condition, count in missing.samples.items()}) - done.shard_samples
     size = reckoned(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 

@@ -162,8 +162,8 @@ class Worker:
                 sizes = list(pool.map(lambda shard: shard.publish(self._store), shards))
             for task, size in zip(block.tasks, sizes, strict=True):
                 report.shards += 1
-                report.shard_samples[str(task.step)] += len(block.images)
-                report.shard_bytes[str(task.step)] += size
+                report.shard_samples[str(task.condition)] += len(block.images)
+                report.shard_bytes[str(task.condition)] += size
             report.lap("publish", start)
         yield report
 
@@ -227,9 +227,9 @@ class Worker:
 
     def _transform(self, sample: _Sample, report: BuildCounts) -> int:
         """Make the output of a sample. Its bytes."""
-        start, step = time.perf_counter(), sample.shard.step
+        start, condition = time.perf_counter(), sample.shard.condition
         self._attempt(sample, self._render)
-        report.rendering[step.transform] += report.lap("transform", start) - start
+        report.rendering[condition.transform] += report.lap("transform", start) - start
         return sample.output.nbytes
 
     def _finish(self, samples: Sequence[_Sample], report: BuildCounts) -> None:
@@ -266,10 +266,10 @@ class Worker:
 
     def _render(self, sample: _Sample) -> None:
         clean = sample.clean
-        sample.output = self._renderer.transform(clean.prepared, clean.source.id, sample.shard.step)
+        sample.output = self._renderer.transform(clean.prepared, clean.source.id, sample.shard.condition)
 
     def _encode(self, sample: _Sample) -> None:
-        sample.members = self._renderer.encode(sample.output, sample.shard.step)
+        sample.members = self._renderer.encode(sample.output, sample.shard.condition)
         sample.output = NOTHING
 
     def _check(self, sample: _Sample) -> None:
@@ -299,8 +299,8 @@ class _OpenShard:
 
     def __init__(self, task: ShardTask, recipe: Recipe, scratch: Path) -> None:
         self._task = task
-        self.step = task.step
-        self._step = str(task.step)
+        self.condition = task.condition
+        self._step = str(task.condition)
         self._recipe = recipe
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
@@ -349,7 +349,7 @@ class _OpenShard:
             report.payload_bytes += sum(map(len, members.values()))
         else:
             report.failed += 1
-        report.samples[self.step.transform] += 1
+        report.samples[self.condition.transform] += 1
         self._rows.append(row)
 
     def publish(self, store: Store) -> int:
@@ -361,14 +361,14 @@ class _OpenShard:
 
     def _common_columns(self) -> dict[str, Any]:
         """What all rows of the shard share, and what is not known of a sample before it is made."""
-        step, recipe = self._task.step, self._recipe
-        pair = recipe.pair(step)
+        condition, recipe = self._task.condition, self._recipe
+        pair = recipe.pair(condition)
         made = ("offset", "size", "frames", "height", "width", "payload_sha256", "pixel_sha256", "error")
         return dict.fromkeys(made) | {
             "shard": self._task.shard,
-            "transform": step.transform,
-            "version": recipe.family.version(step.transform),
-            "level": step.level,
+            "transform": condition.transform,
+            "version": recipe.family.version(condition.transform),
+            "level": condition.level,
             "profile": recipe.profile,
             "decoder": pair.decoder,
             "resize": pair.resize,

@@ -93,7 +93,7 @@ class EvaluationLog(Log):
 
     def identity(self, work: Iterable[Any]) -> dict[str, Any]:
         """The shards."""
-        return {"shards": [unit.name for unit in work]}
+        return {"shards": [chunk.name for chunk in work]}
 
 
 def summed(measures: Iterable[Measure]) -> dict[str, float]:

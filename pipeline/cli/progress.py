@@ -146,7 +146,7 @@ def steps_told() -> Iterator[Callable[[str], None]]:
     """A line with the step under way on a terminal; silent elsewhere. Gives the function to call with each step."""
     console = _to_error()
     with console.status("looking ...") if console.is_terminal else nullcontext() as status:
-        yield lambda step: status.update(step) if status else None
+        yield lambda condition: status.update(condition) if status else None
 
 
 class FrameCount:

@@ -66,7 +66,7 @@ class Chunk:
     """
 
     name: str
-    step: Condition
+    condition: Condition
     first: int
     count: int
     samples: int
@@ -75,7 +75,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A finished data set. ``steps`` are those that it must hold; None where only the manifest tells.
+    """A finished data set. ``conditions`` are those that it must hold; None where only the manifest tells.
 
     ``decoders`` are the fingerprints of the decoders that it was made with; ``files`` is where its shards are.
     """
@@ -83,7 +83,7 @@ class DataSet:
     store: Store
     name: str
     family_name: str
-    steps: tuple[Condition, ...] | None
+    conditions: tuple[Condition, ...] | None
     decoders: Mapping[str, str]
     files: Store
 
@@ -99,15 +99,15 @@ class DataSet:
         """
         return _told(self.store, manifests.read_rows, where)
 
-    def units(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
 
         Raises UserError as :meth:`rows`.
         """
         columns = _told(self.store, manifests.read_columns, ("transform", "level", "shard", "status", "frames"))
         first, counts = 0, Counter[Condition]()
-        for (transform, level, _), group in groupby(columns, key=self._unit_of()):
-            step, oks = Condition(transform, level), list[int]()
+        for (transform, level, _), group in groupby(columns, key=self._chunk_of()):
+            condition, oks = Condition(transform, level), list[int]()
             count = 0
             for *_, shard, status, frames in group:
                 count += 1
@@ -118,15 +118,15 @@ class DataSet:
                     oks.append(frames or 0)
             if counts.total() == MAX_CHUNKS:
                 raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_CHUNKS} shards: it is damaged")
-            yield Chunk(f"{step}-{counts[step]:06d}", step, first, count, len(oks), sum(oks))
-            counts[step] += 1
+            yield Chunk(f"{condition}-{counts[condition]:06d}", condition, first, count, len(oks), sum(oks))
+            counts[condition] += 1
             first += count
 
-    def rows_of(self, unit: Chunk) -> list[Row]:
+    def rows_of(self, chunk: Chunk) -> list[Row]:
         """The rows of a piece. Raises UserError as :meth:`rows`."""
-        return list(_told(self.store, manifests.read_slice, unit.first, unit.count))
+        return list(_told(self.store, manifests.read_slice, chunk.first, chunk.count))
 
-    def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
+    def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         """Rows with equal values are of one piece."""
         return lambda row: (row[0], row[1], row[2])
 

@@ -79,7 +79,7 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}", "task_categories:"]
     head += ["- image-classification", "tags:", "- robustness", "- webdataset", "size_categories:", f"- {size}"]
     head.append("configs:")
-    transforms = dict.fromkeys(step.transform for step in recipe.steps())
+    transforms = dict.fromkeys(condition.transform for condition in recipe.conditions())
     for transform in transforms:
         head += [f"- config_name: {transform}", "  data_files:", "  - split: test"]
         head.append(f"    path: shards/{transform}/*/*.tar")

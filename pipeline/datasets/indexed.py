@@ -26,7 +26,7 @@ CHUNK_ROWS = 1000
 class Indexed(DataSet):
     """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
 
-    def _unit_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
+    def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
 
         def piece(row: Sequence[Any]) -> tuple[str, int, int]:

@@ -59,7 +59,7 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
     recipe = read_recipe(store)
     if data is not None:
         raise UserError(f"{folder} was built and holds its own shards: omit --data {data}, which is for indexes")
-    return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
+    return Built(store, recipe.name, recipe.transforms.family, recipe.conditions(), recipe.decoders, store, recipe)
 
 
 def open_built(folder: str) -> Built:
@@ -68,7 +68,7 @@ def open_built(folder: str) -> Built:
     if store.size(INDEX_FILE) >= 0:
         raise UserError(f"{folder} is an index of files that others made: it has no recipe to make them by")
     recipe = read_recipe(store)
-    return Built(store, recipe.name, recipe.transforms.family, recipe.steps(), recipe.decoders, store, recipe)
+    return Built(store, recipe.name, recipe.transforms.family, recipe.conditions(), recipe.decoders, store, recipe)
 
 
 def read_recipe(store: Store) -> Recipe:

@@ -39,19 +39,19 @@ def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, s
         yield part[0], manifests.part_facts(part)
 
 
-def shard_name(step: Condition, block: int) -> str:
+def shard_name(condition: Condition, block: int) -> str:
     """``<transform>-<level>-<block>``."""
-    return f"{step}-{block:06d}"
+    return f"{condition}-{block:06d}"
 
 
-def shard_file(step: Condition, block: int) -> str:
+def shard_file(condition: Condition, block: int) -> str:
     """The tar's path in the data set."""
-    return f"{SHARDS}/{step.transform}/{step.level}/{shard_name(step, block)}.tar"
+    return f"{SHARDS}/{condition.transform}/{condition.level}/{shard_name(condition, block)}.tar"
 
 
-def part_file(step: Condition, block: int) -> str:
+def part_file(condition: Condition, block: int) -> str:
     """The manifest part's path in the data set."""
-    return f"{PARTS}/{shard_name(step, block)}.parquet"
+    return f"{PARTS}/{shard_name(condition, block)}.parquet"
 
 
 def shard_of_part(part: str) -> str:

@@ -112,12 +112,12 @@ def verify(
     """
     data_set = open_data_set(output, data)
     tars = data_set.store.listing("shards", ".tar") if isinstance(data_set, Built) else ()
-    census = _Census(data_set.steps, tars)
+    census = _Census(data_set.conditions, tars)
     total = Findings(warnings=list(changes(data_set.decoders)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for piece in _pieces(data_set):
-            census.see(piece.shard, piece.step, piece.rows)
+            census.see(piece.shard, piece.condition, piece.rows)
             pending.append(pool.submit(_check_piece, data_set, piece))
             # Few shards wait at a time, so that memory does not grow with the data set.
             while len(pending) > 2 * threads:
@@ -135,7 +135,7 @@ class _Piece:
     """Rows of one step in one shard, whose digest by the first of all such rows is ``sha256``."""
 
     shard: str
-    step: Condition
+    condition: Condition
     rows: Sequence[Row]
     sha256: str
     is_first: bool
@@ -161,8 +161,8 @@ def _place(row: Row) -> tuple[str, str, int]:
 class _Census:
     """What must hold across shards: each step of the recipe there, over the same images with the same labels."""
 
-    def __init__(self, steps: Sequence[Condition] | None, tars: Iterable[str]) -> None:
-        self._steps = steps
+    def __init__(self, conditions: Sequence[Condition] | None, tars: Iterable[str]) -> None:
+        self._steps = conditions
         self._foreign = set(tars)
         self._images: dict[Condition, tuple[int, Any]] = {}
         self._ids: set[str] = set()
@@ -170,17 +170,17 @@ class _Census:
         self._classes: dict[int, str] = {}
         self._found = Findings()
 
-    def see(self, shard: str, step: Condition, rows: Sequence[Row]) -> None:
+    def see(self, shard: str, condition: Condition, rows: Sequence[Row]) -> None:
         """Take note of the rows of one step in one shard."""
         self._foreign.discard(shard)
-        if step != self._latest:
+        if condition != self._latest:
             if len(self._images) == MAX_STEPS:
                 raise UserError(f"{MANIFEST_FILE} has more than {MAX_STEPS} transforms and levels: it is damaged")
-            if step in self._images:
-                self._found.fault(MANIFEST_FILE, f"has {step} in two places")
+            if condition in self._images:
+                self._found.fault(MANIFEST_FILE, f"has {condition} in two places")
             # Of one step at a time, so that memory does not grow with the data set.
-            self._ids, self._latest = set(), step
-        count, digest = self._images.get(step, (0, hashlib.sha256()))
+            self._ids, self._latest = set(), condition
+        count, digest = self._images.get(condition, (0, hashlib.sha256()))
         ids = {row.source_id for row in rows}
         if ids <= self._ids:
             self._found.fault(shard, "stands in the manifest twice")
@@ -188,24 +188,24 @@ class _Census:
             self._found.fault(shard, "holds a key twice")
         self._ids |= ids
         for row in rows:
-            if row.key != f"{row.source_id}-{step}":
+            if row.key != f"{row.source_id}-{condition}":
                 self._found.fault(row.key, f"does not belong in {shard}")
             if self._classes.setdefault(row.label, row.class_name) != row.class_name:
                 self._found.fault(row.key, f"label {row.label} is of class {self._classes[row.label]}")
             digest.update(f"{row.source_id}\n{row.label}\n{row.source_sha256}\n".encode())
-        self._images[step] = (count + len(rows), digest)
+        self._images[condition] = (count + len(rows), digest)
 
     def findings(self) -> Findings:
         """All that was found, once every row has been seen."""
-        steps = list(self._images) if self._steps is None else self._steps
-        images = {step: (count, digest.digest()) for step, (count, digest) in self._images.items()}
+        conditions = list(self._images) if self._steps is None else self._steps
+        images = {condition: (count, digest.digest()) for condition, (count, digest) in self._images.items()}
         reference = next(iter(images.values()), None)
-        for step in (step for step in steps if step not in images):
-            self._found.fault(MANIFEST_FILE, f"has no rows of {step}")
-        for step in (step for step in images if step not in steps):
-            self._found.fault(MANIFEST_FILE, f"{step} is not in the recipe")
-        for step in (step for step, content in images.items() if content != reference):
-            self._found.fault(str(step), f"covers other images or labels than {next(iter(images))}")
+        for condition in (condition for condition in conditions if condition not in images):
+            self._found.fault(MANIFEST_FILE, f"has no rows of {condition}")
+        for condition in (condition for condition in images if condition not in conditions):
+            self._found.fault(MANIFEST_FILE, f"{condition} is not in the recipe")
+        for condition in (condition for condition, content in images.items() if content != reference):
+            self._found.fault(str(condition), f"covers other images or labels than {next(iter(images))}")
         for name in sorted(self._foreign):
             self._found.fault(name, "is not in the manifest: left from another build, delete it")
         return self._found

@@ -91,7 +91,7 @@ class Recipe(StrictTable):
         """The family of the transforms."""
         return FAMILIES[self.transforms.family]
 
-    def steps(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[Condition, ...]:
         """What is built, in the order of the shards: published order of the transforms, rising levels."""
         names, levels, family = (
             self.family.select(self.transforms.only),
@@ -100,13 +100,13 @@ class Recipe(StrictTable):
         )
         return tuple(dict.fromkeys(Condition(name, family.level_of(name, level)) for name in names for level in levels))
 
-    def pair(self, step: Condition) -> Pair:
+    def pair(self, condition: Condition) -> Pair:
         """The decoder and the resize operator through which the outputs of a step come."""
-        return self.family.pairs.get(step.transform) or Pair(self.prepare.decoder, self.prepare.resize)
+        return self.family.pairs.get(condition.transform) or Pair(self.prepare.decoder, self.prepare.resize)
 
     def used_decoders(self) -> tuple[str, ...]:
         """The decoders of all steps."""
-        return tuple(sorted({self.pair(step).decoder for step in self.steps()}))
+        return tuple(sorted({self.pair(condition).decoder for condition in self.conditions()}))
 
     def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
         """As built here: names in published order instead of groups, levels rising, these versions and decoders."""

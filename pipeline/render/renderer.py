@@ -56,19 +56,21 @@ class Renderer:
         except ValueError as error:
             raise SampleError(f"cannot be prepared: {error}") from error
 
-    def transform(self, prepared: Any, source_id: str, step: Condition) -> Image:
+    def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
         """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
-        if step not in self._renders:
-            self._renders[step] = self._family.render(step, self._rendering)
-        return self._renders[step](prepared, sample_seed(self._recipe.seed, source_id, *step))
+        if condition not in self._renders:
+            self._renders[condition] = self._family.render(condition, self._rendering)
+        return self._renders[condition](prepared, sample_seed(self._recipe.seed, source_id, *condition))
 
-    def encode(self, output: Image, step: Condition) -> dict[str, bytes]:
+    def encode(self, output: Image, condition: Condition) -> dict[str, bytes]:
         """The payload members of an output, suffix -> bytes."""
-        return encode_members(self._recipe.encoder, output, self._family.grain(step.transform))
+        return encode_members(self._recipe.encoder, output, self._family.grain(condition.transform))
 
-    def members(self, data: bytes | Image, source_id: str, step: Condition, box: Box | None = None) -> dict[str, bytes]:
+    def members(
+        self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None
+    ) -> dict[str, bytes]:
         """From what a source reads to payload members. Raises SampleError."""
-        return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, step), step)
+        return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, condition), condition)
 
 
 def source_digest(data: bytes | Image) -> str:

@@ -66,11 +66,11 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
 def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
     renderer = Renderer(recipe, frost_folder)
     photograph = _large_enough(renderer)
-    for step in recipe.steps():
+    for condition in recipe.conditions():
         try:
-            renderer.members(photograph, "", step)
+            renderer.members(photograph, "", condition)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
-            raise UserError(f"{step.transform} cannot be made on this machine: {error}") from error
+            raise UserError(f"{condition.transform} cannot be made on this machine: {error}") from error
     return renderer
 
 

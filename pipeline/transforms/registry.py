@@ -11,21 +11,23 @@ from pipeline.transforms.family import Condition, Family, Image, Render, Renderi
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS, Decodings
 
 
-def _corrupt(step: Condition, rendering: Rendering) -> Render:
-    return corruptions.corruptor(step.transform, step.level, profile=rendering.profile, options=rendering.options)
+def _corrupt(condition: Condition, rendering: Rendering) -> Render:
+    return corruptions.corruptor(
+        condition.transform, condition.level, profile=rendering.profile, options=rendering.options
+    )
 
 
 def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str) -> perturbations.Views:
     return perturbations.make_views(photograph, steps, OPERATORS[operator])
 
 
-def _perturb(step: Condition, rendering: Rendering) -> Render:
+def _perturb(condition: Condition, rendering: Rendering) -> Render:
     def render(views: perturbations.Views, seed: int) -> Image:
         return perturbations.perturb_views(
             views,
-            step.transform,
+            condition.transform,
             profile=rendering.profile,
-            difficulty=step.level,
+            difficulty=condition.level,
             seed=seed,
             options=rendering.options,
         )
@@ -38,7 +40,7 @@ def _difficulty(name: str, wanted: int) -> int:
     return wanted if wanted in perturbations.get(name).difficulties else 1
 
 
-def _keep(step: Condition, rendering: Rendering) -> Render:
+def _keep(condition: Condition, rendering: Rendering) -> Render:
     return lambda image, seed: image
 
 
@@ -46,8 +48,8 @@ def _decodings(data: bytes, steps: Sequence[tuple[str, float]], operator: str) -
     return Decodings(data, steps)
 
 
-def _pass_through(step: Condition, rendering: Rendering) -> Render:
-    return lambda photograph, seed: photograph.prepared(PAIRS[step.transform])
+def _pass_through(condition: Condition, rendering: Rendering) -> Render:
+    return lambda photograph, seed: photograph.prepared(PAIRS[condition.transform])
 
 
 FAMILIES: Mapping[str, Family] = {

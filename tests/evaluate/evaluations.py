@@ -11,10 +11,10 @@ import numpy as np
 import manifests
 from pipeline.evaluate.metrics import ordinal_ranks, top5_lists
 from pipeline.evaluate.results.folder import (
+    CHUNKS_FILE,
     EVALUATION_FILE,
     FACT_EVALUATION,
     PREDICTIONS_FILE,
-    UNITS_FILE,
     DataSetTable,
     EvaluationTable,
     InputTable,
@@ -64,13 +64,13 @@ def write_evaluation(
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     parts = []
     for place, given in logits.items():
-        step, values = Condition(*place), given if given.ndim == 3 else given[:, None]
+        condition, values = Condition(*place), given if given.ndim == 3 else given[:, None]
         ids = list(names or (f"image{index}" for index in range(len(values))))
         rows = list((only or {}).get(place, range(len(values))))
         sampled = values.astype(np.float32)[rows]
-        write_step(store, step, sampled, [ids[row] for row in rows], [labels[row] for row in rows])
-        parts.append(f"{step}-000000")
-    store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), UNITS_FILE)
+        write_step(store, condition, sampled, [ids[row] for row in rows], [labels[row] for row in rows])
+        parts.append(f"{condition}-000000")
+    store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
     merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
     manifests.merge([[store.path(part_file(part))] for part in parts], facts, merged, SCHEMA)
     manifests.seal_file(merged)
@@ -78,7 +78,7 @@ def write_evaluation(
 
 
 def write_step(
-    store: LocalStore, step: Condition, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]
+    store: LocalStore, condition: Condition, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]
 ) -> None:
     """The part of one step, (S, T, K)."""
     samples, length, _ = logits.shape
@@ -92,11 +92,11 @@ def write_step(
         probabilities[rows, label].astype(np.float32),
         probabilities.max(axis=1).astype(np.float32),
     )
-    keys = [f"{id_}-{step}" for id_ in ids for _ in range(length)]
+    keys = [f"{id_}-{condition}" for id_ in ids for _ in range(length)]
     sources = [id_ for id_ in ids for _ in range(length)]
-    path = store.path(part_file(f"{step}-000000"))
+    path = store.path(part_file(f"{condition}-000000"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_part(step, Frames(keys, sources, label.tolist(), list(range(length)) * samples), outputs, {}, path)
+    write_part(condition, Frames(keys, sources, label.tolist(), list(range(length)) * samples), outputs, {}, path)
 
 
 def votes(classes: Sequence[int], count: int = 7) -> np.ndarray:

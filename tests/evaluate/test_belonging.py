@@ -199,7 +199,7 @@ def test_models_on_other_images_are_not_compared_in_silence(tmp_path: Path) -> N
 def test_a_baseline_of_another_edition_is_refused(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {**FOG, ("snow", 1): predictions(True)[[0, 0, 0, 0]]}, LABELS, names=IDS)
     logits = {("fog", 1): predictions(), ("snow", 1): predictions()}
-    logits = {step: votes([6, 6, 6, 6]) for step in logits}
+    logits = {condition: votes([6, 6, 6, 6]) for condition in logits}
     for place, (options, what) in enumerate(
         {
             "profile": ({"profile": "cifar", "names": IDS}, "has the profile 'cifar', not 'tiny'"),

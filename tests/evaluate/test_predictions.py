@@ -57,7 +57,7 @@ def every(name: str, value: Any) -> Callable[[Columns], None]:
 
 def test_what_was_written_is_read(path: Path) -> None:
     contrast, fog = read_predictions(path, classes=7)
-    assert [str(contrast.step), str(fog.step)] == ["contrast-1", "fog-3"]
+    assert [str(contrast.condition), str(fog.condition)] == ["contrast-1", "fog-3"]
     assert list(contrast.source_ids) == ["image0", "image1", "image2"]
     assert contrast.labels.tolist() == [1, 2, 3]
     assert contrast.top1[:, 0].tolist() == [1, 2, 0]
@@ -102,14 +102,14 @@ def test_labels_that_are_unknown_are_read(path: Path) -> None:
     for name, value in (("label", -1), ("label_rank", 0), ("label_probability", math.nan)):
         every(name, value)(columns)
     write(path, columns)
-    assert [step.labels.tolist() for step in read_predictions(path, 7)] == [[-1] * 3] * 2
+    assert [condition.labels.tolist() for condition in read_predictions(path, 7)] == [[-1] * 3] * 2
 
 
 def test_levels_far_apart_are_told_apart(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     columns |= {"transform": ["fog"] * 6, "level": [1] * 3 + [2**32 + 1] * 3}
     write(path, columns)
-    assert [step.step.level for step in read_predictions(path, 7)] == [1, 2**32 + 1]
+    assert [condition.condition.level for condition in read_predictions(path, 7)] == [1, 2**32 + 1]
 
 
 def test_steps_that_come_twice(path: Path) -> None:
@@ -123,7 +123,7 @@ def test_frames_of_one_sequence_have_one_label(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     columns |= {"frame": [0, 1, 2] * 2, "label": [1] * 6, "label_rank": [1, 2, 2, 1, 1, 2], "source_id": ["a"] * 6}
     write(path, columns)
-    assert [step.top1.shape for step in read_predictions(path)] == [(1, 3), (1, 3)]
+    assert [condition.top1.shape for condition in read_predictions(path)] == [(1, 3), (1, 3)]
     for name, value in (("source_id", "b"), ("label", 2)):
         write(path, {**columns, name: [value, *columns[name][1:]]})
         with pytest.raises(UserError, match="frames of one sequence that differ in their label or source"):

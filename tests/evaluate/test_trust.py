@@ -114,7 +114,7 @@ def test_a_loader_that_dies_ends_the_evaluation(built: Path, tmp_path: Path, mon
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     monkeypatch.setitem(sys.modules, "sitecustomize", None)
     with pytest.raises(UserError, match=r"has died, at one of gaussian_noise-1-000000.*robustshards verify.*--loaders"):
-        list(stream.load(str(built), list(open_data_set(str(built)).units()), 4, 1, pin=False))
+        list(stream.load(str(built), list(open_data_set(str(built)).chunks()), 4, 1, pin=False))
 
 
 # Resuming
@@ -201,7 +201,7 @@ def test_code_that_has_changed_is_another_evaluation(
             outcome(built_once, tmp_path / "r", model=spec)
         (package / file).write_text(before)
     forget(package.name)
-    assert outcome(built_once, tmp_path / "r", model=spec).units_before == 8
+    assert outcome(built_once, tmp_path / "r", model=spec).chunks_before == 8
 
 
 def test_settings_from_elsewhere_change_the_code(package: Path) -> None:

@@ -102,10 +102,10 @@ def _transforms() -> Iterator[tuple[str, Digest]]:
         for profile in ("imagenet",) if family.pairs else PROFILE_SIDES:
             start = encoded_photograph() if family.pairs else photograph()
             prepared = family.prepare(start, PROFILE_STEPS[profile], "pillow-bilinear")
-            for step in _steps(family):
-                output = family.render(step, Rendering(profile, Options()))(prepared, SEED)
-                version = family.version(step.transform)
-                yield f"{family_name}/{profile}/{step.transform}/{step.level}", _digest(version, output)
+            for condition in _steps(family):
+                output = family.render(condition, Rendering(profile, Options()))(prepared, SEED)
+                version = family.version(condition.transform)
+                yield f"{family_name}/{profile}/{condition.transform}/{condition.level}", _digest(version, output)
 
 
 def _steps(family: Family) -> Iterator[Condition]:

@@ -68,7 +68,7 @@ def test_same_rows_same_bytes(tmp_path: Path) -> None:
 
 PARTS = {("fog", 1): 3, ("fog", 3): 70, ("frost", 3): 2}
 ROWS_OF_A_PART = 1000
-KEYS = [(*step, str(row)) for step, parts in PARTS.items() for row in range(parts * ROWS_OF_A_PART)]
+KEYS = [(*condition, str(row)) for condition, parts in PARTS.items() for row in range(parts * ROWS_OF_A_PART)]
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def test_merging_keeps_the_order_and_cuts_row_groups_between_steps(merged: Path)
     assert [group.num_rows for group in groups] == [3_000, 66_000, 4_000, 2_000]
     places = [manifests.COLUMNS.index(name) for name in ("transform", "level")]
     bounds = [[group.column(place).statistics for place in places] for group in groups]
-    steps = [["fog", 1], ["fog", 3], ["fog", 3], ["frost", 3]]
-    assert [[each.min for each in pair] for pair in bounds] == steps
-    assert [[each.max for each in pair] for pair in bounds] == steps
+    conditions = [["fog", 1], ["fog", 3], ["fog", 3], ["frost", 3]]
+    assert [[each.min for each in pair] for pair in bounds] == conditions
+    assert [[each.max for each in pair] for pair in bounds] == conditions
 
 
 def test_values_that_come_again_take_a_dictionary_and_the_others_are_compressed(merged: Path) -> None:

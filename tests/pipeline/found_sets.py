@@ -26,12 +26,12 @@ def write_image(path: Path, seed: int = 0, side: int = 16) -> Path:
 
 
 def write_folders(
-    root: Path, classes: Sequence[str], steps: Sequence[str] = ("fog/1", "fog/2"), side: int = 16
+    root: Path, classes: Sequence[str], conditions: Sequence[str] = ("fog/1", "fog/2"), side: int = 16
 ) -> Path:
     """Two images of each class at each step."""
-    for number, (step, name) in enumerate((step, name) for step in steps for name in classes):
+    for number, (condition, name) in enumerate((condition, name) for condition in conditions for name in classes):
         for place in range(2):
-            write_image(root / step / name / f"image{place}.png", 2 * number + place, side)
+            write_image(root / condition / name / f"image{place}.png", 2 * number + place, side)
     return root
 
 

@@ -234,16 +234,16 @@ def test_sorted_class_folders_count_the_labels(
     change_rows(data, class_name=lambda place, row: labels[row.label])
     export(str(data), layout, str(tmp_path / "out"))
     assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == folders
-    step = tmp_path / "out" / ("fog/1" if layout == "imagefolder" else "fog_1")
-    assert sorted(each.name for each in step.iterdir()) == folders
+    condition = tmp_path / "out" / ("fog/1" if layout == "imagefolder" else "fog_1")
+    assert sorted(each.name for each in condition.iterdir()) == folders
     assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
 
 
 def test_labels_without_images_keep_the_others_in_place(tmp_path: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["bee", "dog"], ["fog/1"]), ["ant", "bee", "cat", "dog"])
     export(str(data), "imagefolder", str(tmp_path / "out"))
-    step = tmp_path / "out" / "fog" / "1"
-    assert sorted(each.name for each in step.iterdir()) == ["0", "bee", "bee-label-2", "dog"]
+    condition = tmp_path / "out" / "fog" / "1"
+    assert sorted(each.name for each in condition.iterdir()) == ["0", "bee", "bee-label-2", "dog"]
     assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
     export(str(data), "imagefolder", str(tmp_path / "named"), ["ant", "bee", "cat", "dog", "emu"])
     assert sorted(each.name for each in (tmp_path / "named/fog/1").iterdir()) == ["ant", "bee", "cat", "dog", "emu"]

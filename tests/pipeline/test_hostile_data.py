@@ -266,7 +266,7 @@ def test_places_that_are_not_those_of_a_payload(data: Path, change: dict[str, in
 def test_shards_with_too_many_rows_are_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "MAX_SHARD_SIZE", 2)
     with pytest.raises(UserError, match=f"manifest.parquet has more than 2 rows of '{SHARD}'"):
-        list(open_data_set(str(data)).units())
+        list(open_data_set(str(data)).chunks())
     monkeypatch.setattr(verifying, "MAX_SHARD_SIZE", 2)
     with pytest.raises(UserError, match=f"more than 2 rows of '{SHARD}'"):
         verify(str(data))
@@ -274,10 +274,10 @@ def test_shards_with_too_many_rows_are_refused(data: Path, monkeypatch: pytest.M
 
 def test_data_sets_with_too_many_shards_are_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite(data, lambda rows: [row._replace(shard=f"{index}.tar") for index, row in enumerate(rows)])
-    assert len(list(open_data_set(str(data)).units())) == 3
+    assert len(list(open_data_set(str(data)).chunks())) == 3
     monkeypatch.setattr(dataset, "MAX_UNITS", 2)
     with pytest.raises(UserError, match="names more than 2 shards"):
-        list(open_data_set(str(data)).units())
+        list(open_data_set(str(data)).chunks())
 
 
 def test_faults_are_counted_and_the_first_of_them_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,12 +123,12 @@ def test_levels_of_arrays_can_be_told(tmp_path: Path, robustshards: Run) -> None
 def test_sequences_as_mp4_and_as_arrays(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
     exported(robustshards, sequences, "mp4", tmp_path / "mp4")
     facts = indexed(robustshards, tmp_path / "mp4", tmp_path / "mp4-index")
-    steps = ["gaussian_noise-1", "gaussian_noise-2", "rotate-1"]
-    assert (facts["family"], facts["steps"]) == ("perturbations", steps)
+    conditions = ["gaussian_noise-1", "gaussian_noise-2", "rotate-1"]
+    assert (facts["family"], facts["steps"]) == ("perturbations", conditions)
     assert {row.frames for row in rows_of(tmp_path / "mp4-index")} == {31}
     exported(robustshards, sequences, "cifar-npy", tmp_path / "npy")
     facts = indexed(robustshards, tmp_path / "npy", tmp_path / "npy-index")
-    assert (facts["family"], facts["steps"]) == ("perturbations", steps)
+    assert (facts["family"], facts["steps"]) == ("perturbations", conditions)
     assert [row.pixel_sha256 for row in rows_of(tmp_path / "npy-index")] == [
         row.pixel_sha256 for row in rows_of(sequences)
     ]
@@ -313,15 +313,15 @@ def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
-def test_levels_in_names_have_a_bound(tmp_path: Path, step: str) -> None:
+def test_levels_in_names_have_a_bound(tmp_path: Path, condition: str) -> None:
     with pytest.raises(UserError, match=r"names the level '\d+': 0 to 100 are allowed"):
-        found(write_folders(tmp_path / "data", ["cat"], [step]), tmp_path / "index")
+        found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
 
 
 @pytest.mark.parametrize("step", ["fog/\u00b2", "fog/x", "fog"])
-def test_names_that_are_no_levels_are_refused(tmp_path: Path, step: str) -> None:
+def test_names_that_are_no_levels_are_refused(tmp_path: Path, condition: str) -> None:
     with pytest.raises(UserError, match="says nothing of a transform"):
-        found(write_folders(tmp_path / "data", ["cat"], [step]), tmp_path / "index")
+        found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
 
 
 def test_links_that_lead_out_are_refused(tmp_path: Path) -> None:
@@ -450,8 +450,8 @@ def test_damaged_sequences_are_no_other_family(tmp_path: Path) -> None:
 
 def test_empty_classes_of_tars_count_for_the_labels(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["bee", "dog"])
-    for step in ("fog/1", "fog/2"):
-        (data / step / "cat").mkdir()
+    for condition in ("fog/1", "fog/2"):
+        (data / condition / "cat").mkdir()
     with tarfile.open(tmp_path / "all.tar", "w") as tar:
         tar.add(data, ".")
     found(tmp_path / "all.tar", tmp_path / "index")
@@ -493,17 +493,17 @@ def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
-def test_labels_of_lists_beside_folders_are_compared(tmp_path: Path, step: str, listed: str) -> None:
+def test_labels_of_lists_beside_folders_are_compared(tmp_path: Path, condition: str, listed: str) -> None:
     """ImageNet-S has such lists; in one folder, classes without images are not seen."""
     data = tmp_path / "data"
-    if step == "none":
+    if condition == "none":
         write_image(data / "none" / "image0.png")
     else:
-        write_folders(data, ["ant", "cat"], [step])
-    (data / f"{step}.txt").write_text(listed)
+        write_folders(data, ["ant", "cat"], [condition])
+    (data / f"{condition}.txt").write_text(listed)
     with pytest.raises(UserError, match=rf"image0.png has the label [01] by its folder and {listed[-2]} in the list"):
         index_of(data)
-    if step != "none":
+    if condition != "none":
         assert set(labels_by_pixels(index_of(data, ["ant", "bee", "cat"])).values()) == {0, 2}
 
 

@@ -24,7 +24,7 @@ STEPS = tuple(Condition(name, level) for name in ("contrast", "fog") for level i
 
 def blocks(images: list[int]) -> list[WorkItem]:
     return [
-        WorkItem(index, IMAGES[:count], tuple(ShardTask(step, index, "") for step in STEPS))
+        WorkItem(index, IMAGES[:count], tuple(ShardTask(condition, index, "") for condition in STEPS))
         for index, count in enumerate(images)
     ]
 
@@ -47,8 +47,11 @@ def build(
 
 
 def finish(quota: Quota, block: WorkItem, sizes: dict[tuple[str, int], int]) -> list[ShardTask]:
-    steps = [str(task.step) for task in block.tasks]
-    quota.made(dict.fromkeys(steps, len(block.images)), {step: sizes[step, block.index] for step in steps})
+    conditions = [str(task.condition) for task in block.tasks]
+    quota.made(
+        dict.fromkeys(conditions, len(block.images)),
+        {condition: sizes[condition, block.index] for condition in conditions},
+    )
     return list(block.tasks)
 
 
@@ -58,7 +61,7 @@ def builds(draw: st.DrawFn) -> tuple[list[WorkItem], dict[tuple[str, int], int],
     work = blocks(draw(st.lists(st.integers(1, len(IMAGES)), min_size=1, max_size=8)))
     most = int(1000 * MARGIN)
     sizes = {
-        (str(task.step), block.index): len(block.images) * draw(st.integers(1000, most))
+        (str(task.condition), block.index): len(block.images) * draw(st.integers(1000, most))
         for block in work
         for task in block.tasks
     }
@@ -71,19 +74,19 @@ def test_never_over_and_never_stopped_while_there_is_room(
 ) -> None:
     work, sizes, limit, hands = case
     measured = Sizes()
-    for step in STEPS:
-        measured.add(str(step), 1, 1000)
+    for condition in STEPS:
+        measured.add(str(condition), 1, 1000)
     quota = Quota(limit, Sizes(), measured)
     peak, made = build(quota, work, sizes, hands)
     tasks = [task for block in work for task in block.tasks]
     assert made == tasks[: len(made)]
-    assert quota.known.bytes.total() == sum(sizes[str(task.step), task.block] for task in made)
+    assert quota.known.bytes.total() == sum(sizes[str(task.condition), task.block] for task in made)
     assert peak <= limit
     if quota.withheld:
         following = tasks[len(made)]
         assert quota.withheld.tasks[0] == following
         images = len(work[following.block].images)
-        known = quota.known.largest.get(str(following.step), 1000)
+        known = quota.known.largest.get(str(following.condition), 1000)
         assert quota.known.bytes.total() + images * MARGIN * known > limit
     else:
         assert made == tasks

@@ -20,38 +20,43 @@ def test_shipped_recipes_are_named_as_their_files() -> None:
 
 
 def test_imagenet_c_is_the_published_benchmark() -> None:
-    assert len(IMAGENET_C.steps()) == 75
-    assert IMAGENET_C.steps()[0] == Condition("gaussian_noise", 1)
-    assert IMAGENET_C.steps()[-1] == Condition("jpeg_compression", 5)
+    assert len(IMAGENET_C.conditions()) == 75
+    assert IMAGENET_C.conditions()[0] == Condition("gaussian_noise", 1)
+    assert IMAGENET_C.conditions()[-1] == Condition("jpeg_compression", 5)
     assert str(IMAGENET_C.encoder) == "jpeg quality=85 optimize=true"
-    assert library.load("imagenet-c-clean").steps() == (Condition("none", 0),)
+    assert library.load("imagenet-c-clean").conditions() == (Condition("none", 0),)
     assert library.load("imagenet-c-clean").prepare == IMAGENET_C.prepare
 
 
 def test_imagenet_p_is_the_published_benchmark() -> None:
     imagenet_p = library.load("imagenet-p")
-    assert [str(step) for step in imagenet_p.steps()][::9] == ["gaussian_noise-1", "scale-1"]
-    assert len(imagenet_p.changed(transforms={"only": ["all"]}).steps()) == 14
+    assert [str(condition) for condition in imagenet_p.conditions()][::9] == ["gaussian_noise-1", "scale-1"]
+    assert len(imagenet_p.changed(transforms={"only": ["all"]}).conditions()) == 14
     assert imagenet_p.prepare == IMAGENET_C.prepare
 
 
 def test_difficulties_are_those_of_the_noises() -> None:
     """Other sequences have the same data at each difficulty: they are made once."""
     chosen = library.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
-    assert [str(step) for step in chosen.steps()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
+    assert [str(condition) for condition in chosen.conditions()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
 
 
 def test_all_adds_the_extra_four() -> None:
-    assert len(IMAGENET_C.changed(transforms={"only": ["all"]}).steps()) == 95
+    assert len(IMAGENET_C.changed(transforms={"only": ["all"]}).conditions()) == 95
     extra = IMAGENET_C.changed(transforms={"only": ["extra"], "levels": [5]})
-    assert [step.transform for step in extra.steps()] == ["speckle_noise", "gaussian_blur", "spatter", "saturate"]
+    assert [condition.transform for condition in extra.conditions()] == [
+        "speckle_noise",
+        "gaussian_blur",
+        "spatter",
+        "saturate",
+    ]
 
 
 def test_order_of_selection_does_not_matter() -> None:
     one = IMAGENET_C.changed(transforms={"only": ["frost", "noise", "fog"], "levels": [5, 1, 5]})
     other = IMAGENET_C.changed(transforms={"only": ["fog", "noise", "frost", "fog"], "levels": [1, 5]})
     assert one.canonical({}, {}) == other.canonical({}, {})
-    assert one.steps() == other.steps()
+    assert one.conditions() == other.conditions()
 
 
 def test_a_recipe_survives_its_file() -> None:
@@ -91,7 +96,7 @@ def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], na
 
 def test_a_clean_companion_differs_in_its_transform_alone() -> None:
     companion = library.load("imagenet-c-clean")
-    assert companion.steps() == (Condition("none", 0),)
+    assert companion.conditions() == (Condition("none", 0),)
     for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
         assert getattr(companion, table) == getattr(IMAGENET_C, table)
 

@@ -13,19 +13,19 @@ from pipeline.render.renderer import Renderer
 from pipeline.render.warm_up import try_transforms
 
 
-def recipe(*steps: tuple[str, float]) -> Recipe:
+def recipe(*conditions: tuple[str, float]) -> Recipe:
     return library.load("imagenet-c").changed(
-        prepare={"steps": steps}, transforms={"only": ["contrast"], "levels": [1]}
+        prepare={"steps": conditions}, transforms={"only": ["contrast"], "levels": [1]}
     )
 
 
 def test_a_photograph_smaller_than_the_crop_fails_and_larger_ones_do_not() -> None:
     cropped = recipe(("center_crop", 224.0))
     renderer = try_transforms(cropped, None)
-    (step,) = cropped.steps()
+    (condition,) = cropped.conditions()
     with pytest.raises(SampleError, match="224 x 224 pixels cannot be cropped from 223 x 300"):
-        renderer.members(Png().encode(np.zeros((223, 300, 3), np.uint8)), "", step)
-    assert list(renderer.members(Png().encode(np.zeros((224, 300, 3), np.uint8)), "", step)) == [".jpg"]
+        renderer.members(Png().encode(np.zeros((223, 300, 3), np.uint8)), "", condition)
+    assert list(renderer.members(Png().encode(np.zeros((224, 300, 3), np.uint8)), "", condition)) == [".jpg"]
 
 
 def test_a_preparation_that_suits_no_photograph_is_refused_before_any_work() -> None:

@@ -39,8 +39,8 @@ def index(
             failed = f", {done.failed:,} of them damaged" if done.failed else ""
             passed = f"; passed over {done.passed_over:,} other files" if done.passed_over else ""
             say(
-                f"{done.name}: {done.samples:,} samples of {len(done.steps)} transforms and levels, in {done.layout}"
-                f"{failed}{passed}: {out}"
+                f"{done.name}: {done.samples:,} samples of {len(done.conditions)} transforms and levels, "
+                f"in {done.layout}{failed}{passed}: {out}"
             )
         if done.failed:
             raise typer.Exit(Exit.FAULTS)

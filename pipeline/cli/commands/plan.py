@@ -75,7 +75,7 @@ def plan(
             "source_kind": chosen.source.kind,
             "images": made.images,
             "classes": made.classes,
-            "transforms": [str(step) for step in chosen.steps()],
+            "transforms": [str(condition) for condition in chosen.conditions()],
             "samples": made.samples,
             "shards": made.shards,
             "bytes": cost.output_bytes,
@@ -89,7 +89,7 @@ def plan(
         rows = [
             ("source", KINDS[chosen.source.kind].words),
             ("images", f"{made.images:,} in {made.classes:,} classes"),
-            ("outputs", f"{made.samples:,} ({len(chosen.steps())} per image)"),
+            ("outputs", f"{made.samples:,} ({len(chosen.conditions())} per image)"),
             ("shards", f"{made.shards:,} of up to {chosen.shards.size:,} images"),
             ("size", decimal(cost.output_bytes)),
             ("time", f"{cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),

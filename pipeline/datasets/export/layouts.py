@@ -48,23 +48,23 @@ class Layout:
     class_folders: bool = False
 
 
-def _transform(step: Condition) -> str:
-    return safe_name(step.transform, f"the transform {step.transform!r}")
+def _transform(condition: Condition) -> str:
+    return safe_name(condition.transform, f"the transform {condition.transform!r}")
 
 
-def _by_severity(step: Condition) -> str:
+def _by_severity(condition: Condition) -> str:
     """As ImageNet-C is distributed: ``fog/3``; without levels ``none``."""
-    return f"{_transform(step)}/{step.level}" if step.level else _transform(step)
+    return f"{_transform(condition)}/{condition.level}" if condition.level else _transform(condition)
 
 
-def _by_config(step: Condition) -> str:
+def _by_config(condition: Condition) -> str:
     """As TensorFlow Datasets names its configurations: ``fog_3``."""
-    return f"{_transform(step)}_{step.level}" if step.level else _transform(step)
+    return f"{_transform(condition)}_{condition.level}" if condition.level else _transform(condition)
 
 
-def _by_difficulty(step: Condition) -> str:
+def _by_difficulty(condition: Condition) -> str:
     """As ImageNet-P is distributed: ``gaussian_noise``, and ``gaussian_noise_2`` for larger noise."""
-    return f"{_transform(step)}_{step.level}" if step.level > 1 else _transform(step)
+    return f"{_transform(condition)}_{condition.level}" if condition.level > 1 else _transform(condition)
 
 
 def _class_places(under_way: Export, folder_of: FolderOf, sequences: bool) -> list[str]:
@@ -74,7 +74,7 @@ def _class_places(under_way: Export, folder_of: FolderOf, sequences: bool) -> li
     else:
         _refuse_sequences(under_way, "use mp4 or frames")
     under_way.warnings += under_way.folders.warnings
-    return [folder_of(step) for step in under_way.survey.steps]
+    return [folder_of(condition) for condition in under_way.survey.conditions]
 
 
 def _in_class_folders(
@@ -83,8 +83,8 @@ def _in_class_folders(
     """``<step>/<class>/<name>...``, the class folders of all steps alike, whatever is in them."""
     target = under_way.target
     names = target.state_classes(under_way.folders.names)
-    for step, rows in under_way.steps():
-        folder = folder_of(step)
+    for condition, rows in under_way.conditions():
+        folder = folder_of(condition)
         target.begin_folder()
         for name in names:
             target.make_folder(f"{folder}/{name}")
@@ -126,17 +126,17 @@ def _frame_files(under_way: Export, sample: Sample) -> Iterator[tuple[str, bytes
 def _array_steps(under_way: Export) -> dict[str, list[Condition]]:
     """Array -> the steps that it holds one after another."""
     name_of = _by_difficulty if under_way.data_set.family.sequences else _transform
-    steps: dict[str, list[Condition]] = {}
-    for step in under_way.survey.steps:
-        steps.setdefault(f"{name_of(step)}.npy", []).append(step)
-    return steps
+    conditions: dict[str, list[Condition]] = {}
+    for condition in under_way.survey.conditions:
+        conditions.setdefault(f"{name_of(condition)}.npy", []).append(condition)
+    return conditions
 
 
 def _array_places(under_way: Export) -> list[str]:
     """The arrays. Raises UserError for samples that are missing, differ in size, or in labels from array to array."""
     arrays, labels = _array_steps(under_way), dict[str, list[list[int]]]()
-    for name, steps in arrays.items():
-        labels[name] = [[_label_of_sound(row) for row in under_way.rows(step)] for step in steps]
+    for name, conditions in arrays.items():
+        labels[name] = [[_label_of_sound(row) for row in under_way.rows(condition)] for condition in conditions]
         first = labels.setdefault("", labels[name])
         if not under_way.data_set.family.sequences and labels.pop(name) != first:
             raise UserError(
@@ -147,7 +147,7 @@ def _array_places(under_way: Export) -> list[str]:
         raise UserError(f"the images have {len(shapes)} sizes ({shapes[0]}, {shapes[1]} ...): an array needs one")
     if under_way.data_set.family.sequences:
         return list(arrays)
-    levels = [step.level for step in next(iter(arrays.values()))]
+    levels = [condition.level for condition in next(iter(arrays.values()))]
     if levels != [0] and levels != list(range(1, len(levels) + 1)):
         held = ", ".join(map(str, levels))
         under_way.warnings.append(f"each array holds the severities {held}; most readers count them from 1")
@@ -163,15 +163,17 @@ def _label_of_sound(row: Row) -> int:
 def _arrays(under_way: Export) -> None:
     """``<corruption>.npy``, all severities one after another, and ``labels.npy``; or ``<perturbation>.npy``."""
     arrays = _array_steps(under_way)
-    for name, steps in arrays.items():
-        count = sum(under_way.survey.steps[step] for step in steps)
-        if _holds(under_way.target.path(name), (row for step in steps for row in under_way.rows(step)), count):
+    for name, conditions in arrays.items():
+        count = sum(under_way.survey.conditions[condition] for condition in conditions)
+        if _holds(
+            under_way.target.path(name), (row for condition in conditions for row in under_way.rows(condition)), count
+        ):
             under_way.target.there += 1
             under_way.samples += count
         else:
-            _write_array(under_way, name, steps, count)
+            _write_array(under_way, name, conditions, count)
     if not under_way.data_set.family.sequences:
-        labels = [row.label for step in next(iter(arrays.values())) for row in under_way.rows(step)]
+        labels = [row.label for condition in next(iter(arrays.values())) for row in under_way.rows(condition)]
         under_way.target.write(LABELS, _labels(labels))
 
 
@@ -193,11 +195,11 @@ def _holds(path: Path, rows: Iterator[Row], count: int) -> bool:
         )
 
 
-def _write_array(under_way: Export, name: str, steps: Iterable[Condition], count: int) -> None:
+def _write_array(under_way: Export, name: str, conditions: Iterable[Condition], count: int) -> None:
     """One array, written sample by sample aside: a mapped file would end the process where the disk is full."""
     shape: tuple[int, ...] = ()
     with under_way.target.aside() as (file, aside):
-        for sample in under_way.read(row for step in steps for row in under_way.rows(step)):
+        for sample in under_way.read(row for condition in conditions for row in under_way.rows(condition)):
             pixels = pixels_of(sample)
             if not shape:
                 shape = pixels.shape
@@ -218,15 +220,15 @@ def _labels(labels: list[int]) -> bytes:
 
 def _parquet_places(under_way: Export) -> list[str]:
     _refuse_sequences(under_way, "Hugging Face reads their shards as WebDataset")
-    for step in under_way.survey.steps:
-        _transform(step)
+    for condition in under_way.survey.conditions:
+        _transform(condition)
     return [PARQUET_FOLDER]
 
 
 def _parquet(under_way: Export) -> None:
     """``data/<step>-<number>.parquet`` as Hugging Face reads them: image, label with class names, and what it is."""
     schema, target = _parquet_schema(under_way), under_way.target
-    for unit in under_way.data_set.units():
+    for unit in under_way.data_set.chunks():
         name = f"{PARQUET_FOLDER}/{unit.name}.parquet"
         target.claim(name, unit.name)
         facts = {"manifest": under_way.manifest_digest, "rows": f"{unit.first}+{unit.count}"}
@@ -279,14 +281,14 @@ def _parquet_row(sample: Sample) -> dict[str, Any]:
 
 def _imagenet_s_places(under_way: Export) -> list[str]:
     _refuse_sequences(under_way, "this layout has one array per image")
-    folders = [_by_severity(step) for step in under_way.survey.steps]
+    folders = [_by_severity(condition) for condition in under_way.survey.conditions]
     return [*folders, *(f"{folder}.txt" for folder in folders)]
 
 
 def _imagenet_s_folder(under_way: Export) -> None:
     """``<pair>/<class>/<name>.npy`` and, for each pair, ``<pair>.txt`` with lines ``<class>/<name>.npy <label>``."""
-    for step, rows in under_way.steps():
-        folder, index = _by_severity(step), []
+    for condition, rows in under_way.conditions():
+        folder, index = _by_severity(condition), []
         under_way.target.begin_folder()
         for sample in under_way.read(rows):
             parts = sample.row.source_id.split("/")

@@ -28,14 +28,14 @@ VERIFY = "run robustshards verify"
 class Survey:
     """What a manifest holds: ok samples of each step, classes, and the sizes (height, width) of images."""
 
-    steps: dict[Condition, int] = field(default_factory=dict)
+    conditions: dict[Condition, int] = field(default_factory=dict)
     classes: Classes = field(default_factory=Classes)
     shapes: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def samples(self) -> int:
         """The number of ok samples."""
-        return sum(self.steps.values())
+        return sum(self.conditions.values())
 
 
 @dataclass
@@ -82,14 +82,14 @@ class Export:
         failed = f"; {self.passed_over:,} failed samples passed over" if self.passed_over else ""
         yield f"wrote {self.written:,} files, {self.there:,} were there, of {self.samples:,} samples{failed}"
 
-    def steps(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
+    def conditions(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
         """Each step and its rows, in the manifest's order."""
         for (transform, level), rows in groupby(self.data_set.rows(), key=lambda row: (row.transform, row.level)):
             yield Condition(transform, level), rows
 
-    def rows(self, step: Condition) -> Iterator[Row]:
+    def rows(self, condition: Condition) -> Iterator[Row]:
         """The rows of one step."""
-        return self.data_set.rows({"transform": [step.transform], "level": [step.level]})
+        return self.data_set.rows({"transform": [condition.transform], "level": [condition.level]})
 
     def read(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """The samples of rows in their order; failed ones are passed over. Raises UserError for unsound shards."""
@@ -129,11 +129,11 @@ def survey(data_set: DataSet) -> Survey:
     """Read a manifest through. Raises UserError where there is nothing to export, or rows are out of order."""
     found, last = Survey(), None
     for row in data_set.rows():
-        step = Condition(row.transform, row.level)
-        if step != last and step in found.steps:
-            raise UserError(f"the manifest of {data_set.store.root} has rows of {step} in two places: {VERIFY}")
-        last, ok = step, row.status == manifests.OK
-        found.steps[step] = found.steps.get(step, 0) + int(ok)
+        condition = Condition(row.transform, row.level)
+        if condition != last and condition in found.conditions:
+            raise UserError(f"the manifest of {data_set.store.root} has rows of {condition} in two places: {VERIFY}")
+        last, ok = condition, row.status == manifests.OK
+        found.conditions[condition] = found.conditions.get(condition, 0) + int(ok)
         found.classes.see(row)
         if ok:
             found.shapes.add((row.height or 0, row.width or 0))

@@ -45,14 +45,15 @@ class IndexResult:
     name: str
     layout: str
     family: str
-    steps: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]
     samples: int
     failed: int
     passed_over: int
 
     def facts(self) -> dict[str, Any]:
         """For machines."""
-        return {**vars(self), "steps": list(map(str, self.steps))}
+        told = {name: value for name, value in vars(self).items() if name != "conditions"}
+        return {**told, "steps": list(map(str, self.conditions))}
 
 
 def index(
@@ -62,7 +63,7 @@ def index(
     classes: Sequence[str] = (),
     levels: Sequence[int] = ARRAY_LEVELS,
     threads: int = 1,
-    told: Callable[[str], None] = lambda step: None,
+    told: Callable[[str], None] = lambda condition: None,
 ) -> IndexResult:
     """Write a manifest of the data set at ``location`` to ``out``; what it names stays where it is.
 
@@ -87,22 +88,22 @@ def index(
     _refuse_below(place, out)
     layout = _look(place, classes, levels)
     store, files = open_store(out), LocalStore(str(layout.root))
-    steps = sorted(layout.steps, key=_published_order)
+    conditions = sorted(layout.conditions, key=_published_order)
     with store.exclusive():
         _refuse_others(store)
-        parts: dict[Condition, list[Path]] = {step: [] for step in steps}
+        parts: dict[Condition, list[Path]] = {condition: [] for condition in conditions}
         failed, families, digests = 0, Counter[tuple[str, str]](), dict[str, str]()
         with ThreadPoolExecutor(threads) as pool:
-            for step in steps:
-                told(str(step))
-                for rows in _rows(layout, step, files, digests, pool):
-                    parts[step].append(store.scratch())
-                    manifests.write_part(rows, {}, parts[step][-1])
+            for condition in conditions:
+                told(str(condition))
+                for rows in _rows(layout, condition, files, digests, pool):
+                    parts[condition].append(store.scratch())
+                    manifests.write_part(rows, {}, parts[condition][-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
                     families.update((row.status, _family(row)) for row in rows)
         family = _one_family(families, location)
         outcome = IndexResult(
-            name or layout.root.name, layout.name, family, tuple(steps), 0, failed, layout.passed_over
+            name or layout.root.name, layout.name, family, tuple(conditions), 0, failed, layout.passed_over
         )
         table = {"name": outcome.name, "family": family, "layout": layout.name, "location": _told(layout.root, out)}
         merged = store.scratch()
@@ -183,7 +184,7 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
             layout = find_arrays(path, classes, levels)
         else:
             layout = find_folders(path, classes, unlabelled)
-    if not layout.steps:
+    if not layout.conditions:
         raise UserError(f"{path} holds no images; they are looked for as {PLACES}; or as <corruption>.npy, or in tars")
     return layout
 
@@ -217,30 +218,34 @@ def _refuse_mixture(path: Path, kinds: Mapping[str, Sequence[str]]) -> None:
         raise UserError(f"{path} holds {found[0]!r} beside {found[1]!r}: index tars, arrays and folders each by itself")
 
 
-def _published_order(step: Condition) -> tuple[int, str, int]:
+def _published_order(condition: Condition) -> tuple[int, str, int]:
     """Known transforms as they were published, then others by name; levels rising."""
     known = [name for family in FAMILIES.values() for name in family.names]
-    return (known.index(step.transform) if step.transform in known else len(known), step.transform, step.level)
+    return (
+        known.index(condition.transform) if condition.transform in known else len(known),
+        condition.transform,
+        condition.level,
+    )
 
 
 def _rows(
-    layout: Layout, step: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
+    layout: Layout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
-    entries = list(layout.steps[step](layout.classes))
-    refuse_duplicates(f"{step} has the files", ((entry.id, entry.origin) for entry in entries))
+    entries = list(layout.conditions[condition](layout.classes))
+    refuse_duplicates(f"{condition} has the files", ((entry.id, entry.origin) for entry in entries))
     listed = iter(entries)
     while some := list(islice(listed, PART_ROWS)):
         # What begins at 0 is a file of its own, whose digest is that of its payload.
         for shard in {entry.shard for entry in some if entry.offset} - digests.keys():
             with files.open(shard) as file:
                 digests[shard] = hashlib.file_digest(file, "sha256").hexdigest()
-        yield list(pool.map(lambda entry: _examined(entry, step, files, digests.get(entry.shard)), some))
+        yield list(pool.map(lambda entry: _examined(entry, condition, files, digests.get(entry.shard)), some))
 
 
-def _examined(entry: Entry, step: Condition, files: Store, shard_sha256: str | None) -> Row:
+def _examined(entry: Entry, condition: Condition, files: Store, shard_sha256: str | None) -> Row:
     """The row of one sample, read and decoded."""
-    row = _blank_row(entry, step, shard_sha256 or "")
+    row = _blank_row(entry, condition, shard_sha256 or "")
     if not entry.size <= MAX_PAYLOAD_BYTES:
         return row._replace(error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")
     files.path(entry.shard)  # refuses links that lead out, pipes and devices
@@ -263,10 +268,10 @@ def _examined(entry: Entry, step: Condition, files: Store, shard_sha256: str | N
     )
 
 
-def _blank_row(entry: Entry, step: Condition, shard_sha256: str) -> Row:
+def _blank_row(entry: Entry, condition: Condition, shard_sha256: str) -> Row:
     *frames, height, width, _ = entry.shape or (None, None, None)
     return Row(
-        key=f"{entry.id}-{step}",
+        key=f"{entry.id}-{condition}",
         shard=entry.shard,
         shard_sha256=shard_sha256,
         offset=entry.offset,
@@ -276,9 +281,9 @@ def _blank_row(entry: Entry, step: Condition, shard_sha256: str) -> Row:
         origin=entry.origin,
         label=entry.label,
         class_name=entry.class_name,
-        transform=step.transform,
+        transform=condition.transform,
         version=0,
-        level=step.level,
+        level=condition.level,
         profile="",
         decoder="",
         resize="",

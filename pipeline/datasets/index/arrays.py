@@ -52,7 +52,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
         raise UserError(f"the severities {list(levels)} are invalid: name each once, 0 to {MAX_LEVEL}, as 1,2,3,4,5")
     store, names = LocalStore(str(root)), files_with(root, ARRAY)
     labels = _labels(store) if LABELS_FILE in names else None
-    steps: dict[Condition, Listing] = {}
+    conditions: dict[Condition, Listing] = {}
     for name in names:
         if name == LABELS_FILE:
             continue
@@ -70,12 +70,12 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
             raise UserError(f"{root / name} holds {header.shape[0]} images, {wanted}")
         if labels is not None and len(labels) not in (count, header.shape[0]):
             raise UserError(f"{root / LABELS_FILE} holds {len(labels)} labels, {name} has {header.shape[0]} images")
-        for place, step in enumerate(here):
-            if step in steps:
-                raise UserError(f"{root} holds {step} twice, in {name} and another array; remove one")
-            steps[step] = partial(_rows, root, name, header, labels, place * count, count)
+        for place, condition in enumerate(here):
+            if condition in conditions:
+                raise UserError(f"{root} holds {condition} twice, in {name} and another array; remove one")
+            conditions[condition] = partial(_rows, root, name, header, labels, place * count, count)
     beside = [entry.name for entry in store.entries("") if not entry.is_folder]
-    return Layout("arrays", root, steps, classes, len(set(beside).difference(names, BESIDE)))
+    return Layout("arrays", root, conditions, classes, len(set(beside).difference(names, BESIDE)))
 
 
 def _rows(

@@ -47,11 +47,13 @@ def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str]
             continue
         if files and not samples:
             raise UserError(f"{root / folder} holds files but no images, and would count as a class: move it away")
-        step = step_of(folder.split("/")[:-1], str(root / folder))
-        found.setdefault(step, []).append(folder)
-        held |= {step} if samples else set()
-    for step in found.keys() - held if held else ():
-        raise UserError(f"{root / found[step][0]} is empty, as is all of {step}: remove it, or add the images")
+        condition = step_of(folder.split("/")[:-1], str(root / folder))
+        found.setdefault(condition, []).append(folder)
+        held |= {condition} if samples else set()
+    for condition in found.keys() - held if held else ():
+        raise UserError(
+            f"{root / found[condition][0]} is empty, as is all of {condition}: remove it, or add the images"
+        )
     named = sorted({_name(folder) for folders in found.values() for folder in folders}.difference(unlabelled))
 
     def listing(folders: list[str], labels: Sequence[str]) -> Iterator[Entry]:
@@ -70,8 +72,8 @@ def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str]
                         )
                     yield found
 
-    steps = {step: partial(listing, each) for step, each in found.items() if step in held}
-    return Layout("folders", root, steps, classes or named, passed_over)
+    conditions = {condition: partial(listing, each) for condition, each in found.items() if condition in held}
+    return Layout("folders", root, conditions, classes or named, passed_over)
 
 
 def find_tars(path: Path, classes: Sequence[str]) -> Layout:
@@ -93,8 +95,8 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
                 continue
             if len(parts) < 2:
                 raise UserError(f"{root / tar}: {name} is in no class folder; looked for: {PLACES}")
-            step = step_of(parts[:-2], f"{root / tar}: {name}")
-            found.setdefault(step, []).append((PurePosixPath(name).as_posix(), tar, *member))
+            condition = step_of(parts[:-2], f"{root / tar}: {name}")
+            found.setdefault(condition, []).append((PurePosixPath(name).as_posix(), tar, *member))
             named.add(parts[-2])
             held.add(parts[:-1])
             beside.add(parts[:-2])
@@ -119,8 +121,8 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
                     )
             yield found
 
-    steps = {step: partial(listing, each) for step, each in found.items()}
-    return Layout("tars", root, steps, classes or sorted(named), passed_over)
+    conditions = {condition: partial(listing, each) for condition, each in found.items()}
+    return Layout("tars", root, conditions, classes or sorted(named), passed_over)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:

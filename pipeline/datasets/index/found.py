@@ -63,7 +63,7 @@ class Layout:
 
     name: str
     root: Path
-    steps: Mapping[Condition, Listing]
+    conditions: Mapping[Condition, Listing]
     classes: Sequence[str]
     passed_over: int = 0
 

@@ -18,9 +18,9 @@ from pipeline.evaluate.models.loading import Model, load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.stream import Batch, Broken, load
 from pipeline.evaluate.results.folder import (
+    FACT_CHUNK,
     FACT_PIXELS_CHANGED,
     FACT_PIXELS_CHECKED,
-    FACT_UNIT,
     EvaluationTable,
     part_file,
 )
@@ -52,7 +52,7 @@ class EvaluationJob:
 class PredictionCounts:
     """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
 
-    units: int = 0
+    chunks: int = 0
     frames: int = 0
     compared: int = 0
     changed: int = 0
@@ -61,7 +61,7 @@ class PredictionCounts:
 
     def add(self, other: PredictionCounts) -> None:
         """Add what another has done."""
-        self.units += other.units
+        self.chunks += other.chunks
         self.frames += other.frames
         self.compared += other.compared
         self.changed += other.changed
@@ -101,40 +101,40 @@ class Predictor:
         Raises UserError for labels that the model does not have, for outputs that are no numbers, and where a process
         that loads images dies.
         """
-        units, report = attempt.work, PredictionCounts()
-        parts = [_Part() for _ in units]
-        for unit, part in zip(units, parts, strict=True):
-            if not unit.frames:
-                self._commit(unit, part, report)
+        chunks, report = attempt.work, PredictionCounts()
+        parts = [_Part() for _ in chunks]
+        for chunk, part in zip(chunks, parts, strict=True):
+            if not chunk.frames:
+                self._commit(chunk, part, report)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
-        stream = load(job.data_set, units, batch, job.loaders, pin, job.data)
+        stream = load(job.data_set, chunks, batch, job.loaders, pin, job.data)
         waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, Broken):
-                report.broken.append((units[item.unit].name, item.reason))
+                report.broken.append((chunks[item.chunk].name, item.reason))
                 continue
             waiting.append((item, self._classifier.start(item)))
             if len(waiting) >= IN_FLIGHT:
-                self._take(units, parts, *waiting.popleft(), report)
+                self._take(chunks, parts, *waiting.popleft(), report)
             report.seconds += perf_counter() - start
             yield report
             start = perf_counter()
         while waiting:
-            self._take(units, parts, *waiting.popleft(), report)
+            self._take(chunks, parts, *waiting.popleft(), report)
         yield report
 
     def _take(
         self,
-        units: Sequence[Chunk],
+        chunks: Sequence[Chunk],
         parts: Sequence[_Part],
         batch: Batch,
         outputs: tuple[torch.Tensor, ...],
         report: PredictionCounts,
     ) -> None:
         """Add a batch's outputs to its part, and commit the part if they are its last."""
-        part = parts[batch.unit]
+        part = parts[batch.chunk]
         part.outputs.append(self._classifier.finish(outputs))
         part.frames += [
             (row.key, row.source_id, row.label, frame) for row, frame in zip(batch.rows, batch.frames, strict=True)
@@ -143,11 +143,11 @@ class Predictor:
         part.changed += batch.changed
         report.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
         if batch.last:
-            self._commit(units[batch.unit], part, report)
-            parts[batch.unit].outputs.clear()
-            parts[batch.unit].frames.clear()
+            self._commit(chunks[batch.chunk], part, report)
+            parts[batch.chunk].outputs.clear()
+            parts[batch.chunk].frames.clear()
 
-    def _commit(self, unit: Chunk, part: _Part, report: PredictionCounts) -> None:
+    def _commit(self, chunk: Chunk, part: _Part, report: PredictionCounts) -> None:
         """Write a part aside and give it its name."""
         names = ("top5", "label_rank", "label_probability", "confidence")
         blank = Outputs(
@@ -160,19 +160,19 @@ class Predictor:
         whole = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
         keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
         facts = {
-            FACT_UNIT: unit_digest(self._job.table, unit),
+            FACT_CHUNK: chunk_digest(self._job.table, chunk),
             FACT_PIXELS_CHECKED: str(part.compared),
             FACT_PIXELS_CHANGED: str(part.changed),
         }
         scratch = self._store.scratch()
-        write_part(unit.step, Frames(keys, ids, labels, frames), whole, facts, scratch)
-        self._store.publish(scratch, part_file(unit.name))
-        report.units += 1
+        write_part(chunk.condition, Frames(keys, ids, labels, frames), whole, facts, scratch)
+        self._store.publish(scratch, part_file(chunk.name))
+        report.chunks += 1
 
 
-def unit_digest(table: EvaluationTable, unit: Chunk) -> str:
+def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
     """Covers all that decides the predictions of a piece."""
-    return hashlib.sha256(f"{table.digest}\n{unit}".encode()).hexdigest()
+    return hashlib.sha256(f"{table.digest}\n{chunk}".encode()).hexdigest()
 
 
 def check_same(table: EvaluationTable, model: Model) -> None:

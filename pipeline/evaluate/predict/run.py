@@ -17,17 +17,17 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import facts_of_parts
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.evaluate.predict.predictor import EvaluationJob, PredictionCounts, Predictor, unit_digest
+from pipeline.evaluate.predict.predictor import EvaluationJob, PredictionCounts, Predictor, chunk_digest
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import (
+    CHUNKS_FILE,
     EVALUATION_FILE,
+    FACT_CHUNK,
     FACT_EVALUATION,
     FACT_PIXELS_CHANGED,
     FACT_PIXELS_CHECKED,
-    FACT_UNIT,
     PARTS,
     PREDICTIONS_FILE,
-    UNITS_FILE,
     EvaluationTable,
     is_finished,
     part_file,
@@ -48,7 +48,7 @@ MOST_PROCESSES = 16
 MOST_ON_CLUSTER = 4096
 """Workers, or loaders of each, that may be asked for on a cluster."""
 
-UNITS_AT_ONCE = 4
+CHUNKS_AT_ONCE = 4
 """Pieces that a worker is given together, for each of its loader processes."""
 
 
@@ -57,8 +57,8 @@ class EvaluationResult:
     """What an evaluation came to."""
 
     table: EvaluationTable
-    units: int
-    units_before: int = 0
+    chunks: int
+    chunks_before: int = 0
     done: PredictionCounts = field(default_factory=PredictionCounts)
     lost: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
@@ -75,8 +75,8 @@ class EvaluationResult:
             "model": self.table.model.name,
             "data_set": self.table.data_set.name,
             "samples": self.table.data_set.samples,
-            "shards": self.units,
-            "shards_before": self.units_before,
+            "shards": self.chunks,
+            "shards_before": self.chunks_before,
             "frames_made": self.done.frames,
             "batch": self.table.run.batch,
             "device": self.table.run.device,
@@ -89,11 +89,11 @@ class EvaluationResult:
 
     def summary(self, output: str) -> Iterator[str]:
         """For people: a few lines."""
-        if self.done.units:
+        if self.done.chunks:
             rate = self.done.frames / max(self.seconds, 1e-9)
             yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
         elif self.complete:
-            yield f"nothing to do: all {self.units:,} shards are there"
+            yield f"nothing to do: all {self.chunks:,} shards are there"
         if self.done.changed:
             yield (
                 f"WARNING {self.done.changed:,} of {self.done.compared:,} samples that were compared decode to other "
@@ -106,7 +106,7 @@ class EvaluationResult:
         elif self.done.broken:
             count = len(self.done.broken)
             yield (
-                f"unfinished: {count:,} of {self.units:,} shards cannot be used as they are; robustshards verify "
+                f"unfinished: {count:,} of {self.chunks:,} shards cannot be used as they are; robustshards verify "
                 f"{self.data_set} says why. What is finished is kept"
             )
         else:
@@ -140,19 +140,19 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher) -> Evaluati
     store = open_store(request.output)
     _check_output(request.output, data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
-    units = list(data_set.units())
+    chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
     model = load_model(request.model, request.weights)
     with store.exclusive():
-        table = _claim(store, settings(request, data_set, units, model, _earlier(store)))
-        outcome = EvaluationResult(table, len(units), data_set=request.data_set)
+        table = _claim(store, settings(request, data_set, chunks, model, _earlier(store)))
+        outcome = EvaluationResult(table, len(chunks), data_set=request.data_set)
         start = perf_counter()
         done = committed(store)
-        missing = [unit for unit in units if done.get(part_file(unit.name)) != unit_digest(table, unit)]
-        outcome.units_before = len(units) - len(missing)
-        store.publish_bytes("".join(f"{unit.name}\n" for unit in units).encode(), UNITS_FILE)
-        frames = sum(unit.frames for unit in units)
-        watcher.counting(frames, frames - sum(unit.frames for unit in missing))
+        missing = [chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(table, chunk)]
+        outcome.chunks_before = len(chunks) - len(missing)
+        store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
+        frames = sum(chunk.frames for chunk in chunks)
+        watcher.counting(frames, frames - sum(chunk.frames for chunk in missing))
         if missing or not is_finished(store, table, frames):
             store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
         if missing:
@@ -160,13 +160,13 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher) -> Evaluati
             for event in _work(request, data_set, table, missing):
                 tally.take(event)
                 if isinstance(event, Lost):
-                    outcome.lost += [(unit.name, event.reason) for unit in event.work]
+                    outcome.lost += [(chunk.name, event.reason) for chunk in event.work]
                 if not isinstance(event, Progress) or event.finished:
                     watcher.heard(event)
                 watcher.advanced(tally.total().frames)
             outcome.done = tally.total()
         if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
-            _merge(store, table, units)
+            _merge(store, table, chunks)
         outcome.seconds = perf_counter() - start
     return outcome
 
@@ -202,11 +202,11 @@ def _earlier(store: Store) -> EvaluationTable | None:
 
 def committed(store: Store) -> dict[str, str]:
     """The parts whose predictions are there and sound: file -> digest of the piece."""
-    return {name: facts.get(FACT_UNIT, "") for name, facts in facts_of_parts(store, PARTS)}
+    return {name: facts.get(FACT_CHUNK, "") for name, facts in facts_of_parts(store, PARTS)}
 
 
 def _work(
-    request: EvaluationRequest, data_set: DataSet, table: EvaluationTable, units: Sequence[Chunk]
+    request: EvaluationRequest, data_set: DataSet, table: EvaluationTable, chunks: Sequence[Chunk]
 ) -> Iterator[Event[PredictionCounts, Sequence[Chunk]]]:
     """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
     asked = _workers(request, table)
@@ -220,11 +220,11 @@ def _work(
         current_folder(),
     )
     if asked == 1 and request.address is None:
-        yield from (Progress(0, units, report) for report in Predictor(job).run(Attempt(units)))
+        yield from (Progress(0, chunks, report) for report in Predictor(job).run(Attempt(chunks)))
         return
-    listed = iter(units)
-    at_once = UNITS_AT_ONCE * max(loaders, 1)
-    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(units) // asked)))), ())
+    listed = iter(chunks)
+    at_once = CHUNKS_AT_ONCE * max(loaders, 1)
+    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(chunks) // asked)))), ())
     on_gpu = table.run.device.startswith("cuda")
     needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
     with cluster(asked, request.address) as workers:
@@ -261,7 +261,7 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
                 f"{store.root} holds another evaluation ({what}): choose another folder, or give the same options"
             )
         return table
-    foreign = [name for name in (PREDICTIONS_FILE, UNITS_FILE) if store.size(name) >= 0]
+    foreign = [name for name in (PREDICTIONS_FILE, CHUNKS_FILE) if store.size(name) >= 0]
     foreign += islice(store.listing(PARTS, ".parquet"), 1)
     if foreign:
         raise UserError(
@@ -277,17 +277,17 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 
-def _merge(store: Store, table: EvaluationTable, units: Sequence[Chunk]) -> None:
+def _merge(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
     """Write predictions.parquet, sealed. Raises UserError where its rows are not those of the manifest."""
-    steps = groupby(units, key=lambda unit: unit.step)
-    parts = [[part_file(unit.name) for unit in group] for _, group in steps]
+    conditions = groupby(chunks, key=lambda chunk: chunk.condition)
+    parts = [[part_file(chunk.name) for chunk in group] for _, group in conditions]
     scratch, summed = store.scratch(), (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
     facts = manifests.with_blank_seal({FACT_EVALUATION: table.digest})
     try:
         rows = manifests.merge(read_groups_ahead(store, parts), facts, scratch, SCHEMA, summed).rows
     except manifests.MergeError as error:
         raise UserError(f"{error}: remove it, and run the same command again") from error
-    if rows != sum(unit.frames for unit in units):
+    if rows != sum(chunk.frames for chunk in chunks):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
     manifests.seal_file(scratch)
     store.publish(scratch, PREDICTIONS_FILE)

@@ -73,10 +73,14 @@ def checked_precision(name: str) -> Precision:
 
 
 def settings(
-    request: EvaluationRequest, data_set: DataSet, units: Sequence[Chunk], model: Model, earlier: EvaluationTable | None
+    request: EvaluationRequest,
+    data_set: DataSet,
+    chunks: Sequence[Chunk],
+    model: Model,
+    earlier: EvaluationTable | None,
 ) -> EvaluationTable:
     """All that decides the predictions. What was found out by an earlier run stands. Raises UserError."""
-    first = next((unit for unit in units if unit.frames), None)
+    first = next((chunk for chunk in chunks if chunk.frames), None)
     if first is None:
         raise UserError(f"{data_set.name} has no sample that did not fail: there is nothing to evaluate")
     row = next(row for row in data_set.rows_of(first) if row.height)
@@ -121,8 +125,8 @@ def settings(
             family=data_set.family_name,
             profile=row.profile,
             manifest_sha256=manifest,
-            samples=sum(unit.samples for unit in units),
-            failed=sum(unit.count - unit.samples for unit in units),
+            samples=sum(chunk.samples for chunk in chunks),
+            failed=sum(chunk.count - chunk.samples for chunk in chunks),
         ),
         software=dict(model.software),
     )

@@ -41,7 +41,7 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 class Batch:
     """Frames of one piece: images (N, H, W, 3) uint8 and what each of them is; ``last`` ends the piece."""
 
-    unit: int
+    chunk: int
     images: torch.Tensor
     rows: list[Row]
     frames: list[int]
@@ -59,7 +59,7 @@ class Batch:
 class Broken:
     """A piece that cannot be read, and why."""
 
-    unit: int
+    chunk: int
     reason: str
 
 
@@ -75,34 +75,34 @@ class _Waiting:
 class Stream(IterableDataset[Batch | Broken]):
     """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
 
-    def __init__(self, folder: str, units: Sequence[Chunk], batch: int, data: str | None = None) -> None:
+    def __init__(self, folder: str, chunks: Sequence[Chunk], batch: int, data: str | None = None) -> None:
         self._folder, self._data = folder, data
-        self._units = units
+        self._units = chunks
         self._batch = batch
 
     def __iter__(self) -> Iterator[Batch | Broken]:
         """The batches of all pieces; in a loader process, of its share of them."""
         cv2.setNumThreads(1)
         worker = get_worker_info()
-        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        first, condition = (worker.id, worker.num_workers) if worker else (0, 1)
         data_set = open_data_set(self._folder, self._data)
-        for place, unit in islice(enumerate(self._units), first, None, step):
+        for place, chunk in islice(enumerate(self._units), first, None, condition):
             try:
-                yield from _batches(data_set, place, unit, self._batch)
+                yield from _batches(data_set, place, chunk, self._batch)
             except (UserError, UnsoundShardError, OSError, ValueError, MemoryError, cv2.error) as error:
                 yield Broken(place, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
 def load(
-    folder: str, units: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
+    folder: str, chunks: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
 ) -> Iterator[Batch | Broken]:
     """The batches of all pieces, made by so many processes, or in this one if that is 0.
 
     ``data``: where the files of an index are, if its user has said so. Raises UserError where a process ends.
     """
     gc.freeze()  # what is loaded by now stays: to look through it again and again takes time
-    stream = Stream(folder, units, batch, data)
-    workers = min(processes, len(units))
+    stream = Stream(folder, chunks, batch, data)
+    workers = min(processes, len(chunks))
     options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
     loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
     finished = set[int]()
@@ -111,20 +111,20 @@ def load(
             batches = iter(loader)
         for item in batches:
             if isinstance(item, Broken) or item.last:
-                finished.add(item.unit)
+                finished.add(item.chunk)
             yield item
     except RuntimeError as error:  # what torch says of a process that has died
         if not str(error).startswith(_DEATH):
             raise
-        raise UserError(_death(units, finished, workers)) from error
+        raise UserError(_death(chunks, finished, workers)) from error
 
 
-def _death(units: Sequence[Chunk], finished: set[int], workers: int) -> str:
+def _death(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
     """What to say of a process that has died: which pieces were at work, the first unfinished one of each process."""
-    shares = (range(first, len(units), workers) for first in range(workers))
-    left = {place for place, unit in enumerate(units) if unit.frames} - finished
+    shares = (range(first, len(chunks), workers) for first in range(workers))
+    left = {place for place, chunk in enumerate(chunks) if chunk.frames} - finished
     latest = (next((place for place in share if place in left), None) for share in shares)
-    names = ", ".join(units[place].name for place in latest if place is not None)
+    names = ", ".join(chunks[place].name for place in latest if place is not None)
     return (
         f"a process that reads and decodes images has died, at one of {names}: an image that crashes its decoder does "
         f"that ({VERIFY}), or too little memory (give fewer --loaders)"
@@ -178,11 +178,11 @@ class Normaliser:
         return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _batches(data_set: DataSet, place: int, unit: Chunk, size: int) -> Iterator[Batch]:
+def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator[Batch]:
     """The frames of one piece. Raises UnsoundShardError, UserError, OSError or ValueError for what is not whole."""
-    rows = data_set.rows_of(unit)
+    rows = data_set.rows_of(chunk)
     waiting: _Waiting | None = None
-    left, compared, changed = unit.frames, 0, 0
+    left, compared, changed = chunk.frames, 0, 0
     shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
     for count, sample in enumerate(_samples(data_set, rows)):
         row = sample.row
@@ -205,7 +205,7 @@ def _batches(data_set: DataSet, place: int, unit: Chunk, size: int) -> Iterator[
                 yield _batch(place, waiting, left == 0, compared, changed)
                 waiting, compared, changed = None, 0, 0
     if left or waiting:
-        raise ValueError(f"{unit.name} has {unit.frames - left} frames, the manifest has {unit.frames}")
+        raise ValueError(f"{chunk.name} has {chunk.frames - left} frames, the manifest has {chunk.frames}")
 
 
 def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:

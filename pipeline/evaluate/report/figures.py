@@ -112,8 +112,8 @@ def corruption_figures(
     """Return the figures of ImageNet-C and its editions."""
     figures = _Figures(scores.values, resamples)
     places: dict[str, dict[int, int]] = {}
-    for place, step in enumerate(scores.keys):
-        places.setdefault(step.transform, {})[step.level] = place
+    for place, condition in enumerate(scores.keys):
+        places.setdefault(condition.transform, {})[condition.level] = place
     published, of_benchmark = set(corruptions.names("all")), set(corruptions.names("benchmark"))
     over = scores.values[clean.rows].mean(axis=0) if clean else None
     rows, weights = [], dict[str, float]()
@@ -202,17 +202,17 @@ def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
     flips: dict[tuple[str, int], Column] = {}
     moves: dict[tuple[str, int], Column] = {}
     images, difficulties = ImagesOf(each), each.levels()
-    for step in each.steps():
-        name, ordered = step.step.transform, perturbations.get(step.step.transform).group != "noise"
+    for predicted in each.predictions():
+        name, ordered = predicted.condition.transform, perturbations.get(predicted.condition.transform).group != "noise"
         # Only noise has data of its own at each difficulty: of the others, frames further apart are compared.
-        for difficulty in difficulties if ordered else [step.step.level]:
+        for difficulty in difficulties if ordered else [predicted.condition.level]:
             options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
-            if difficulty < step.top1.shape[1]:
+            if difficulty < predicted.top1.shape[1]:
                 place = (name, difficulty)
                 with reading(each.folder):
-                    flip = metrics.flip_probabilities_by_sequence(step.top1, **options)
-                    move = metrics.top5_distances_of_lists_by_sequence(step.top5, **options)
-                flips[place], moves[place] = Column(images(step), flip), Column(images(step), move)
+                    flip = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
+                    move = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
+                flips[place], moves[place] = Column(images(predicted), flip), Column(images(predicted), move)
     if not flips:
         raise UserError(f"{each.folder} has sequences of one frame, so no prediction can change between frames")
     found = {}
@@ -282,7 +282,7 @@ def _mean_ratio(
 def system_noise_figures(scores: Scores[Condition], about: About, resamples: int) -> SystemNoiseSummary:
     """Return the figures of ImageNet-S."""
     figures = _Figures(1 - scores.values, resamples)
-    names = [step.transform for step in scores.keys]
+    names = [condition.transform for condition in scores.keys]
     return SystemNoiseSummary(
         about.model,
         about.data_set,

@@ -26,7 +26,7 @@ from pipeline.evaluate.results.folder import (
     read_table,
     require_finished,
 )
-from pipeline.evaluate.results.predictions import StepPredictions, read_predictions
+from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
 from pipeline.evaluate.results.words import LONGEST_PATH, printable
 from pipeline.storage import Store, open_store
 from pipeline.transforms.family import Condition
@@ -57,16 +57,16 @@ class Evaluation:
         """The folder, by whatever name it was given."""
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
 
-    def steps(self) -> Iterator[StepPredictions]:
+    def predictions(self) -> Iterator[ConditionPredictions]:
         """Yield its predictions, one step at a time. Raises UserError for predictions that no evaluation writes."""
         seen = 0
         with reading(self.folder):
-            for step in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.model.classes):
+            for predicted in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.model.classes):
                 seen += 1
                 if seen > MOST_STEPS:
                     raise UserError(f"{self.folder} has more than {MOST_STEPS} transforms and levels, too many to show")
-                self._check(step)
-                yield step
+                self._check(predicted)
+                yield predicted
             if not seen:
                 raise UserError(f"{self.folder} has no predictions: the data set had no image")
 
@@ -89,15 +89,17 @@ class Evaluation:
         with reading(self.folder):
             return pixels_changed(self.store)
 
-    def _check(self, step: StepPredictions) -> None:
+    def _check(self, predicted: ConditionPredictions) -> None:
         """Check that a step is one of the family. Raises UserError."""
         family, classes = self.table.data_set.family, self.table.model.classes
-        if family != "corruptions" and step.step.transform not in FAMILIES[family].names:
-            raise self.damaged(f"{step.step.transform!r} is no transform of the family {family}")
-        if family != "perturbations" and step.top1.shape[1] != 1:
-            raise self.damaged(f"{step.step} has sequences, which the family {family} does not have")
-        if step.top5.shape[2] != min(TOP, classes):
-            raise self.damaged(f"{step.step} has lists of {step.top5.shape[2]} classes, not of {min(TOP, classes)}")
+        if family != "corruptions" and predicted.condition.transform not in FAMILIES[family].names:
+            raise self.damaged(f"{predicted.condition.transform!r} is no transform of the family {family}")
+        if family != "perturbations" and predicted.top1.shape[1] != 1:
+            raise self.damaged(f"{predicted.condition} has sequences, which the family {family} does not have")
+        if predicted.top5.shape[2] != min(TOP, classes):
+            raise self.damaged(
+                f"{predicted.condition} has lists of {predicted.top5.shape[2]} classes, not of {min(TOP, classes)}"
+            )
 
 
 def open_evaluation(folder: str) -> Evaluation:
@@ -166,16 +168,16 @@ class ImagesOf:
         self._each = each
         self._latest: Images | None = None
 
-    def __call__(self, step: StepPredictions) -> Images:
+    def __call__(self, predicted: ConditionPredictions) -> Images:
         """Return the images of a step. Raises UserError where an image comes twice."""
-        latest, ids = self._latest, tuple(step.source_ids)
-        if latest is None or latest.ids != ids or not np.array_equal(latest.labels, step.labels):
-            self._latest = latest = Images(ids, step.labels)
+        latest, ids = self._latest, tuple(predicted.source_ids)
+        if latest is None or latest.ids != ids or not np.array_equal(latest.labels, predicted.labels):
+            self._latest = latest = Images(ids, predicted.labels)
             if len(latest.places) < len(ids):
                 first = next(id_ for row, id_ in enumerate(ids) if latest.places[id_] != row)
                 raise UserError(
-                    f"{self._each.folder}: {step.step} has the source id {printable(first)!r} twice, so its images "
-                    "cannot be told apart; give them different names, build and evaluate again"
+                    f"{self._each.folder}: {predicted.condition} has the source id {printable(first)!r} twice, "
+                    "so its images cannot be told apart; give them different names, build and evaluate again"
                 )
         return latest
 
@@ -205,17 +207,20 @@ def _rows(each: Evaluation, images: Images, among: Images) -> Rows:
     return rows
 
 
-def wrong(each: Evaluation, step: StepPredictions) -> NDArray[np.bool_]:
+def wrong(each: Evaluation, predicted: ConditionPredictions) -> NDArray[np.bool_]:
     """Return whether the first class of each image is not its label, (S,). Raises UserError without labels."""
-    if (step.labels < 0).any():
+    if (predicted.labels < 0).any():
         raise UserError(f"{each.folder} has images without labels, so no error rate can be computed")
-    return step.top1[:, 0] != step.labels
+    return predicted.top1[:, 0] != predicted.labels
 
 
 def error_scores(each: Evaluation) -> Scores[Condition]:
     """Return whether each image is classified wrongly, by step."""
     images = ImagesOf(each)
-    return joined(each, {step.step: Column(images(step), wrong(each, step)) for step in each.steps()})
+    return joined(
+        each,
+        {predicted.condition: Column(images(predicted), wrong(each, predicted)) for predicted in each.predictions()},
+    )
 
 
 @dataclass(frozen=True)
@@ -230,7 +235,10 @@ class Clean:
 
 def clean_of(each: Evaluation) -> Clean:
     """Return what is right of clean images. Raises UserError without labels, and for more than one step."""
-    first, *others = ((ImagesOf(each)(step), wrong(each, step), step.label_rank[:, 0] > TOP) for step in each.steps())
+    first, *others = (
+        (ImagesOf(each)(predicted), wrong(each, predicted), predicted.label_rank[:, 0] > TOP)
+        for predicted in each.predictions()
+    )
     if others:
         raise each.damaged(f"clean images have one step, not {1 + len(others)}")
     return Clean(each, *first)
@@ -238,7 +246,7 @@ def clean_of(each: Evaluation) -> Clean:
 
 def confidences(each: Evaluation) -> NDArray[np.float64]:
     """Return the largest probability of each image, over all steps, 0..1."""
-    found = np.concatenate([step.confidence[:, 0] for step in each.steps()]).astype(np.float64)
+    found = np.concatenate([predicted.confidence[:, 0] for predicted in each.predictions()]).astype(np.float64)
     return found.clip(max=1)  # rounding may leave a little more
 
 

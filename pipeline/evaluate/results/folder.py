@@ -18,11 +18,11 @@ from pipeline.storage import SMALL_FILE, Store
 from pipeline.transforms.registry import FAMILIES
 
 EVALUATION_FILE = "evaluation.toml"
-UNITS_FILE = "units.txt"
+CHUNKS_FILE = "units.txt"
 PREDICTIONS_FILE = "predictions.parquet"
 PARTS = "parts"
 
-FACT_UNIT, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
+FACT_CHUNK, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
 """Metadata of parts, the last two also of the merged file: the unit's digest, and samples that this machine decodes to
 other pixels than the data set's manifest has, of those that were compared."""
 
@@ -98,9 +98,9 @@ class EvaluationTable(StrictTable):
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
 
-def part_file(unit: str) -> str:
+def part_file(chunk: str) -> str:
     """Where the predictions of one unit go."""
-    return f"{PARTS}/{unit}.parquet"
+    return f"{PARTS}/{chunk}.parquet"
 
 
 def read_table(store: Store) -> EvaluationTable:
@@ -131,11 +131,11 @@ def require_finished(store: Store) -> None:
         if manifests.is_sealed_file(store.path(PREDICTIONS_FILE)):
             return
         raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged, or of an earlier version: {again}")
-    units = store.read(UNITS_FILE).decode(errors="replace").split() if store.size(UNITS_FILE) >= 0 else []
+    chunks = store.read(CHUNKS_FILE).decode(errors="replace").split() if store.size(CHUNKS_FILE) >= 0 else []
     there = store.listing(PARTS, ".parquet")
-    missing = [unit for unit in units if part_file(unit) not in there]
+    missing = [chunk for chunk in chunks if part_file(chunk) not in there]
     named = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-    what = f"{len(missing)} of {len(units)} shards are missing: {named}" if missing else "its parts are not merged"
+    what = f"{len(missing)} of {len(chunks)} shards are missing: {named}" if missing else "its parts are not merged"
     raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); {again}")
 
 

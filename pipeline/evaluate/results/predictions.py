@@ -78,15 +78,15 @@ class Frames:
     frames: Sequence[int]
 
 
-def write_part(step: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
+def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
     """Write the predictions of one unit, sealed. Same content, same bytes."""
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     columns = [
         pa.array(frames.keys, pa.string()),
         pa.array(frames.source_ids, pa.string()),
-        pa.array([step.transform] * count, pa.string()),
-        pa.array([step.level] * count, pa.int64()),
+        pa.array([condition.transform] * count, pa.string()),
+        pa.array([condition.level] * count, pa.int64()),
         pa.array(frames.frames, pa.int32()),
         pa.array(frames.labels, pa.int32()),
         pa.array(outputs.top5[:, 0], pa.int32()),
@@ -103,13 +103,13 @@ def write_part(step: Condition, frames: Frames, outputs: Outputs, facts: Mapping
 
 
 @dataclass(frozen=True)
-class StepPredictions:
+class ConditionPredictions:
     """All predictions of one step: S samples of T frames, in the manifest's order.
 
     ``labels`` (S,), ``top1`` (S, T), ``top5`` (S, T, min(5, K)), ``label_rank`` (S, T), ``confidence`` (S, T).
     """
 
-    step: Condition
+    condition: Condition
     source_ids: Sequence[str]
     labels: NDArray[np.int32]
     top1: NDArray[np.int32]
@@ -118,7 +118,7 @@ class StepPredictions:
     confidence: NDArray[np.float32]
 
 
-def read_predictions(path: Path, classes: int | None = None) -> Iterator[StepPredictions]:
+def read_predictions(path: Path, classes: int | None = None) -> Iterator[ConditionPredictions]:
     """Read the predictions of an evaluation, one step in memory at a time.
 
     Args:
@@ -190,31 +190,33 @@ def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         yield (part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
-def _step_predictions(path: Path, step: Condition, tables: Sequence[pa.Table], classes: int | None) -> StepPredictions:
+def _step_predictions(
+    path: Path, condition: Condition, tables: Sequence[pa.Table], classes: int | None
+) -> ConditionPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     if any(table[name].null_count for name in _FIGURED):
-        raise _unsound(path, step, "empty fields")
+        raise _unsound(path, condition, "empty fields")
     frames = table["frame"].to_numpy()
     length = int(frames.max()) + 1
     count = table.num_rows // max(length, 1)
     if length < 1 or table.num_rows != count * length or (frames.reshape(count, length) != np.arange(length)).any():
-        raise UserError(f"{path} lacks frames of {step}: {REMEDY}")
+        raise UserError(f"{path} lacks frames of {condition}: {REMEDY}")
 
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
-    found = StepPredictions(
-        step,
+    found = ConditionPredictions(
+        condition,
         table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
         column("label")[:, 0],
         column("top1"),
-        _top5(path, step, table["top5"]).reshape(count, length, -1),
+        _top5(path, condition, table["top5"]).reshape(count, length, -1),
         column("label_rank"),
         column("confidence"),
     )
     sources = _indices(table["source_id"]).reshape(count, length)
     if (column("label") != found.labels[:, None]).any() or (sources != sources[:, :1]).any():
-        raise _unsound(path, step, "frames of one sequence that differ in their label or source")
+        raise _unsound(path, condition, "frames of one sequence that differ in their label or source")
     _check_values(path, found, classes)
     return found
 
@@ -224,19 +226,19 @@ def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
 
 
-def _top5(path: Path, step: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
+def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
     """The lists of a column as rows (N, min(5, K)). Raises UserError where they differ in length."""
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     width = lengths["min"]
     if lengths["max"] != width or not 1 <= width <= TOP:
-        raise _unsound(path, step, f"top-5 lists of {width} to {lengths['max']} classes; {TOP} or all are allowed")
+        raise _unsound(path, condition, f"top-5 lists of {width} to {lengths['max']} classes; {TOP} or all are allowed")
     values = pc.list_flatten(column)
     if values.null_count:
-        raise _unsound(path, step, "empty fields")
+        raise _unsound(path, condition, "empty fields")
     return values.to_numpy().reshape(-1, width)
 
 
-def _check_values(path: Path, found: StepPredictions, classes: int | None) -> None:
+def _check_values(path: Path, found: ConditionPredictions, classes: int | None) -> None:
     """Raises UserError for values that no evaluation writes."""
     limit = np.iinfo(np.int32).max if classes is None else classes
     labels = found.labels[:, None]
@@ -249,8 +251,8 @@ def _check_values(path: Path, found: StepPredictions, classes: int | None) -> No
         "confidences": (found.confidence >= 0) & (found.confidence <= 1 + _ROUNDING),  # false for NaN too
     }
     if faults := [name for name, sound in allowed.items() if not sound.all()]:
-        raise _unsound(path, found.step, f"values that no evaluation gives ({', '.join(faults)})")
+        raise _unsound(path, found.condition, f"values that no evaluation gives ({', '.join(faults)})")
 
 
-def _unsound(path: Path, step: Condition, what: str) -> UserError:
-    return UserError(f"the predictions {path} hold, for {step}, {what}: {REMEDY}")
+def _unsound(path: Path, condition: Condition, what: str) -> UserError:
+    return UserError(f"the predictions {path} hold, for {condition}, {what}: {REMEDY}")
