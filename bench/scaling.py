@@ -16,9 +16,10 @@ from time import perf_counter
 import manifests
 from bench.images import repeated
 from bench.simulated import made_rows
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
 from pipeline.build.run import BuildRequest, run_build
-from pipeline.build.worker import BuildCounts, BuildJob
+from pipeline.build.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import Pool
 from pipeline.execution.work import Attempt, Event, Progress, Tally

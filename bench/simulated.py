@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import manifests
 from manifests import Row
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.worker import BuildCounts, BuildJob, commit
+from pipeline.build.shard_builder import commit
+from pipeline.build.worker import BuildJob
 from pipeline.execution.work import Attempt
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, WorkItem
 from pipeline.build.quota import Withheld
-from pipeline.build.worker import BuildCounts
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.execution.work import Lost
 

@@ -13,11 +13,12 @@ from typing import Protocol
 
 import manifests
 from pipeline.build.compatibility import There, check_claim, check_places, checked, look
+from pipeline.build.counts import BuildCounts
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
 from pipeline.build.quota import Quota, Withheld, reckoned
 from pipeline.build.result import BuildResult
-from pipeline.build.worker import BuildCounts, BuildJob, Worker
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
 from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, RECIPE_FILE, RUNS, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import manifests
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.datasets.paths import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
+from pipeline.build.shard_builder import commit
 from pipeline.datasets.samples import payload_digest, pixel_digest, side_members
 from pipeline.datasets.shards import ShardWriter
 from pipeline.errors import SampleError, UnreachableError, UserError
-from pipeline.execution.work import At, Attempt, Measure
+from pipeline.execution.work import At, Attempt
 from pipeline.images.encoders import decode_members
 from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import source_digest
@@ -58,52 +58,6 @@ class BuildJob:
     source: str
     output: str
     frost_folder: str | None = None
-
-
-@dataclass
-class BuildCounts:
-    """What a worker has done of its piece so far.
-
-    ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
-    decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
-    """
-
-    samples: Counter[str] = field(default_factory=Counter)
-    failed: int = 0
-    shards: int = 0
-    shard_samples: Counter[str] = field(default_factory=Counter)
-    shard_bytes: Counter[str] = field(default_factory=Counter)
-    payload_bytes: int = 0
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    def lap(self, stage: str, start: float) -> float:
-        """Add the time since ``start`` to a stage; the time now, from which the next one starts."""
-        now = time.perf_counter()
-        self.seconds[stage] += now - start
-        return now
-
-    def add(self, other: BuildCounts) -> None:
-        """Add another report to this one."""
-        self.samples.update(other.samples)
-        self.failed += other.failed
-        self.shards += other.shards
-        self.shard_samples.update(other.shard_samples)
-        self.shard_bytes.update(other.shard_bytes)
-        self.payload_bytes += other.payload_bytes
-        for stage, spent in other.seconds.items():
-            self.seconds[stage] += spent
-        for transform, spent in other.rendering.items():
-            self.rendering[transform] += spent
-
-    def measures(self) -> Iterator[Measure]:
-        """What monitoring is told."""
-        yield Measure("failed_samples", "Samples that could not be made", self.failed)
-        yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
-        for transform, count in self.samples.items():
-            yield Measure("samples", "Samples made, failed ones included", count, {"transform": transform})
-        for transform, spent in self.rendering.items():
-            yield Measure("rendering_seconds", "Time in the transform alone", spent, {"transform": transform})
 
 
 @dataclass(frozen=True)
@@ -375,14 +329,3 @@ class _OpenShard:
             "encoder": str(recipe.encoder),
             "status": manifests.FAILED,
         }
-
-
-def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[manifests.Row]) -> None:
-    """Give a finished tar and its part their names, the part last: a shard exists once its part does."""
-    store.publish(tar, task.shard)
-    failed = sum(row.status == manifests.FAILED for row in rows)
-    facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
-    facts |= {FACT_IMAGES: str(len(rows)), FACT_LISTING: task.listing}
-    part = store.scratch()
-    manifests.write_part(rows, facts, part)
-    store.publish(part, task.part)

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, WorkItem
-from pipeline.build.worker import BuildCounts
 from pipeline.execution.work import Event, Failed, Measure, Progress, Tally
 
 EVERY_S = 10.0

@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan
-from pipeline.build.worker import BuildCounts
 from pipeline.datasets.verify import Findings
 from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
 from pipeline.execution.work import Event, Failed, Tally

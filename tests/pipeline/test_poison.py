@@ -10,8 +10,9 @@ import pytest
 from ray.cluster_utils import Cluster
 
 import manifests
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildCounts, BuildJob, Worker
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.execution.work import At, Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source

@@ -11,8 +11,9 @@ import pytest
 
 import manifests
 from pipeline.build import worker
+from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
-from pipeline.build.worker import BuildCounts, BuildJob, Worker
+from pipeline.build.worker import BuildJob, Worker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
