@@ -8,7 +8,9 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.build.compatibility import check_claim, checked, look
+from pipeline.build.committed import look
+from pipeline.build.compatibility import check_claim
+from pipeline.build.content import checked
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, make_blocks, survey
 from pipeline.build.quota import reckoned

@@ -12,9 +12,12 @@ from time import perf_counter
 from typing import Protocol
 
 import manifests
-from pipeline.build.compatibility import There, check_claim, check_places, checked, look
+from pipeline.build.committed import There, look
+from pipeline.build.compatibility import check_claim
+from pipeline.build.content import checked
 from pipeline.build.counts import BuildCounts
 from pipeline.build.estimate import measured_sizes, shard_sizes
+from pipeline.build.overlap import check_places
 from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
 from pipeline.build.quota import Quota, Withheld, reckoned
 from pipeline.build.result import BuildResult

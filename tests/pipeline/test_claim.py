@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.build.compatibility import check_places
 from pipeline.build.dry_run import dry_run
+from pipeline.build.overlap import check_places
 from pipeline.build.plan import Plan, make_blocks, make_plan
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, merge_parts, run_build
