@@ -56,6 +56,10 @@ class Renderer:
         except ValueError as error:
             raise SampleError(f"cannot be prepared: {error}") from error
 
+    def prepared_bytes(self, prepared: Any) -> int:
+        """Return the bytes that a prepared photograph holds; WHOLE_BUDGET where it is to be worked on alone."""
+        return self._family.prepared_bytes(prepared)
+
     def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
         """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
         if condition not in self._renders:

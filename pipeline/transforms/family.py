@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -32,6 +33,11 @@ Render = Callable[[Any, int], Image]
 """What makes an output of what the steps start from, and of a seed."""
 
 
+WHOLE_BUDGET = sys.maxsize
+"""Prepared size of photographs that are worked on one at a time: what is made of them on the way is larger than they
+are."""
+
+
 class Condition(NamedTuple):
     """One transform at one level: what a shard holds for each of its images."""
 
@@ -56,8 +62,8 @@ class Family:
 
     ``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards.
     ``prepare`` makes of a photograph what all steps start from, given the steps of the preparation and its resize
-    operator; ``render`` gives for a step what makes an image (H, W, 3) of that and a seed, or, in a family of
-    ``sequences``, frames (T, H, W, 3).
+    operator, and ``prepared_bytes`` tells how many bytes that holds; ``render`` gives for a step what makes an image
+    (H, W, 3) of that and a seed, or, in a family of ``sequences``, frames (T, H, W, 3).
     ``level_of`` gives the level at which a transform is made for a level asked for; ``grain`` tells where noise is the
     content. In a family of ``pairs`` a transform is a decoder and a resize operator, and ``prepare`` is given the
     encoded photograph.
@@ -70,6 +76,7 @@ class Family:
     version: Callable[[str], int]
     render: Callable[[Condition, Rendering], Render]
     prepare: Callable[[Any, Sequence[tuple[str, float]], str], Any] = prepare
+    prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes
     level_of: Callable[[str, int], int] = lambda name, level: level
     grain: Callable[[str], bool] = lambda name: False
     sequences: bool = False

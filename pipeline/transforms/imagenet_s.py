@@ -19,7 +19,7 @@ from corruptions.preparation import Steps
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.resizers import OPERATORS, prepare
-from pipeline.transforms.family import Pair
+from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Pair, Render, Rendering
 
 Image = NDArray[np.uint8]
 
@@ -110,3 +110,24 @@ def published_differences() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("decoder_differences.json").read_text("utf-8")
     measured: dict[str, Any] = json.loads(text)
     return measured
+
+
+def _decodings(data: bytes, steps: Steps, operator: str) -> Decodings:
+    return Decodings(data, steps)
+
+
+def _pass_through(condition: Condition, rendering: Rendering) -> Render:
+    return lambda photograph, seed: photograph.prepared(PAIRS[condition.transform])
+
+
+FAMILY = Family(
+    names=tuple(PAIRS),
+    groups=tuple(GROUPS),
+    levels=(0,),
+    members=GROUPS.__getitem__,
+    version=lambda name: 1,
+    render=_pass_through,
+    prepare=_decodings,
+    prepared_bytes=lambda decodings: WHOLE_BUDGET,
+    pairs=PAIRS,
+)
