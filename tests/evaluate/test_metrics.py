@@ -17,6 +17,7 @@ from perturbations import names as perturbation_names
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet as baselines
 from pipeline.evaluate.metrics import bootstrap as intervals
+from pipeline.evaluate.metrics import checks
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
 
 GOLDEN_TOLERANCE = 1e-9
@@ -193,7 +194,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: intervals.bootstrap_interval(ranks[:, 0, 0], resamples=30),
     ]
     before = [figure() for figure in figures]
-    monkeypatch.setattr(metrics, "CHUNK_VALUES", 50)
+    monkeypatch.setattr(checks, "CHUNK_VALUES", 50)
     assert [figure() for figure in figures] == before
 
 

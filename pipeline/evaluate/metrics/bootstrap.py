@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics import Floats, Numbers, chunks
+from pipeline.evaluate.metrics.checks import Floats, Numbers, chunks
 
 
 class Interval(NamedTuple):
