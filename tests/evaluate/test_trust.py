@@ -355,44 +355,6 @@ def test_a_damaged_evaluation_is_refused(built_once: Path, tmp_path: Path, conte
         evaluated(built_once, tmp_path / "r")
 
 
-# Model files
-
-
-@pytest.mark.parametrize("name", ["m.onnx", "m.pt", "m.pt2", "m.safetensors"])
-def test_what_is_no_file_is_no_model(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.mkdir()
-    with pytest.raises(UserError, match=f"{name} cannot be read: it is a folder: regular files are allowed"):
-        load_model(str(path))
-    path.rmdir()
-    os.mkfifo(path)
-    for weights in (None, str(path)):
-        with pytest.raises(UserError, match=f"{name} cannot be read: it is a pipe: regular files are allowed"):
-            load_model("tests.small_models:tiny" if weights else str(path), weights)
-    path.unlink()
-    path.symlink_to("/dev/zero")
-    with pytest.raises(UserError, match="it is a device"):
-        load_model(str(path))
-    with pytest.raises(UserError, match="NUL byte"):
-        load_model(f"a\0b/{name}")
-
-
-def test_files_larger_than_their_format_allows_are_not_read(tmp_path: Path) -> None:
-    for size, message in ((2**32, "2147483648 bytes allowed"), (2**20, "a field without a number")):
-        with (tmp_path / "m.onnx").open("wb") as file:
-            file.truncate(size)
-        with pytest.raises(UserError, match=f"is no sound ONNX file .*{message}"):
-            load_model(str(tmp_path / "m.onnx"))
-    with (tmp_path / "m.pt").open("wb") as file:
-        file.write(b"PK\x03\x04")
-        file.truncate(2**31)
-        file.seek(0, 2)
-        ends = (0).to_bytes(4, "little") + b"\x60\xea" * 2 + (2**30).to_bytes(4, "little") + bytes(4) + bytes(2)
-        file.write(b"PK\x05\x06" + ends)
-    with pytest.raises(UserError, match="its directory has 1073741824 bytes; 16777216 are allowed"):
-        load_model(str(tmp_path / "m.pt"))
-
-
 def test_an_unfinished_copy_of_an_evaluation_is_refused(built_once: Path, tmp_path: Path) -> None:
     from pipeline.evaluate.results.folder import require_finished
     from pipeline.storage import open_store

@@ -1,0 +1,46 @@
+"""Fixtures of the tests of models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.conftest import ROOT
+from tests.factories.models import (
+    FACTORIES,
+    WRITERS,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(params=WRITERS)
+def form(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a package in the current folder, which is not on the path before."""
+    package = f"factories_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "made.py").write_text(FACTORIES)
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    return f"{package}.made"
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """The file that an exploit makes when it runs."""
+    return tmp_path / "ran"

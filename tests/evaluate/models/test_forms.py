@@ -1,0 +1,205 @@
+"""Models from every form of file: the outputs of the module that was saved."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.models.loading import load_model
+from tests.conftest import ROOT
+from tests.factories.models import (
+    WRITERS,
+    Attack,
+    Small,
+    images,
+    write_exported,
+    write_onnx,
+    write_scripted,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore:.*LeafSpec:FutureWarning")
+
+
+def test_files_give_the_outputs_of_their_module(form: str, tmp_path: Path) -> None:
+    name, write, told, batch = WRITERS[form]
+    module = Small().eval()
+    write(tmp_path / name, module)
+    model = load_model(str(tmp_path / name))
+    assert (model.spec, model.input, model.batch) == (str(tmp_path / name), told, batch)
+    with torch.inference_mode():
+        given = model.module(images())
+        assert type(given) is torch.Tensor
+        torch.testing.assert_close(given, module(images()))
+        if batch is None:
+            torch.testing.assert_close(model.module(images(3)), module(images(3)))
+            torch.testing.assert_close(model.module(images(1)), module(images(1)))
+        if told.size is None and form != "traced":
+            torch.testing.assert_close(model.module(images(2, 12)), module(images(2, 12)))
+
+
+def test_digests_tell_weights_apart(form: str, tmp_path: Path) -> None:
+    name, write, _, _ = WRITERS[form]
+    digests = []
+    for number, seed in enumerate((0, 0, 1)):
+        path = tmp_path / str(number) / name
+        path.parent.mkdir()
+        write(path, Small(seed).eval())
+        digests.append(load_model(str(path)).digest)
+    assert digests[0] != digests[2]
+    assert all(len(digest) == 64 and set(digest) <= set("0123456789abcdef") for digest in digests)
+    again = tmp_path / "again"
+    again.mkdir()
+    shutil.copy(tmp_path / "0" / name, again)
+    assert load_model(str(again / name)).digest == digests[0]
+
+
+def test_modules_stay_in_evaluation_mode(form: str, tmp_path: Path) -> None:
+    name, write, _, _ = WRITERS[form]
+    write(tmp_path / name, Small().eval())
+    module = load_model(str(tmp_path / name)).module
+    before = module(images())
+    assert module.train().training is False
+    module.to("cpu").eval()
+    torch.testing.assert_close(module(images()), before)
+    assert not before.requires_grad
+
+
+def test_modules_can_be_compiled(form: str, tmp_path: Path) -> None:
+    name, write, _, _ = WRITERS[form]
+    module = Small().eval()
+    write(tmp_path / name, module)
+    compiled = torch.compile(load_model(str(tmp_path / name)).module, backend="eager")
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(images()), module(images()))
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.ckpt", "model.safetensors", "model.pth.tar"])
+def test_bare_weights_need_a_factory(tmp_path: Path, name: str) -> None:
+    torch.save(Small().state_dict(), tmp_path / name)
+    with pytest.raises(
+        UserError, match=r"name the model as package.module:callable, .* and its state dict with --weights"
+    ):
+        load_model(str(tmp_path / name))
+
+
+def test_files_that_hold_weights_take_no_others(form: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--weights w.pth came with .*, which holds its weights; leave --weights out"):
+        load_model(WRITERS[form][0], "w.pth")
+
+
+@pytest.mark.parametrize("spec", ["model.pt", "model.pt2", "model.onnx", "model.safetensors"])
+def test_missing_files_are_named(spec: str) -> None:
+    with pytest.raises(UserError, match=f"there is no file {spec}; name a model's file, or package.module:callable"):
+        load_model(spec)
+
+
+@pytest.mark.parametrize("spec", ["", "resnet50", "folder/", "a b:c", "model.h5"])
+def test_other_texts_name_no_model(spec: str) -> None:
+    with pytest.raises(
+        UserError, match=r"names no model; allowed are timm:NAME, torchvision:NAME, hf:NAME, FILE.onnx, "
+    ):
+        load_model(spec)
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision", "transformers", "onnxruntime", "safetensors"])
+def test_missing_libraries_are_named(
+    library: str, tmp_path: Path, factories: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"{library}.torch", raising=False)
+    write_onnx(tmp_path / "model.onnx", Small())
+    (tmp_path / "w.safetensors").touch()
+    spec = {"timm": "timm:resnet18", "torchvision": "torchvision:resnet18", "transformers": "hf:some/model"}
+    weights = str(tmp_path / "w.safetensors") if library == "safetensors" else None
+    other = str(tmp_path / "model.onnx") if library == "onnxruntime" else f"{factories}:plain"
+    with pytest.raises(UserError, match=f"needs {library}, which is not installed; install it: pip install {library}"):
+        load_model(spec.get(library, other), weights)
+
+
+def test_libraries_are_imported_only_when_asked_for() -> None:
+    program = "import pipeline.evaluate.models.loading, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not {"timm", "torchvision", "transformers", "onnxruntime", "onnx", "safetensors", "ray"} & {
+        *done.stdout.split()
+    }
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.ts", "model.pt2", "model.onnx", "model.ckpt"])
+def test_an_exploit_in_place_of_a_model_runs_nothing(tmp_path: Path, mark: Path, name: str) -> None:
+    for legacy in (False, True):
+        torch.save(Attack(mark), tmp_path / name, _use_new_zipfile_serialization=not legacy)
+        with pytest.raises(UserError, match=name):
+            load_model(str(tmp_path / name))
+    (tmp_path / name).write_bytes(pickle.dumps(Attack(mark)))
+    with pytest.raises(UserError, match=name):
+        load_model(str(tmp_path / name))
+    assert not mark.exists()
+
+
+DAMAGED: dict[str, Callable[[Path, Small], None]] = {
+    "model.pt": write_scripted,
+    "model.pt2": write_exported,
+    "model.onnx": write_onnx,
+    "w.pth": lambda path, module: torch.save(module.state_dict(), path),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_never_escapes(factories: str, tmp_path: Path, name: str) -> None:
+    """Bytes changed at random: a model, or a UserError."""
+    path = tmp_path / name
+    DAMAGED[name](path, Small(3).eval())
+    original = path.read_bytes()
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(60):
+        data = bytearray(original)
+        for place in torch.randint(len(data), (4,), generator=generator).tolist():
+            data[place] = int(torch.randint(256, (), generator=generator))
+        path.write_bytes(data)
+        with suppress(UserError):
+            load_model(f"{factories}:plain", str(path)) if name == "w.pth" else load_model(str(path))
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.pt", "m.pt2", "m.safetensors"])
+def test_what_is_no_file_is_no_model(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.mkdir()
+    with pytest.raises(UserError, match=f"{name} cannot be read: it is a folder: regular files are allowed"):
+        load_model(str(path))
+    path.rmdir()
+    os.mkfifo(path)
+    for weights in (None, str(path)):
+        with pytest.raises(UserError, match=f"{name} cannot be read: it is a pipe: regular files are allowed"):
+            load_model("tests.small_models:tiny" if weights else str(path), weights)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(UserError, match="it is a device"):
+        load_model(str(path))
+    with pytest.raises(UserError, match="NUL byte"):
+        load_model(f"a\0b/{name}")
+
+
+def test_files_larger_than_their_format_allows_are_not_read(tmp_path: Path) -> None:
+    for size, message in ((2**32, "2147483648 bytes allowed"), (2**20, "a field without a number")):
+        with (tmp_path / "m.onnx").open("wb") as file:
+            file.truncate(size)
+        with pytest.raises(UserError, match=f"is no sound ONNX file .*{message}"):
+            load_model(str(tmp_path / "m.onnx"))
+    with (tmp_path / "m.pt").open("wb") as file:
+        file.write(b"PK\x03\x04")
+        file.truncate(2**31)
+        file.seek(0, 2)
+        ends = (0).to_bytes(4, "little") + b"\x60\xea" * 2 + (2**30).to_bytes(4, "little") + bytes(4) + bytes(2)
+        file.write(b"PK\x05\x06" + ends)
+    with pytest.raises(UserError, match="its directory has 1073741824 bytes; 16777216 are allowed"):
+        load_model(str(tmp_path / "m.pt"))

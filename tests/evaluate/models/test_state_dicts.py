@@ -1,0 +1,186 @@
+"""State dicts: loaded whole, and never more than tensors."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.models.loading import load_model
+from tests.factories.models import (
+    Attack,
+    Small,
+    change,
+    images,
+    write_scripted,
+)
+
+
+def test_weights_are_loaded_into_a_factory(factories: str, tmp_path: Path) -> None:
+    module = Small(9).eval()
+    state = module.state_dict()
+    prefixed = {f"module.{name}": value for name, value in state.items()}
+    compiled = {f"module._orig_mod.{name}": value for name, value in state.items()}
+    outermost = {f"_orig_mod.module.{name}": value for name, value in state.items()}
+    contents = [
+        state,
+        {"state_dict": state, "epoch": 3},
+        {"model": prefixed, "best": 0.5},
+        {"model_state_dict": compiled},
+        outermost,
+    ]
+    digests = {load_model(f"{factories}:plain").digest}
+    for number, content in enumerate(contents):
+        for legacy in (False, True):
+            path = tmp_path / f"{number}{legacy}.pth"
+            torch.save(content, path, _use_new_zipfile_serialization=not legacy)
+            model = load_model(f"{factories}:plain", str(path))
+            torch.testing.assert_close(model.module(images()), module(images()))
+            digests.add(model.digest)
+    assert len(digests) == 2
+
+
+def test_weights_that_do_not_fit_are_named(factories: str, tmp_path: Path) -> None:
+    state = Small(9, classes=7).state_dict()
+    state["extra"] = state.pop("conv.weight")
+    torch.save(state, tmp_path / "w.pth")
+    fault = (
+        r"w.pth does not fit .*plain: 1 missing \(conv.weight\); 1 unexpected \(extra\); 2 of another shape \(head.bia"
+    )
+    with pytest.raises(UserError, match=fault):
+        load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
+    torch.save({f"blocks.{name}": value for name, value in state.items()}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match=r"9 missing \(conv.bias, conv.weight, head.bias \.\.\.\); 9 unexpected"):
+        load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
+
+
+def test_complex_weights_do_not_lose_half(factories: str, tmp_path: Path) -> None:
+    state = Small(9).state_dict()
+    torch.save({**state, "head.bias": state["head.bias"].to(torch.complex64)}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match=r"1 of complex numbers.* \(head.bias\)"):
+        load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
+
+
+def test_weights_that_are_none(factories: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.pth"
+    for content, message in (
+        (
+            {"epoch": 3, "net": Small().state_dict()},
+            "holds no state dict but epoch, net; a state dict is allowed, alone",
+        ),
+        (torch.zeros(3), "holds no state dict but Tensor"),
+        ({1: torch.zeros(3)}, "holds no state dict but 1"),
+        (Small(), "asks for .*Small, which weights do not need; save only the state dict"),
+    ):
+        torch.save(content, path)
+        with pytest.raises(UserError, match=message):
+            load_model(f"{factories}:plain", str(path))
+    for data in (b"", b"junk", b"PK\x03\x04 and no more", torch.serialization.MAGIC_NUMBER.to_bytes(10, "little")):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=r"w\.pth is refused"):
+            load_model(f"{factories}:plain", str(path))
+    with pytest.raises(UserError, match=r"there is no file .*absent\.pth; name the file with the model's state dict"):
+        load_model(f"{factories}:plain", str(tmp_path / "absent.pth"))
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_exploit_in_weights_runs_nothing(
+    factories: str, tmp_path: Path, mark: Path, legacy: bool, wrapped: bool
+) -> None:
+    path = tmp_path / "w.pth"
+    state = Small().state_dict()
+    state["extra"] = Attack(mark)
+    torch.save({"state_dict": state} if wrapped else state, path, _use_new_zipfile_serialization=not legacy)
+    with pytest.raises(UserError, match=r"w\.pth is refused: .* asks for posix.system, which weights do not need"):
+        load_model(f"{factories}:plain", str(path))
+    assert not mark.exists()
+    torch.load(path, weights_only=False)
+    assert mark.exists(), "the exploit is none"
+
+
+def tensor_pickle(
+    count: int, size: int, offset: int = 0, stride: int = 1, item: bytes = b"ctorch\nFloatStorage\n"
+) -> bytes:
+    """{"w": tensor} as torch.save has it, with numbers of our choice."""
+    long = [b"\x8a\x08" + struct.pack("<q", number) for number in (count, offset, size, stride)]
+    storage = b"(X\x07\x00\x00\x00storage" + item + b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpu" + long[0] + b"tQ"
+    rest = long[1] + long[2] + b"\x85" + long[3] + b"\x85" + b"\x89ccollections\nOrderedDict\n)Rt"
+    return b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest + b"Rs."
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (tensor_pickle(5, 4), "promises 5 numbers where there are fewer bytes"),
+        (tensor_pickle(2**61, 4), "fewer bytes"),
+        (tensor_pickle(4, 5), "reaches beyond its bytes"),
+        (tensor_pickle(4, 4, offset=1), "reaches beyond"),
+        (tensor_pickle(4, 2, stride=4), "reaches beyond"),
+        (tensor_pickle(4, 2, stride=-1), "whose shape is none"),
+        (tensor_pickle(4, 2, offset=-1), "whose shape is none"),
+        (tensor_pickle(2**40, 4, item=b"K\x00"), "refers to something that is no storage"),
+        (b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x08\x85R.", "asks for builtins.bytearray"),
+        (b"\x80\x02}r\xff\xff\xff\x7f.", "asks for more memory|does not fit"),
+        (b"\x80\x02X\xff\xff\xff\x7fshort.", "is refused"),
+        (b"\x80\x02K\x01K\x02\x85R.", "is refused"),
+    ],
+)
+@pytest.mark.parametrize("torchscript", [False, True])
+def test_pickles_cannot_reach_memory(
+    factories: str, tmp_path: Path, data: bytes, message: str, torchscript: bool
+) -> None:
+    path = tmp_path / "model.pt"
+    if torchscript:
+        write_scripted(path, Small().eval())
+    else:
+        torch.save({}, path)
+    change(path, {"data.pkl": data, "data/0": b"\0" * 16})
+    with pytest.raises(UserError, match=message):
+        load_model(str(path)) if torchscript else load_model(f"{factories}:plain", str(path))
+
+
+@pytest.mark.parametrize("bomb", ["compressed numbers", "compressed code", "long pickle", "overlap", "twice"])
+def test_zip_bombs_are_refused(factories: str, tmp_path: Path, bomb: str) -> None:
+    path = tmp_path / "model.pt"
+    write_scripted(path, Small().eval())
+    if bomb == "compressed numbers":
+        change(path, {"data/0": b"\0" * 2**20}, compress=("data/0",))
+    elif bomb == "compressed code":
+        code = {f"code/__torch__/bomb{number}.py": b"\n" * 2**25 for number in range(3)}
+        change(path, code, compress=tuple(code))
+    elif bomb == "long pickle":
+        change(path, {"data.pkl": b"\x80\x02" + b"]" * 2**25 + b"."}, compress=("data.pkl",))
+    elif bomb == "overlap":
+        _overlap(path)
+    else:
+        change(path, {"DATA.pkl": b""})
+    message = (
+        r"is compressed, as no tensor is|33554435 bytes; 16777216 are allowed|overlap, unfold beyond measure, or have"
+    )
+    with pytest.raises(UserError, match=message):
+        load_model(str(path))
+    with pytest.raises(UserError, match=f"{message}|asks for __torch__"):
+        load_model(f"{factories}:plain", str(path))
+
+
+def _overlap(path: Path) -> None:
+    """Lets many entries of the directory share the bytes of one record."""
+    with zipfile.ZipFile(path) as archive:
+        stored = [info for info in archive.infolist() if info.compress_type == zipfile.ZIP_STORED]
+    largest = max(stored, key=lambda info: info.file_size)
+    data = path.read_bytes()
+    end = data.rindex(b"PK\x05\x06")
+    size, start = struct.unpack("<LL", data[end + 12 : end + 20])
+    entries = data[start : start + size]
+    place = entries.index(largest.filename.encode()) - 46
+    length = len(largest.filename)
+    for number in range(1000):
+        entries += entries[place : place + 46] + f"{number:{length}d}".encode()
+    count = struct.unpack("<H", data[end + 10 : end + 12])[0] + 1000
+    tail = data[end : end + 8] + struct.pack("<HHLL", count, count, len(entries), start) + data[end + 20 :]
+    path.write_bytes(data[:start] + entries + tail)
