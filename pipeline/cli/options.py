@@ -148,20 +148,16 @@ def changed_recipe(
     resize: str | None,
     fields: list[str] | None,
 ) -> Recipe:
-    """The named recipe with the changes of the command line. Raises UserError."""
+    """Return the named recipe with the changes of the command line. Raises UserError."""
     from pipeline.recipes import library
+    from pipeline.recipes.choices import Choices
 
-    if only is not None and grid is not None:
-        raise UserError("--only and --grid both choose transforms: give one of them")
-    named = library.load(name).changed(
-        source={"kind": kind, "limit": limit},
-        transforms={"only": words(grid if only is None else only), "levels": numbers(levels)},
-        shards={"size": shard_size},
-        encoder={"name": encoder, "quality": quality},
-        prepare={"decoder": decoder, "resize": resize},
-        seed=seed,
-    )
-    return named.changed(**library.parse_fields(fields or ()))
+    choices = Choices(
+        kind=kind, only=words(only), grid=words(grid), levels=numbers(levels), limit=limit, shard_size=shard_size,
+        seed=seed, encoder=encoder, quality=quality, decoder=decoder, resize=resize,
+        fields=library.parse_fields(fields or ()),
+    )  # fmt: skip
+    return choices.applied_to(library.load(name))
 
 
 def class_names(file: str | None) -> list[str]:

@@ -1,0 +1,42 @@
+"""What the options of a build change in its recipe: one list for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.errors import UserError
+from pipeline.recipes.schema import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Changes to a recipe; None leaves a field as it is. ``fields``: table -> field -> value, for all other fields."""
+
+    kind: str | None = None
+    only: Sequence[str] | None = None
+    grid: Sequence[str] | None = None
+    levels: Sequence[int] | None = None
+    limit: int | None = None
+    shard_size: int | None = None
+    seed: int | None = None
+    encoder: str | None = None
+    quality: int | None = None
+    decoder: str | None = None
+    resize: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def applied_to(self, recipe: Recipe) -> Recipe:
+        """Return a recipe with these changes. Raises UserError that names the field."""
+        if self.only is not None and self.grid is not None:
+            raise UserError("--only and --grid both choose transforms: give one of them")
+        named = recipe.changed(
+            source={"kind": self.kind, "limit": self.limit},
+            transforms={"only": self.grid if self.only is None else self.only, "levels": self.levels},
+            shards={"size": self.shard_size},
+            encoder={"name": self.encoder, "quality": self.quality},
+            prepare={"decoder": self.decoder, "resize": self.resize},
+            seed=self.seed,
+        )
+        return named.changed(**self.fields)
