@@ -126,6 +126,46 @@ class DataSet:
         """The rows of a piece. Raises UserError as :meth:`rows`."""
         return list(_told(self.store, manifests.read_slice, chunk.first, chunk.count))
 
+    def samples(self, transform: str | None = None, level: int | None = None) -> Iterator[Sample]:
+        """Yield the samples that did not fail, in the manifest's order, each compared with its digest.
+
+        A bounded number is in memory. ``pixels()`` of a sample decodes it, ``row`` is its row of the manifest.
+
+        Args:
+            transform: Only those of this transform, for example ``"fog"``. Default: all.
+            level: Only those of this level, for example 3. Default: all.
+
+        Raises:
+            UserError: The data set is not finished, holds no such transform and level, or is damaged.
+        """
+        found = False
+        for chunk in self.chunks():
+            if transform in (None, chunk.condition.transform) and level in (None, chunk.condition.level):
+                found = True
+                try:
+                    yield from self.intact_samples(self.rows_of(chunk))
+                except (UnsoundShardError, OSError) as error:
+                    raise UserError(f"{self.store.root} is damaged: {error}; run robustshards verify") from error
+        if not found:
+            wanted = " ".join(map(str, (part for part in (transform, level) if part is not None)))
+            held = ", ".join(map(str, self.conditions or ())) or "what its manifest lists"
+            raise UserError(f"{self.name} holds no samples of {wanted or 'any transform'}; it holds {held}")
+
+    def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
+        """Yield the samples of the ``ok`` rows among some, each once and in their order.
+
+        Raises UnsoundShardError for a sample whose payload, label or description is not what the manifest says, and
+        OSError where a shard cannot be read.
+        """
+        for shard, group in groupby(rows, key=lambda row: row.shard):
+            for finding in self.read(shard, list(group)):
+                for fault in finding.faults:
+                    raise UnsoundShardError(fault)
+                if not finding.sample.intact:
+                    key = finding.sample.row.key
+                    raise UnsoundShardError(Fault(key, f"its payload in {shard} is another than the manifest says"))
+                yield finding.sample
+
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         """Rows with equal values are of one piece."""
         return lambda row: (row[0], row[1], row[2])

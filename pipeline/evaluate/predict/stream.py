@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 
 import cv2
 import numpy as np
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import Chunk, DataSet, Fault, UnsoundShardError
+from pipeline.datasets.base import Chunk, DataSet, UnsoundShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError
@@ -184,7 +184,7 @@ def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator
     waiting: _Waiting | None = None
     left, compared, changed = chunk.frames, 0, 0
     shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
-    for count, sample in enumerate(_samples(data_set, rows)):
+    for count, sample in enumerate(data_set.intact_samples(rows)):
         row = sample.row
         if (row.height, row.width) != shape[:2]:
             raise ValueError(
@@ -223,19 +223,3 @@ def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:
 
 def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: int) -> Batch:
     return Batch(place, torch.from_numpy(waiting.images), waiting.rows, waiting.frames, last, compared, changed)
-
-
-def _samples(data_set: DataSet, rows: Sequence[Row]) -> Iterator[Sample]:
-    """All ``ok`` samples of some rows, each once and in their order.
-
-    Raises UnsoundShardError for a sample that is not the one that the manifest tells of: its payload, label, or
-    description.
-    """
-    for shard, group in groupby(rows, key=lambda row: row.shard):
-        for finding in data_set.read(shard, list(group)):
-            for fault in finding.faults:
-                raise UnsoundShardError(fault)
-            if not finding.sample.intact:
-                row = finding.sample.row
-                raise UnsoundShardError(Fault(row.key, f"its payload in {shard} is another than the manifest says"))
-            yield finding.sample
