@@ -21,7 +21,8 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict import stream
-from pipeline.evaluate.predict.run import EvaluationResult, evaluate
+from pipeline.evaluate.predict.result import EvaluationResult
+from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest, largest_batch
 from tests.evaluate.test_evaluation import Silent, content, evaluated
 

@@ -16,6 +16,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.loading import Model, load_model
 from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.stream import Batch, Broken, load
 from pipeline.evaluate.results.folder import (
     FACT_CHUNK,
@@ -25,7 +26,7 @@ from pipeline.evaluate.results.folder import (
     part_file,
 )
 from pipeline.evaluate.results.predictions import Frames, Outputs, write_part
-from pipeline.execution.work import Attempt, Measure
+from pipeline.execution.work import Attempt
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
@@ -46,32 +47,6 @@ class EvaluationJob:
     loaders: int
     data: str | None = None
     folder: str | None = None
-
-
-@dataclass
-class PredictionCounts:
-    """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
-
-    chunks: int = 0
-    frames: int = 0
-    compared: int = 0
-    changed: int = 0
-    broken: list[tuple[str, str]] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def add(self, other: PredictionCounts) -> None:
-        """Add what another has done."""
-        self.chunks += other.chunks
-        self.frames += other.frames
-        self.compared += other.compared
-        self.changed += other.changed
-        self.broken += other.broken
-        self.seconds += other.seconds
-
-    def measures(self) -> Iterator[Measure]:
-        """What monitoring is told."""
-        yield Measure("predicted_frames", "Frames that a model was shown", self.frames)
-        yield Measure("prediction_seconds", "Time of the workers", self.seconds)
 
 
 @dataclass
