@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numba
@@ -10,7 +13,7 @@ import numpy as np
 from numba import njit
 from numba.core.codegen import get_host_cpu_features
 
-from corruptions.cache import user_cache, writable
+from corruptions.cache import compiled_folder
 
 
 def target_features(host: str) -> str:
@@ -28,13 +31,38 @@ numba_config: Any = numba.config
 if numba_config.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
     numba_config.CPU_FEATURES = target_features(get_host_cpu_features())
 
-if not numba_config.CACHE_DIR and not writable(Path(__file__).parent / "__pycache__"):  # NUMBA_CACHE_DIR goes first
-    numba_config.CACHE_DIR = str(user_cache() / "kernels")  # else numba looks for a home, which there may be none of
+_HERE = Path(__file__).parent
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+SOURCES = ("corruptions", "perturbations")
+"""Packages that kernels and the types of their arguments come from; perturbations inline kernels of corruptions."""
+
+COMPILED = compiled_folder(
+    chain.from_iterable((_HERE.parents[1] / package).rglob("*.py") for package in SOURCES),
+    Path(numba_config.CACHE_DIR or _HERE / "__pycache__"),
+)
+"""Where compiled kernels are kept: in the environment's NUMBA_CACHE_DIR, else beside the sources."""
+
+_DECORATING = Lock()
+
+
+def _kept(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let a decorator of numba keep what it compiles in COMPILED; kernels of other packages stay where they are."""
+
+    def decorate(function: Any) -> Any:
+        with _DECORATING:
+            elsewhere, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(COMPILED)
+            try:
+                return compiled(function)
+            finally:
+                numba_config.CACHE_DIR = elsewhere
+
+    return decorate
+
+
+kernel = _kept(njit(cache=True, nogil=True, error_model="numpy"))
 """The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""
 
-inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+inlined = _kept(njit(cache=True, nogil=True, error_model="numpy", inline="always"))
 """For a step that several kernels share."""
 
 

@@ -7,15 +7,11 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-import corruptions
-import perturbations
-from corruptions.cache import user_cache
-from corruptions.kernels import numba_config
+from corruptions.kernels import COMPILED, numba_config
 from pipeline.errors import SampleError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes.schema import Recipe
@@ -52,12 +48,10 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
 
     Gives a file in which stands whether these transforms have been tried here with the kernels as they are now.
     """
-    kernels = [path for package in (corruptions, perturbations) for path in Path(package.__path__[0]).rglob("*.py")]
-    content = [(str(path), path.stat().st_mtime_ns) for path in sorted(kernels)]
-    machine = (sys.version, numba_config.CPU_FEATURES, numba_config.CACHE_DIR)  # a home may serve several
-    where = (*machine, recipe.profile, recipe.transforms, recipe.encoder, content)
-    name = f"{hashlib.sha256(repr(where).encode()).hexdigest()[:16]}.lock"
-    with open(user_cache() / name, "a+", encoding="utf-8") as file:
+    machine = (sys.version, numba_config.CPU_FEATURES)  # a home may serve several
+    tried = (*machine, recipe.profile, recipe.transforms, recipe.encoder)
+    name = f"{hashlib.sha256(repr(tried).encode()).hexdigest()[:16]}.lock"
+    with open(COMPILED / name, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         yield file

@@ -24,9 +24,9 @@ os.setgid(12345)
 os.setuid(12345)
 import numpy, corruptions
 from corruptions.cache import user_cache
-from corruptions.kernels import numba_config
+from corruptions.kernels import COMPILED
 image = corruptions.corrupt(numpy.full((32, 32, 3), 99, numpy.uint8), "contrast", 3, profile="cifar")
-print(user_cache(), numba_config.CACHE_DIR, image.mean())
+print(user_cache(), COMPILED, image.mean())
 """
 
 COMMAND = str(Path(sys.executable).parent / "robustshards")
@@ -164,7 +164,7 @@ def test_a_user_without_home_and_name_can_work() -> None:
         assert done.returncode == 0, done.stderr
         cache, kernels, mean = done.stdout.split()
         assert Path(cache) == folder / "temporary" / "robustshards-cache-12345"
-        assert kernels == f"{cache}/kernels"
+        assert Path(kernels).parent == Path(cache)
         assert float(mean) == 99
 
 
