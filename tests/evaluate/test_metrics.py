@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,15 @@ from corruptions import names as corruption_names
 from perturbations import names as perturbation_names
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet as baselines
-from pipeline.evaluate.metrics import bootstrap as intervals
-from pipeline.evaluate.metrics import checks
+from pipeline.evaluate.metrics import slices
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
+from pipeline.evaluate.metrics.bootstrap import (
+    Bootstrap,
+    Estimate,
+    bootstrap_means,
+    estimate_of_groups,
+    percentile_interval,
+)
 
 GOLDEN_TOLERANCE = 1e-9
 GOLDEN_PAIRS = [(kind, difficulty) for kind in ("temporal", "noise") for difficulty in (1, 2, 3)]
@@ -50,6 +57,10 @@ def published(shared: Path) -> dict[str, Any]:
 def ranks_by_sorting(logits: np.ndarray) -> np.ndarray:
     order = np.argsort(-logits, axis=-1, kind="stable")
     return np.argsort(order, axis=-1) + 1
+
+
+def top5_by_sorting(logits: np.ndarray) -> np.ndarray:
+    return np.argsort(-logits, axis=-1, kind="stable")[..., :5]
 
 
 def made_logits(seed: int, *shape: int, levels: int = 7) -> np.ndarray:
@@ -92,7 +103,8 @@ def test_equals_the_golden_figures_of_sequences(
         "zipf_distance": metrics.zipf_distance(ranks, **how),
     }
     assert found == pytest.approx(expected, abs=GOLDEN_TOLERANCE, rel=0)
-    assert metrics.top5_distance_of_lists(metrics.top5_lists(logits), **how) == found["top5_distance"]
+    of_lists = metrics.top5_distances_of_lists_by_sequence(top5_by_sorting(logits), **how)
+    assert of_lists.mean() == found["top5_distance"]
 
 
 sequences = st.fixed_dictionaries(
@@ -131,10 +143,8 @@ def test_figures_of_sequences_equal_plain_loops(case: Mapping[str, Any]) -> None
     assert metrics.top5_distance(ranks, **how) == pytest.approx(np.mean(distances), abs=1e-12)
     assert metrics.zipf_distance(ranks, **how) == pytest.approx(np.mean(zipf), abs=1e-12)
 
-    lists = metrics.top5_lists(logits)
-    assert lists.shape == (*logits.shape[:2], min(5, case["classes"]))
     np.testing.assert_array_equal(
-        metrics.top5_distances_of_lists_by_sequence(lists.astype(np.int64), **how),
+        metrics.top5_distances_of_lists_by_sequence(top5_by_sorting(logits).astype(np.int16), **how),
         metrics.top5_distances_by_sequence(ranks, **how),
     )
 
@@ -170,9 +180,11 @@ def test_figures_of_sequences_by_hand() -> None:
     np.testing.assert_allclose(metrics.flip_probabilities_by_sequence(predictions, ordered=True), [2 / 3, 1 / 3])
 
     lists = np.array([[[0, 1, 2, 3, 4], [1, 0, 2, 3, 9]]])
-    assert metrics.top5_distance_of_lists(lists, ordered=True) == 1 + 1 + 1  # two change places, the fifth leaves
+    assert metrics.top5_distances_of_lists_by_sequence(lists, ordered=True) == [
+        1 + 1 + 1
+    ]  # two change places, the fifth leaves
     apart = np.array([[[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]])
-    assert metrics.top5_distance_of_lists(apart, ordered=True) == 15
+    assert metrics.top5_distances_of_lists_by_sequence(apart, ordered=True) == [15]
 
     ranks = np.array([[[1, 2, 3], [2, 1, 3]]])
     assert metrics.zipf_distance(ranks, ordered=True) == pytest.approx(1 / 2 / 1 + 1 / 2 / 2)
@@ -183,18 +195,17 @@ def test_top5_distance_is_not_symmetric() -> None:
     assert metrics.top5_distance(there, ordered=True) != metrics.top5_distance(there[:, ::-1], ordered=True)
 
 
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_of_rows_do_not_change_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = made_logits(8, 7, 4, 11)
     ranks = metrics.ordinal_ranks(logits)
     figures: list[Callable[[], object]] = [
         lambda: metrics.ordinal_ranks(logits).tolist(),
-        lambda: metrics.top5_lists(logits).tolist(),
         lambda: metrics.top5_distance(ranks, ordered=True),
         lambda: metrics.zipf_distance(ranks, ordered=False),
-        lambda: intervals.bootstrap_interval(ranks[:, 0, 0], resamples=30),
+        lambda: bootstrap_means(ranks[:, 0], resamples=30).tolist(),
     ]
     before = [figure() for figure in figures]
-    monkeypatch.setattr(checks, "CHUNK_VALUES", 50)
+    monkeypatch.setattr(slices, "SLICE_VALUES", 50)
     assert [figure() for figure in figures] == before
 
 
@@ -212,7 +223,6 @@ def test_ranks_of_every_type_break_ties_by_index(dtype: type, seed: int, classes
     ranks = metrics.ordinal_ranks(logits)
     assert ranks.dtype == (np.uint8 if classes < 256 else np.uint16)
     np.testing.assert_array_equal(ranks, ranks_by_sorting(logits))
-    np.testing.assert_array_equal(metrics.top5_lists(logits), np.argsort(ranks, axis=-1)[:, :5])
 
 
 def test_ranks_tell_close_logits_apart() -> None:
@@ -225,9 +235,7 @@ def test_ranks_keep_the_shape_and_the_logits() -> None:
     logits = made_logits(1, 2, 3, 4, 5)
     before = logits.copy()
     assert metrics.ordinal_ranks(logits).shape == (2, 3, 4, 5)
-    assert metrics.top5_lists(logits[0, 0, 0]).shape == (5,)
     assert metrics.ordinal_ranks(logits[:0]).shape == (0, 3, 4, 5)
-    assert metrics.top5_lists(logits[:0]).shape == (0, 3, 4, 5)
     np.testing.assert_array_equal(logits, before)
 
 
@@ -290,7 +298,7 @@ def test_figures_of_corruptions_by_hand() -> None:
     assert metrics.normalised_standard_deviation([0.7]) == 0
     own, baseline = {"tilt": 0.1, "snow": 0.3}, {"snow": 0.2, "tilt": 0.2, "scale": 0.1}
     assert metrics.mean_flip_rate(own, baseline) == pytest.approx(1.0)
-    assert metrics.noise_mean_flip(own) == pytest.approx(-0.2)
+    assert metrics.negative_mean_flip_probability(own) == pytest.approx(-0.2)
     assert metrics.mean_top5_distance({"tilt": 3.0}, {"tilt": 2.0}) == pytest.approx(1.5)
 
 
@@ -367,27 +375,131 @@ def test_area_by_hand() -> None:
     assert metrics.area_under_precision_recall([np.inf, 0, np.inf, -np.inf], anomalous) == 1
 
 
-def test_anomaly_scores_and_correlations() -> None:
+def test_anomaly_scores() -> None:
     scores = metrics.anomaly_score(np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
     np.testing.assert_array_equal(scores, [-0.75, -0.5])
-    first, second = np.random.default_rng(4).normal(size=(2, 9))
-    assert metrics.correlation_of_benchmarks(first, second) == pytest.approx(np.corrcoef(first, second)[0, 1])
-    assert metrics.correlation_of_benchmarks(first, 2 - 3 * first) == pytest.approx(-1)
+
+
+# Leading axes
+
+
+def rates(shape: Sequence[int], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.05, 0.95, shape)
+
+
+def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Split the axis before the severities into corruptions."""
+    return {f"c{place}": values[..., place, :] for place in range(values.shape[-2])}
+
+
+def columns(values: np.ndarray) -> dict[str, np.ndarray]:
+    return {f"c{place}": values[..., place] for place in range(values.shape[-1])}
+
+
+BASELINE = rates((4, 5), 1)
+BASELINE_ABOVE = 0.5 + 0.4 * rates((4, 5), 2)
+NUMBERS = {name: float(row[0]) for name, row in by_name(BASELINE).items()}
+
+FIGURES: dict[str, Callable[[np.ndarray], Any]] = {
+    "mean_error": lambda means: metrics.mean_error(means[..., 0, :]),
+    "unnormalised_mean_error": lambda means: metrics.unnormalised_mean_error(by_name(means)),
+    "corruption_error": lambda means: metrics.corruption_error(means[..., 0, :], BASELINE[0]),
+    "mean_corruption_error": lambda means: metrics.mean_corruption_error(by_name(means), by_name(BASELINE)),
+    "corruption_robustness": lambda means: metrics.corruption_robustness(by_name(means), by_name(BASELINE)),
+    "relative_corruption_error": lambda means: metrics.relative_corruption_error(
+        means[..., 0, :], means[..., 1, 0], BASELINE_ABOVE[0], 0.4
+    ),
+    "relative_mean_corruption_error": lambda means: metrics.relative_mean_corruption_error(
+        by_name(means), means[..., 1, 0], by_name(BASELINE_ABOVE), 0.4
+    ),
+    "flip_rate": lambda means: metrics.flip_rate(means[..., 0, 0], 0.3),
+    "mean_flip_rate": lambda means: metrics.mean_flip_rate(columns(means[..., 0]), NUMBERS),
+    "negative_mean_flip_probability": lambda means: metrics.negative_mean_flip_probability(columns(means[..., 0])),
+    "top5_ratio": lambda means: metrics.top5_ratio(15 * means[..., 0, 0], 3.0),
+    "mean_top5_distance": lambda means: metrics.mean_top5_distance(columns(15 * means[..., 0]), NUMBERS),
+    "mean_over_transforms": lambda means: metrics.mean_over_transforms(columns(means[..., 0])),
+    "normalised_standard_deviation": lambda means: metrics.normalised_standard_deviation(means[..., 0, :]),
+    "residual_robustness": lambda means: metrics.residual_robustness(means[..., 0, 0], means[..., 0, 1]),
+    "robustness_curve": lambda means: metrics.robustness_curve(by_name(means))[..., 2][()],
+    "anomaly_score": lambda means: metrics.anomaly_score(means[..., 0, :]),
+    "area_under_precision_recall": lambda means: metrics.area_under_precision_recall(
+        means[..., 0, :].round(1), np.array([True, False, True, False, False])
+    ),
+}
+"""Every figure with leading axes, as a function of (..., 4 corruptions, 5 severities)."""
+
+FIGURES_OF_MEANS = [name for name in FIGURES if name != "area_under_precision_recall"]
+
+
+def test_every_figure_is_tried_with_leading_axes() -> None:
+    of_samples = {
+        *("alexnet_errors", "bootstrap_means", "estimate_of_groups", "ordinal_ranks", "percentile_interval"),
+        *("flip_probability", "top5_distance", "zipf_distance"),
+        *(name for name in metrics.__all__ if name.endswith("_by_sequence")),
+    }
+    functions = {name for name in metrics.__all__ if name.islower()}
+    assert functions - of_samples == set(FIGURES)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=25)
+def test_figures_with_leading_axes_equal_a_loop(name: str, leading: list[int], seed: int) -> None:
+    figure, means = FIGURES[name], rates((*leading, 4, 5), seed)
+    before = means.copy()
+    found = figure(means)
+    assert isinstance(found, np.ndarray if leading else float)
+    assert np.shape(found) == tuple(leading)
+    for place in np.ndindex(*leading):
+        one = figure(means[place])
+        assert isinstance(one, float)
+        assert (found[place] if leading else found) == pytest.approx(one, abs=1e-14, rel=1e-14)
+    np.testing.assert_array_equal(means, before)
+
+
+def test_area_takes_anomalies_for_each_row_or_for_all() -> None:
+    scores, anomalous = rates((6, 20), 3).round(1), rates((6, 20), 4) < 0.4
+    each = [metrics.area_under_precision_recall(*pair) for pair in zip(scores, anomalous, strict=True)]
+    np.testing.assert_allclose(metrics.area_under_precision_recall(scores, anomalous), each, rtol=1e-14)
+    alike = [metrics.area_under_precision_recall(row, anomalous[0]) for row in scores]
+    np.testing.assert_allclose(metrics.area_under_precision_recall(scores, anomalous[0]), alike, rtol=1e-14)
+
+
+def test_relative_figures_take_one_clean_error_or_one_for_each_draw() -> None:
+    errors, clean = rates((7, 5), 5), rates((7,), 6)
+    each = [
+        metrics.relative_corruption_error(row, one, BASELINE_ABOVE[0], 0.4)
+        for row, one in zip(errors, clean, strict=True)
+    ]
+    found = metrics.relative_corruption_error(errors, clean, BASELINE_ABOVE[0], 0.4)
+    np.testing.assert_allclose(found, each, rtol=1e-14)
+    alike = metrics.relative_corruption_error(errors, clean[0], BASELINE_ABOVE[0], 0.4)
+    assert alike[0] == found[0]
+    assert alike[1] != found[1]
 
 
 # Confidence intervals
 
 
+def mean(means: np.ndarray) -> np.ndarray:
+    return means
+
+
+def interval(values: np.ndarray, confidence: float = 0.95, **how: int) -> tuple[float, float]:
+    found = Bootstrap.of(values, **how).estimate(mean, confidence)
+    return found.low, found.high
+
+
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     generator = np.random.default_rng(6)
-    found = [intervals.bootstrap_interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
+    found = [interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
     covered = np.mean([low <= 0.3 <= high for low, high in found])
     assert 0.90 <= covered <= 0.98
 
 
 def test_intervals_are_those_of_the_normal_distribution() -> None:
     values = np.random.default_rng(5).random(5000)
-    low, high = intervals.bootstrap_interval(values, confidence=0.9, resamples=4000)
+    low, high = interval(values, confidence=0.9, resamples=4000)
     half = 1.6449 * values.std() / np.sqrt(len(values))
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
@@ -396,24 +508,81 @@ def test_intervals_depend_on_their_arguments_alone() -> None:
     values = np.random.default_rng(5).random(100)
     before = values.copy()
     np.random.seed(1)
-    first = intervals.bootstrap_interval(values, seed=3)
+    first = interval(values, seed=3)
     np.random.seed(2)
-    assert intervals.bootstrap_interval(values, seed=3) == first
-    assert intervals.bootstrap_interval(values, seed=4) != first
-    wider = intervals.bootstrap_interval(values, seed=3, confidence=0.99)
-    assert wider.low < first.low < values.mean() < first.high < wider.high
+    assert interval(values, seed=3) == first
+    assert interval(values, seed=4) != first
+    wider = interval(values, seed=3, confidence=0.99)
+    assert wider[0] < first[0] < values.mean() < first[1] < wider[1]
     np.testing.assert_array_equal(values, before)
 
 
-def test_every_statistic_sees_the_same_draws() -> None:
+def test_draws_are_those_of_the_generator() -> None:
+    """Intervals of a report stay the same from release to release."""
     values = np.random.default_rng(5).random((60, 2))
-    quick = intervals.bootstrap_interval(values[:, 0], resamples=50)
-    slow = intervals.bootstrap_interval(values, statistic=lambda rows: float(rows[:, 0].mean()), resamples=50)
-    assert slow == pytest.approx(quick, abs=1e-12)
-    means = intervals.bootstrap_means(values, resamples=50)
-    assert intervals.percentile_interval(means[:, 0]) == pytest.approx(quick, abs=1e-12)
-    assert means.shape == (50, 2)
-    assert intervals.bootstrap_interval(np.ones(7), statistic=np.median) == (1, 1)
+    generator = np.random.default_rng(9)
+    expected = [values[generator.integers(60, size=60)].mean(axis=0) for _ in range(50)]
+    np.testing.assert_allclose(bootstrap_means(values, resamples=50, seed=9), expected, rtol=1e-13)
+    np.testing.assert_allclose(
+        bootstrap_means(values[:, 0], resamples=50, seed=9), np.array(expected)[:, 0], rtol=1e-13
+    )
+
+
+def test_groups_are_drawn_as_by_choice_each_by_itself() -> None:
+    groups = [np.random.default_rng(5).random(30), np.random.default_rng(6).random(20)]
+    generator = np.random.default_rng(0)
+    draws = [np.subtract(*(generator.choice(group, len(group)).mean() for group in groups)) for _ in range(40)]
+
+    def difference(drawn: list[np.ndarray]) -> float:
+        return drawn[0].mean() - drawn[1].mean()
+
+    found = estimate_of_groups(difference, groups, resamples=40)
+    assert found == Estimate(difference(groups), *percentile_interval(draws))
+    assert found.low < found.value < found.high
+
+
+def test_a_single_group_shares_the_draws_of_means() -> None:
+    values = np.random.default_rng(5).random(60)
+    by_groups = estimate_of_groups(lambda groups: groups[0].mean(), [values], resamples=50, seed=2)
+    by_means = Bootstrap.of(values, resamples=50, seed=2).estimate(mean)
+    assert astuple(by_groups) == pytest.approx(astuple(by_means), abs=1e-13)
+
+
+@pytest.mark.parametrize("name", FIGURES_OF_MEANS)
+def test_identical_images_give_an_interval_of_no_width(name: str) -> None:
+    """A figure is within its interval, and nothing but the images widens it."""
+    figure = FIGURES[name]
+    row = np.array([0.25, 0.5, 0.75, 0.5, 1, 0.5, 0.25, 0.5, 0.5, 0.75] * 2)
+    found = Bootstrap.of(np.tile(row, (8, 1)), resamples=40)
+    estimate = found.estimate(lambda means: figure(means.reshape(*means.shape[:-1], 4, 5)))
+    assert estimate.low == pytest.approx(estimate.value, abs=1e-14)
+    assert estimate.high == pytest.approx(estimate.value, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", FIGURES_OF_MEANS)
+def test_one_function_gives_the_figure_and_its_interval(name: str) -> None:
+    values = np.random.default_rng(7).random((90, 20)) < 0.6
+
+    def figure(means: np.ndarray) -> Any:
+        return FIGURES[name](means.reshape(*means.shape[:-1], 4, 5))
+
+    found = Bootstrap.of(values, resamples=80, seed=4).estimate(figure, confidence=0.9)
+    generator = np.random.default_rng(4)
+    draws = [figure(values[generator.integers(90, size=90)].mean(axis=0)) for _ in range(80)]
+    assert found.value == pytest.approx(figure(values.mean(axis=0)), abs=1e-13)
+    assert (found.low, found.high) == pytest.approx(np.quantile(draws, [0.05, 0.95]).tolist(), abs=1e-12)
+    assert found.low < found.high
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=50)
+def test_means_of_fractions_stay_fractions_in_every_draw(images: int, seed: int) -> None:
+    """Rounding takes no draw beyond 1, where figures would refuse it."""
+    values = 1 - np.random.default_rng(seed).random((images, 3)) * 1e-16
+    values[:, 1] = 29 / 30
+    found = Bootstrap.of(values, resamples=20, seed=seed)
+    assert found.draws.max() <= 1
+    assert found.estimate(metrics.mean_error).high <= 1
 
 
 # What comes at the border
@@ -425,60 +594,91 @@ SOME = np.ones((2, 3, 6), np.int64)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: metrics.ordinal_ranks(np.ones((2, 3), int)), "type int64; allowed are floats of"),
+        (lambda: metrics.ordinal_ranks(np.ones((2, 3), int)), "type int64: pass floats of"),
         (lambda: metrics.ordinal_ranks(np.ones((2, 0))), "shape \\(2, 0\\)"),
         (lambda: metrics.ordinal_ranks(np.float32(1)), "shape \\(\\)"),
         (lambda: metrics.ordinal_ranks([1.0, np.nan]), "NaN"),
-        (lambda: metrics.top5_lists(np.array([1, np.nan], np.float32)), "NaN"),
-        (lambda: metrics.flip_probability(np.ones((2, 3)), ordered=True), "type float64; allowed are integers of"),
+        (lambda: metrics.ordinal_ranks(np.array([1, np.nan], np.float32)), "NaN"),
+        (lambda: metrics.flip_probability(np.ones((2, 3)), ordered=True), "type float64: pass integers of"),
         (lambda: metrics.flip_probability(SOME, ordered=True), "shape \\(2, 3, 6\\).*\\(sequences, frames\\)"),
         (lambda: metrics.flip_probability(SOME[:0, :, 0], ordered=True), "shape \\(0, 3\\)"),
         (lambda: metrics.flip_probability(SOME[:, :1, 0], ordered=False), "sequences of 1 frame"),
-        (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=True, difficulty=3), "difficulty 3; .* allow 1..2"),
+        (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=True, difficulty=3), "difficulty 3: .* allow 1..2"),
         (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=False, difficulty=0), "difficulty 0"),
-        (lambda: metrics.top5_distance(SOME[0], ordered=True), "allowed are integers of \\(sequences, frames, classes"),
+        (lambda: metrics.top5_distance(SOME[0], ordered=True), "pass integers of shape \\(sequences, frames, classes"),
         (lambda: metrics.top5_distance(SOME, ordered=True), "ranks with ties or gaps"),
-        (lambda: metrics.top5_distance(SOME * 0, ordered=True), "ranks 0..0; of 6 classes 1..6 are allowed"),
-        (lambda: metrics.zipf_distance(SOME * 7, ordered=True), "ranks 7..7; of 6 classes 1..6 are allowed"),
-        (lambda: metrics.top5_distance_of_lists(SOME, ordered=True), "top-5 lists of 6 classes; at most 5"),
-        (lambda: metrics.top5_distance_of_lists(SOME[..., :5], ordered=True), "a class twice"),
-        (lambda: metrics.top5_distance_of_lists(-SOME[..., :5], ordered=True), "indices -1..-1; allowed are 0 and"),
-        (lambda: metrics.top5_distance_of_lists(3 * SOME[..., :2], ordered=True), "3..3; allowed are 0..1 in lists"),
-        (lambda: metrics.corruption_error([0.1], [0.1, 0.2]), "errors at 1 severities, the baseline's at 2"),
+        (lambda: metrics.top5_distance(SOME * 0, ordered=True), "ranks 0..0: use 1..6 for 6 classes"),
+        (lambda: metrics.zipf_distance(SOME * 7, ordered=True), "ranks 7..7: use 1..6 for 6 classes"),
+        (
+            lambda: metrics.top5_distances_of_lists_by_sequence(SOME, ordered=True),
+            "top-5 lists of 6 classes: pass at most 5",
+        ),
+        (lambda: metrics.top5_distances_of_lists_by_sequence(SOME[..., :5], ordered=True), "a class twice"),
+        (
+            lambda: metrics.top5_distances_of_lists_by_sequence(-SOME[..., :5], ordered=True),
+            "class indices -1..-1 in top-5 lists: use 0 and more",
+        ),
+        (
+            lambda: metrics.top5_distances_of_lists_by_sequence(3 * SOME[..., :2], ordered=True),
+            "3..3 in top-5 lists: use 0..1 in lists of 2",
+        ),
+        (
+            lambda: metrics.corruption_error([0.1], [0.1, 0.2]),
+            "errors at 1 severities, but the baseline's have the shape \\(2,\\)",
+        ),
         (
             lambda: metrics.corruption_error([10.0], [20.0]),
-            "errors 10.0..10.0; fractions 0..1 are allowed, not percent",
+            "errors 10.0..10.0: use fractions 0..1, not percent",
         ),
         (lambda: metrics.corruption_error([0.1], [0.0]), "baseline of 0.0 for the errors"),
         (lambda: metrics.corruption_error([], []), "at least one number"),
         (lambda: metrics.relative_corruption_error([0.1], 0.0, [0.2], 0.3), "a baseline of -0.0"),
-        (lambda: metrics.relative_corruption_error([0.1], 2.0, [0.2], 0.1), "the clean error 2.0..2.0"),
-        (lambda: metrics.mean_corruption_error({"fog": [0.1]}, {"snow": [0.1]}), "baseline lacks fog; it has snow"),
+        (lambda: metrics.relative_corruption_error([0.1], 2.0, [0.2], 0.1), "the clean error 2.0: use fractions"),
+        (
+            lambda: metrics.mean_corruption_error({"fog": [0.1]}, {"snow": [0.1]}),
+            "baseline lacks fog \\(it has snow\\)",
+        ),
         (lambda: metrics.mean_corruption_error({}, {}), "at least one"),
-        (lambda: metrics.unnormalised_mean_error({}), "at least one number"),
-        (lambda: metrics.unnormalised_mean_error({"fog": [50.0]}), "fog 50.0..50.0"),
-        (lambda: metrics.mean_flip_rate({"tilt": 3.0}, {"tilt": 0.1}), "flip probabilities 3.0..3.0"),
+        (lambda: metrics.unnormalised_mean_error({}), "pass one or more"),
+        (lambda: metrics.unnormalised_mean_error({"fog": [50.0]}), "fog 50.0..50.0: use fractions"),
+        (lambda: metrics.mean_flip_rate({"tilt": 3.0}, {"tilt": 0.1}), "flip probabilities of tilt 3.0: use fractions"),
         (lambda: metrics.mean_flip_rate({"tilt": 0.3}, {"tilt": 0.0}), "a baseline of 0.0 for tilt"),
-        (lambda: metrics.mean_top5_distance({"tilt": np.nan}, {"tilt": 1.0}), "nan over a baseline of 1.0 for tilt"),
-        (lambda: metrics.noise_mean_flip({}), "at least one number"),
+        (lambda: metrics.mean_top5_distance({"tilt": np.nan}, {"tilt": 1.0}), "nan by a baseline of 1.0 for tilt"),
+        (lambda: metrics.negative_mean_flip_probability({}), "pass one or more"),
         (lambda: metrics.normalised_standard_deviation([71.0, 72.0]), "not percent"),
-        (lambda: metrics.residual_robustness(0.5, np.nan), "accuracies nan..nan"),
+        (lambda: metrics.residual_robustness(0.5, np.nan), "corrupted accuracies nan: use fractions"),
         (lambda: metrics.robustness_curve({"fog": [0.1], "snow": [0.1, 0.2]}), "severities"),
         (lambda: metrics.robustness_curve({}), "0 corruptions"),
-        (lambda: metrics.anomaly_score([1, 2]), "type int64; allowed are floats"),
-        (lambda: metrics.anomaly_score([1.0, 2.0]), "probabilities 1.0..2.0; 0..1 are allowed"),
-        (lambda: metrics.area_under_precision_recall([1.0], [1]), "type int64; allowed are \\(images,\\) and bool"),
+        (lambda: metrics.anomaly_score([1, 2]), "type int64: pass floats"),
+        (lambda: metrics.anomaly_score([1.0, 2.0]), "probabilities 1.0..2.0: use 0..1"),
+        (
+            lambda: metrics.area_under_precision_recall([1.0], [1]),
+            "type int64: pass scores of shape .* one bool for each image",
+        ),
         (lambda: metrics.area_under_precision_recall([1.0, 2.0], [True]), "shape \\(1,\\)"),
-        (lambda: metrics.area_under_precision_recall([1.0], [False]), "no image that is anomalous"),
-        (lambda: metrics.correlation_of_benchmarks([1.0, 2.0], [1.0]), "shapes \\(2,\\) and \\(1,\\)"),
-        (lambda: metrics.correlation_of_benchmarks([1.0, 2.0], [1.0, 1.0]), "one figure for all models"),
-        (lambda: intervals.bootstrap_interval(np.ones((2, 2, 2))), "shape \\(2, 2, 2\\)"),
-        (lambda: intervals.bootstrap_interval([]), "shape \\(0,\\)"),
-        (lambda: intervals.bootstrap_interval(["a"]), "allowed are numbers"),
-        (lambda: intervals.bootstrap_interval([1.0, np.nan]), "not finite"),
-        (lambda: intervals.bootstrap_interval([1.0], resamples=0), "0 resamples"),
-        (lambda: intervals.bootstrap_interval([1.0], confidence=95), "confidence 95"),
-        (lambda: intervals.percentile_interval(np.ones((2, 2))), "allowed is \\(resamples,\\)"),
+        (lambda: metrics.area_under_precision_recall([1.0], [False]), "no image is anomalous: .* at least one"),
+        (lambda: metrics.area_under_precision_recall([np.nan, 1.0], np.array([True, False])), "some are NaN"),
+        (
+            lambda: metrics.mean_over_transforms({"fog": [0.1], "snow": [0.1, 0.2]}),
+            "shapes .*pass one or more of the same",
+        ),
+        (lambda: metrics.mean_over_transforms({"fog": np.nan}), "not finite"),
+        (lambda: metrics.flip_rate(3.0, 0.1), "flip probabilities 3.0: use fractions"),
+        (lambda: metrics.flip_rate(0.3, 0.0), "baseline of 0.0 for the flip probability: .* above 0"),
+        (lambda: metrics.top5_ratio(3.0, np.nan), "baseline of nan for the top-5 distance"),
+        (lambda: metrics.mean_error(0.5), "shape \\(\\): pass a row"),
+        (lambda: Bootstrap.of(np.ones((2, 2, 2))), "shape \\(2, 2, 2\\)"),
+        (lambda: Bootstrap.of([]), "shape \\(0,\\)"),
+        (lambda: Bootstrap.of(["a"]), "pass numbers"),
+        (lambda: Bootstrap.of([1.0, np.nan]), "not finite"),
+        (lambda: Bootstrap.of([1.0], resamples=0), "number of resamples 0: use at least 1"),
+        (lambda: Bootstrap.of([1.0]).estimate(mean, confidence=95), "confidence 95"),
+        (lambda: percentile_interval(np.ones((2, 2))), "pass the shape \\(draws,\\)"),
+        (
+            lambda: Bootstrap.of(np.ones((9, 3))).estimate(lambda means: means.mean(axis=0)),
+            "one for each of 1000 draws",
+        ),
+        (lambda: estimate_of_groups(lambda groups: 0.0, [[1.0], []]), "shape \\(0,\\)"),
     ],
 )
 def test_bad_arguments_say_what_came_and_what_is_allowed(call: Callable[[], object], message: str) -> None:

@@ -1,76 +1,99 @@
-"""The figures of the benchmarks as functions of arrays: no model, no file, no other state.
+"""Figures of the benchmarks as pure functions of arrays, without models and files.
 
-Errors, accuracies and probabilities are fractions, 0..1; what is shown in percent is multiplied by whoever shows it.
-Sequences have the shape (S, T): S sequences of T frames. ``ordered`` says whether the frames have an order in time: it
-is True but for the noise perturbations. Ordered frames are compared with the frame ``difficulty`` before them, frames
-of noise with the first of their sequence (there the difficulty lies in the data, and the argument changes nothing).
-
-Sources: Hendrycks and Dietterich (ICLR 2019, arXiv 1903.12261) for ImageNet-C and ImageNet-P; Hendrycks et al. (CVPR
-2021, arXiv 1907.07174) for ImageNet-O; Tang et al., RobustART (arXiv 2109.05211) for NmFP and NSD; ARES-Bench (arXiv
-2302.14301) for robustness curves; Laugros et al. (arXiv 2107.12052) for residual robustness and correlation.
+Errors, accuracies and probabilities are fractions, 0..1; whoever shows percent multiplies. A figure made of means takes
+them with any leading axes, (..., severities) or (...), and returns (...): a float for one set of means, and an array
+for as many as ``Bootstrap`` draws. One function therefore gives the figure and its confidence interval.
 """
 
+from pipeline.evaluate.metrics.alexnet import (
+    ALEXNET_CLEAN_ERROR,
+    ALEXNET_ERRORS,
+    ALEXNET_FLIP_PROBABILITIES,
+    ALEXNET_MEAN_ERRORS,
+    alexnet_errors,
+)
 from pipeline.evaluate.metrics.anomalies import (
     anomaly_score,
     area_under_precision_recall,
 )
 from pipeline.evaluate.metrics.benchmarks import (
-    correlation_of_benchmarks,
     normalised_standard_deviation,
     residual_robustness,
     robustness_curve,
 )
-from pipeline.evaluate.metrics.corruption_error import (
-    Errors,
+from pipeline.evaluate.metrics.bootstrap import (
+    Bootstrap,
+    Estimate,
+    bootstrap_means,
+    estimate_of_groups,
+    percentile_interval,
+)
+from pipeline.evaluate.metrics.corruption_errors import (
     corruption_error,
+    corruption_robustness,
     mean_corruption_error,
+    mean_error,
     relative_corruption_error,
     relative_mean_corruption_error,
     unnormalised_mean_error,
 )
+from pipeline.evaluate.metrics.means import (
+    mean_over_transforms,
+)
 from pipeline.evaluate.metrics.ranks import (
     TOP,
     ordinal_ranks,
-    top5_lists,
 )
 from pipeline.evaluate.metrics.sequences import (
     flip_probabilities_by_sequence,
     flip_probability,
+    flip_rate,
     mean_flip_rate,
     mean_top5_distance,
-    noise_mean_flip,
+    negative_mean_flip_probability,
     top5_distance,
-    top5_distance_of_lists,
     top5_distances_by_sequence,
     top5_distances_of_lists_by_sequence,
+    top5_ratio,
     zipf_distance,
     zipf_distances_by_sequence,
 )
 
 __all__ = [
+    "ALEXNET_CLEAN_ERROR",
+    "ALEXNET_ERRORS",
+    "ALEXNET_FLIP_PROBABILITIES",
+    "ALEXNET_MEAN_ERRORS",
     "TOP",
-    "Errors",
+    "Bootstrap",
+    "Estimate",
+    "alexnet_errors",
     "anomaly_score",
     "area_under_precision_recall",
-    "correlation_of_benchmarks",
+    "bootstrap_means",
     "corruption_error",
+    "corruption_robustness",
+    "estimate_of_groups",
     "flip_probabilities_by_sequence",
     "flip_probability",
+    "flip_rate",
     "mean_corruption_error",
+    "mean_error",
     "mean_flip_rate",
+    "mean_over_transforms",
     "mean_top5_distance",
-    "noise_mean_flip",
+    "negative_mean_flip_probability",
     "normalised_standard_deviation",
     "ordinal_ranks",
+    "percentile_interval",
     "relative_corruption_error",
     "relative_mean_corruption_error",
     "residual_robustness",
     "robustness_curve",
     "top5_distance",
-    "top5_distance_of_lists",
     "top5_distances_by_sequence",
     "top5_distances_of_lists_by_sequence",
-    "top5_lists",
+    "top5_ratio",
     "unnormalised_mean_error",
     "zipf_distance",
     "zipf_distances_by_sequence",

@@ -1,46 +1,68 @@
-"""Figures of images of no class: ImageNet-O."""
+"""Telling images of no class from the others, ImageNet-O: anomaly score and AUPR.
+
+Source: Hendrycks et al., CVPR 2021, arXiv 1907.07174.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.checks import Figures, Floats, plain, span
 
 
 def anomaly_score(probabilities: ArrayLike) -> Floats:
-    """Minus the largest probability of each image: larger for what the model is less sure of.
+    """Return minus the largest probability of each image: larger where the model is less sure.
 
-    (..., K) floating point, 0..1, such as a softmax gives -> (...), -1..0. Raises ValueError for others.
-    Source: ImageNet-O.
+    Args:
+        probabilities: Floats 0..1, (..., classes), for example from a softmax.
+
+    Returns:
+        Scores (...), -1..0.
+
+    Raises:
+        ValueError: For another type, no class and numbers outside 0..1.
     """
     array = np.asarray(probabilities)
     if not np.issubdtype(array.dtype, np.floating) or array.ndim == 0 or array.shape[-1] == 0:
         raise ValueError(
-            f"probabilities of shape {array.shape} and type {array.dtype}; allowed are floats of (..., classes)"
+            f"invalid probabilities of shape {array.shape} and type {array.dtype}: pass floats of shape (..., classes)"
         )
     if not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(f"probabilities {array.min()}..{array.max()}; 0..1 are allowed (logits need a softmax first)")
+        raise ValueError(f"invalid probabilities {span(array)}: use 0..1 (apply a softmax to logits first)")
     return -array.max(axis=-1).astype(np.float64)
 
 
-def area_under_precision_recall(scores: ArrayLike, anomalous: ArrayLike) -> float:
-    """Average precision: sum over thresholds of precision times the recall gained there, 0..1.
+def area_under_precision_recall(scores: ArrayLike, anomalous: ArrayLike) -> Figures:
+    """Return AUPR as average precision: the sum over thresholds of precision times the recall gained there.
 
-    ``scores``: (N,) numbers, larger for what is more likely an anomaly; equal scores pass a threshold together.
-    ``anomalous``: (N,) bool. Raises ValueError for others, for NaN and where nothing is anomalous.
-    Source: ImageNet-O, AUPR; the definition is that of scikit-learn's average_precision_score.
+    Args:
+        scores: Numbers (..., images), larger for what is more likely an anomaly. Equal scores share a threshold.
+        anomalous: Whether each image is an anomaly: bool, (images,) or as ``scores``.
+
+    Returns:
+        Areas (...), 0..1, equal to scikit-learn's ``average_precision_score``.
+
+    Raises:
+        ValueError: For other types and shapes, for NaN, and where no image is anomalous.
     """
-    values, positive = np.asarray(scores, np.float64), np.asarray(anomalous)
-    if values.ndim != 1 or positive.shape != values.shape or positive.dtype != np.bool_:
+    values, flags = np.asarray(scores, np.float64), np.asarray(anomalous)
+    if flags.dtype != np.bool_ or values.ndim == 0 or flags.shape not in {values.shape, values.shape[-1:]}:
         raise ValueError(
-            f"scores of shape {values.shape}, anomalous of shape {positive.shape} and type {positive.dtype}; "
-            "allowed are (images,) and bool of the same shape"
+            f"invalid scores of shape {values.shape} with anomalous of shape {flags.shape} and type {flags.dtype}: "
+            "pass scores of shape (..., images) and one bool for each image"
         )
-    if np.isnan(values).any() or not positive.any():
-        raise ValueError("scores with NaN, or no image that is anomalous; neither has a precision")
-    order = np.argsort(-values)
-    falling = values[order]
-    thresholds = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
-    hits = np.cumsum(positive[order])[thresholds]
-    return float(np.sum(np.diff(hits, prepend=0) / hits[-1] * hits / (thresholds + 1)))
+    if np.isnan(values).any():
+        raise ValueError("invalid scores: some are NaN, which has no place in an order")
+    if not flags.any(axis=-1).all():
+        raise ValueError("no image is anomalous: AUPR needs at least one that is")
+    order = np.argsort(-values, axis=-1)
+    falling = np.take_along_axis(values, order, axis=-1)
+    found = np.take_along_axis(np.broadcast_to(flags, values.shape), order, axis=-1)
+    images = values.shape[-1]
+    # Each image passes at the threshold of the last image with its score.
+    last = np.append(falling[..., 1:] != falling[..., :-1], np.ones_like(found[..., :1]), axis=-1)
+    ends = np.where(last, np.arange(images), images - 1)
+    thresholds = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+    precision = np.take_along_axis(found.cumsum(axis=-1) / np.arange(1, images + 1), thresholds, axis=-1)
+    return plain(np.asarray((precision * found).sum(axis=-1) / found.sum(axis=-1)))

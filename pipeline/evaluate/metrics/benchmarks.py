@@ -1,56 +1,69 @@
-"""Figures of RobustART, ARES-Bench and Laugros et al."""
+"""Figures of RobustART (ImageNet-S), ARES-Bench and Laugros et al."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Floats, fractions
+from pipeline.evaluate.metrics.checks import Figures, Floats, fractions, plain
 
 
-def normalised_standard_deviation(accuracies: Sequence[float] | Floats) -> float:
-    """Minus the population standard deviation of accuracies under different preparations, in percentage points, -50..0.
+def normalised_standard_deviation(accuracies: ArrayLike) -> Figures:
+    """Return NSD: minus the population standard deviation of accuracies under different preparations.
 
-    ``accuracies``: fractions, 0..1. Raises ValueError for others. Source: RobustART, ImageNet-S, NSD.
+    Args:
+        accuracies: Fractions 0..1, (..., preparations).
+
+    Returns:
+        NSD (...) in percentage points, -50..0.
+
+    Raises:
+        ValueError: For no preparation and for numbers outside 0..1.
+
+    Source: RobustART, arXiv 2109.05211.
     """
-    return -100 * float(fractions(accuracies, "accuracies").std())
+    return plain(-100 * fractions(accuracies, "accuracies", axes=1).std(axis=-1))
 
 
-def residual_robustness(clean_accuracy: float, corrupted_accuracy: float) -> float:
-    """The accuracy that a corruption takes, -1..1: smaller is better. Raises ValueError beyond 0..1.
+def residual_robustness(clean_accuracy: ArrayLike, corrupted_accuracy: ArrayLike) -> Figures:
+    """Return the accuracy that a corruption takes, smaller is better.
 
-    Source: Laugros et al.
+    Args:
+        clean_accuracy: Fractions 0..1, a number or (...).
+        corrupted_accuracy: Fractions 0..1, a number or (...).
+
+    Returns:
+        The difference (...), -1..1.
+
+    Raises:
+        ValueError: For numbers outside 0..1.
+
+    Source: Laugros et al., arXiv 2107.12052.
     """
-    clean, corrupted = fractions([clean_accuracy, corrupted_accuracy], "accuracies")
-    return float(clean - corrupted)
+    clean = fractions(clean_accuracy, "clean accuracies", axes=0)
+    return plain(np.asarray(clean - fractions(corrupted_accuracy, "corrupted accuracies", axes=0)))
 
 
-def robustness_curve(accuracies: Mapping[str, Sequence[float] | Floats]) -> Floats:
-    """Accuracy against severity, (severities,): the mean over the corruptions, 0..1.
+def robustness_curve(accuracies: Mapping[str, ArrayLike]) -> Floats:
+    """Return accuracy against severity: the mean over corruptions at each severity.
 
-    Raises ValueError for values beyond 0..1 and for corruptions with different numbers of severities.
-    Source: ARES-Bench.
+    Args:
+        accuracies: Corruption -> fractions 0..1, (..., severities), all of one shape.
+
+    Returns:
+        Means (..., severities), 0..1.
+
+    Raises:
+        ValueError: For no corruption, different numbers of severities, and numbers outside 0..1.
+
+    Source: ARES-Bench, arXiv 2302.14301.
     """
-    rows = [fractions(row, name) for name, row in accuracies.items()]
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) != 1:
+    rows = [fractions(row, name, axes=1) for name, row in accuracies.items()]
+    shapes = sorted({row.shape for row in rows})
+    if len(shapes) != 1:
         raise ValueError(
-            f"{len(rows)} corruptions with {lengths} severities; allowed are one or more with as many each"
+            f"{len(rows)} corruptions with accuracies of the shapes {shapes}: pass one or more with the same severities"
         )
     return np.mean(rows, axis=0)
-
-
-def correlation_of_benchmarks(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> float:
-    """Pearson correlation of two benchmarks' figures for the same models, -1..1.
-
-    (M,) each, in one order of models. Raises ValueError for different shapes, for what is not finite, and where a
-    benchmark gives all models the same figure. Source: Laugros et al.
-    """
-    pair = [np.asarray(first, np.float64), np.asarray(second, np.float64)]
-    if pair[0].ndim != 1 or pair[0].shape != pair[1].shape or not np.isfinite(pair).all():
-        raise ValueError(f"figures of shapes {pair[0].shape} and {pair[1].shape}; allowed are finite (models,) twice")
-    if any(len(figures) < 2 or np.ptp(figures) == 0 for figures in pair):
-        raise ValueError("a benchmark with one figure for all models; a correlation needs at least two")
-    deviations = [(figures - figures.mean()) / figures.std() for figures in pair]
-    return float(np.clip(np.mean(deviations[0] * deviations[1]), -1, 1))

@@ -1,49 +1,56 @@
-"""What the figures share: checks of arguments, ratios, and slices that bound the memory."""
+"""Types that the metrics share, and checks of their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[Any]
 Floats = NDArray[np.float64]
 
-CHUNK_VALUES = 2**22
-"""Values worked on at a time, which bounds the memory."""
+Figures = float | Floats
+"""A figure: a float, or a float64 array with one figure for each element of the leading axes."""
 
 
-def chunks(rows: int, values_each: int) -> Iterator[slice]:
-    """Slices of the first axis that bound the values worked on at a time."""
-    step = max(CHUNK_VALUES // values_each, 1)
-    return (slice(start, start + step) for start in range(0, rows, step))
+def fractions(values: ArrayLike, name: str, axes: int) -> Floats:
+    """Return values as an array.
 
+    Args:
+        values: Numbers 0..1 with at least ``axes`` axes, at least one number.
+        name: What an error message calls them.
+        axes: Number of axes that one figure needs: 0 for a single number, 1 for a row.
 
-def fractions(values: Sequence[float] | Floats, name: str) -> Floats:
-    """Return values as an array. Raises ValueError unless they are a row of fractions, 0..1."""
+    Raises:
+        ValueError: For fewer axes, no number, and numbers outside 0..1, which includes NaN.
+    """
     array = np.asarray(values, np.float64)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} of shape {array.shape}; allowed is a row of at least one number")
+    if array.ndim < axes or array.size == 0:
+        needed = "a row of at least one number" if axes else "at least one number"
+        raise ValueError(f"invalid {name} of shape {array.shape}: pass {needed}")
     if not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(f"{name} {array.min()}..{array.max()}; fractions 0..1 are allowed, not percent")
+        raise ValueError(f"invalid {name} {span(array)}: use fractions 0..1, not percent")
     return array
 
 
-def ratio(figure: float, baseline: float, name: str) -> float:
-    """Return a figure divided by the baseline's. Raises ValueError for a baseline that is not above 0."""
-    if not (np.isfinite(figure) and np.isfinite(baseline) and baseline > 0):
-        raise ValueError(
-            f"{figure} over a baseline of {baseline} for {name}; allowed are finite ones, the latter above 0"
-        )
-    return float(figure / baseline)
-
-
 def check_covers(figures: Mapping[str, object], baseline: Mapping[str, object]) -> None:
-    """Raise ValueError where there is no figure, and where the baseline lacks one."""
-    missing = [name for name in figures if name not in baseline]
+    """Raise ValueError if there is no figure, or if the baseline lacks one of them."""
     if not figures:
-        raise ValueError("no figures; a mean is taken over at least one")
-    if missing:
-        raise ValueError(f"the baseline lacks {', '.join(missing)}; it has {', '.join(baseline) or 'nothing'}")
+        raise ValueError("no figures: a mean needs at least one")
+    if missing := [name for name in figures if name not in baseline]:
+        raise ValueError(
+            f"the baseline lacks {', '.join(missing)} (it has {', '.join(baseline) or 'nothing'}): "
+            "use a baseline with all of them"
+        )
+
+
+def span(values: Numbers) -> str:
+    """Return the smallest and the largest value for an error message."""
+    return f"{values.min()}..{values.max()}" if values.ndim else str(values)
+
+
+def plain(figures: Numbers) -> Figures:
+    """Return a single figure as a float, and an array of figures unchanged."""
+    return figures if figures.ndim else float(figures)
