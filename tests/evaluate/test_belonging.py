@@ -11,8 +11,8 @@ import pytest
 import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.tables import sections, tables
 from pipeline.evaluate.report.text import to_csv, to_markdown
 from tests.evaluate.evaluations import votes, write_evaluation
 

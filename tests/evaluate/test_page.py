@@ -21,9 +21,10 @@ from PIL import Image
 
 import corruptions
 from pipeline.errors import UserError
+from pipeline.evaluate.report.estimates import Estimate
 from pipeline.evaluate.report.html import page
-from pipeline.evaluate.report.summary import Estimate, Summary
-from pipeline.evaluate.report.tables import tables
+from pipeline.evaluate.report.sections import tables
+from pipeline.evaluate.report.summary import Summary
 from pipeline.transforms.imagenet_s import PAIRS
 from tests.conftest import UNDER_CI
 from tests.evaluate.test_tables import (

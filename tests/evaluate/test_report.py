@@ -15,7 +15,8 @@ import perturbations
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.report.summarise import ALEXNET, summarise
+from pipeline.evaluate.report.baseline import ALEXNET
+from pipeline.evaluate.report.summarise import summarise
 from tests.conftest import Run
 from tests.evaluate.evaluations import votes, write_evaluation
 

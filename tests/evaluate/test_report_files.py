@@ -18,8 +18,8 @@ import manifests
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate.report import scores
 from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.tables import tables
 from pipeline.evaluate.report.text import to_csv
 from pipeline.evaluate.report.write import write_report
 from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE

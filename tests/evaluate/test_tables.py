@@ -20,18 +20,15 @@ from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_MEAN_ERRORS,
     SEVERITIES,
 )
-from pipeline.evaluate.report.summary import (
-    CleanSummary,
-    CorruptionRow,
-    CorruptionSummary,
-    Estimate,
-    PairRow,
-    PerturbationRow,
-    PerturbationSummary,
-    Summary,
-    SystemNoiseSummary,
-)
-from pipeline.evaluate.report.tables import NOTHING, Table, sections, shown, shown_short, tables
+from pipeline.evaluate.report.clean import CleanSummary
+from pipeline.evaluate.report.estimates import Estimate
+from pipeline.evaluate.report.family import Table
+from pipeline.evaluate.report.formats import NOTHING, shown, shown_short
+from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
+from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
+from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
+from pipeline.evaluate.report.sections import sections, tables
+from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
 from pipeline.evaluate.results.words import printable
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS

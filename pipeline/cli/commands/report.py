@@ -29,8 +29,8 @@ def report(
 ) -> None:
     """The papers' figures of one or more evaluations, side by side. Clean images among them give the clean error."""
     with errors_told(as_json):
+        from pipeline.evaluate.report.sections import tables
         from pipeline.evaluate.report.summarise import summarise
-        from pipeline.evaluate.report.tables import tables
         from pipeline.evaluate.report.text import to_terminal
         from pipeline.evaluate.report.write import write_report
 

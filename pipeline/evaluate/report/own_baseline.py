@@ -8,6 +8,7 @@ from typing import Any
 import corruptions
 import perturbations
 from pipeline.errors import UserError
+from pipeline.evaluate.report.baseline import Baseline
 from pipeline.evaluate.report.belonging import (
     CleanError,
     Match,
@@ -18,7 +19,7 @@ from pipeline.evaluate.report.belonging import (
     lacking,
     match,
 )
-from pipeline.evaluate.report.figures import Baseline, SequenceScores, sequence_scores
+from pipeline.evaluate.report.imagenet_p import SequenceScores, sequence_scores
 from pipeline.evaluate.report.scores import Evaluation, Key, Scores, clean_of, error_scores, named
 from pipeline.transforms.family import Condition
 

@@ -117,6 +117,17 @@ def open_evaluation(folder: str) -> Evaluation:
     return Evaluation(printable(folder, LONGEST_PATH), table, store)
 
 
+@dataclass(frozen=True)
+class About:
+    """What a summary says of its evaluation besides figures."""
+
+    model: str
+    data_set: str
+    failed: int
+    manifest_sha256: str
+    source_ids_sha256: str
+
+
 @contextmanager
 def reading(folder: str) -> Iterator[None]:
     """Name the folder in whatever goes wrong as its files are read. Raises UserError."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics import alexnet as baselines
 from pipeline.evaluate.metrics.bootstrap import percentile_interval
+from pipeline.evaluate.report.baseline import ALEXNET, ALEXNET_IMAGES, _published_baseline
 from pipeline.evaluate.report.belonging import (
     check_models,
     check_once,
@@ -22,17 +22,14 @@ from pipeline.evaluate.report.belonging import (
     settings_that_differ,
     shown_names,
 )
-from pipeline.evaluate.report.figures import (
-    About,
-    Baseline,
-    clean_figures,
-    corruption_figures,
-    perturbation_figures,
-    sequence_scores,
-    system_noise_figures,
-)
+from pipeline.evaluate.report.clean import clean_figures
+from pipeline.evaluate.report.estimates import Estimate
+from pipeline.evaluate.report.imagenet_c import corruption_figures
+from pipeline.evaluate.report.imagenet_p import perturbation_figures, sequence_scores
+from pipeline.evaluate.report.imagenet_s import system_noise_figures
 from pipeline.evaluate.report.own_baseline import OwnBaseline
 from pipeline.evaluate.report.scores import (
+    About,
     Clean,
     Evaluation,
     Images,
@@ -41,12 +38,7 @@ from pipeline.evaluate.report.scores import (
     error_scores,
     open_evaluation,
 )
-from pipeline.evaluate.report.summary import Estimate, Summary
-from pipeline.evaluate.results.folder import EvaluationTable
-
-ALEXNET = "AlexNet (published)"
-ALEXNET_IMAGES = 50_000
-IMAGENET_CLASSES = 1000
+from pipeline.evaluate.report.summary import Summary
 
 
 def summarise(
@@ -210,18 +202,3 @@ class _Report:
             area([generator.choice(group, len(group)) for group in scores]) for _ in range(min(self._resamples, 200))
         ]
         return {other.table.model.name: Estimate(area(scores), *percentile_interval(draws))}
-
-
-def _published_baseline(table: EvaluationTable) -> Baseline | None:
-    """AlexNet, for what it was measured on: 1000 classes, 224 pixels."""
-    if table.data_set.profile != "imagenet" or table.model.classes != IMAGENET_CLASSES:
-        return None
-
-    def errors(name: str, levels: Sequence[int]) -> Sequence[float] | None:
-        try:
-            return baselines.alexnet_errors(name, levels)
-        except ValueError:  # not published: a corruption of others, or part of the levels of one of validation
-            return None
-
-    flips = {(name, 1): value for name, value in baselines.ALEXNET_FLIP_PROBABILITIES.items()}
-    return Baseline(ALEXNET, baselines.ALEXNET_CLEAN_ERROR, errors, errors, flips, {})

@@ -13,8 +13,13 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pipeline.evaluate.report.summary import Estimate, Summary
-from pipeline.evaluate.report.tables import CURVE, FAMILIES, Family, Table, summaries_of, value_of
+from pipeline.evaluate.report.estimates import Estimate
+from pipeline.evaluate.report.families import FAMILIES
+from pipeline.evaluate.report.family import Family, Table
+from pipeline.evaluate.report.formats import value_of
+from pipeline.evaluate.report.imagenet_c import CURVE
+from pipeline.evaluate.report.sections import summaries_of
+from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.report.tables import tables
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown_page
 from pipeline.storage import Store, open_store
 
