@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pipeline.execution.work import Measure
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BuildCounts:
-    """What a worker has done of its piece so far.
+    """What a worker has done of a work item so far.
 
-    ``samples`` by transform; of finished shards, samples and bytes by step (``fog-3``); ``seconds`` by stage: read,
-    decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
+    ``samples`` by transform; of finished shards, samples and bytes by condition (``fog-3``); ``seconds`` by stage:
+    read, decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
     """
 
     samples: Counter[str] = field(default_factory=Counter)
@@ -28,13 +28,27 @@ class BuildCounts:
     rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def lap(self, stage: str, start: float) -> float:
-        """Add the time since ``start`` to a stage; the time now, from which the next one starts."""
+        """Add the time since ``start`` to a stage; return the time now, from which the next one starts."""
         now = time.perf_counter()
         self.seconds[stage] += now - start
         return now
 
+    def add_sample(self, transform: str, payload_bytes: int | None) -> None:
+        """Count a sample, and the length of its payload; None: it failed."""
+        self.samples[transform] += 1
+        if payload_bytes is None:
+            self.failed += 1
+        else:
+            self.payload_bytes += payload_bytes
+
+    def add_shard(self, condition: str, samples: int, size: int) -> None:
+        """Count a published shard of ``size`` bytes."""
+        self.shards += 1
+        self.shard_samples[condition] += samples
+        self.shard_bytes[condition] += size
+
     def add(self, other: BuildCounts) -> None:
-        """Add another report to this one."""
+        """Add other counts to these."""
         self.samples.update(other.samples)
         self.failed += other.failed
         self.shards += other.shards
@@ -47,7 +61,7 @@ class BuildCounts:
             self.rendering[transform] += spent
 
     def measures(self) -> Iterator[Measure]:
-        """What monitoring is told."""
+        """Yield what monitoring shows."""
         yield Measure("failed_samples", "Samples that could not be made", self.failed)
         yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
         for transform, count in self.samples.items():

@@ -19,7 +19,6 @@ from pipeline.recipes import library
 from pipeline.sources.base import SourceImage
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
-from pipeline.storage import LocalStore, Place
 from tests.conftest import Run, write_small_source
 from tests.digests import data_digests
 
@@ -82,19 +81,17 @@ def test_a_tar_that_cannot_be_written_ends_its_block_and_leaves_nothing(small_so
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 
-class Silent(ImageFolder):
-    """A source whose store has stopped to answer."""
-
-    def read(self, image: SourceImage) -> bytes:
+def test_a_store_that_does_not_answer_is_no_failed_sample(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(source: ImageFolder, image: SourceImage) -> bytes:
         raise UnreachableError(f"{image.origin}: no answer")
 
-
-def test_a_store_that_does_not_answer_is_no_failed_sample(small_source: Path, tmp_path: Path) -> None:
     recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
     worker = Worker(BuildJob(recipe, str(small_source), str(tmp_path)))
-    worker._source = Silent(Place(LocalStore(str(small_source)), ""))
+    monkeypatch.setattr(ImageFolder, "read", read)
     with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
         list(worker.run(Attempt(block)))
     assert list(tmp_path.rglob("*.tar")) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,18 @@ import pytest
 import manifests
 from pipeline.build import worker
 from pipeline.build.counts import BuildCounts
+from pipeline.build.failures import Failure, failure_reason
 from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
+from pipeline.build.records import Output, Payload, PreparedImage, SampleResult
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
+from pipeline.render.renderer import Renderer
 from pipeline.sources.base import SourceImage
+from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
+from pipeline.transforms.family import Condition
 from tests.conftest import write_small_source
 from tests.digests import data_digests
 
@@ -37,12 +44,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make(source: Path, output: Path, change: Callable[[Worker], None] = lambda made: None) -> BuildCounts:
-    """Builds all shards, as one worker does; ``change`` spoils it before."""
+def make(source: Path, output: Path, change: Callable[[], None] = lambda: None) -> BuildCounts:
+    """Build all shards, as one worker does; ``change`` is called when it is ready."""
     (output / "shards").mkdir(parents=True)
     (output / "recipe.toml").touch()
     made = Worker(BuildJob(RECIPE, str(source), str(output)))
-    change(made)
+    change()
     *_, report = made.run(Attempt(only_block(source)))
     assert isinstance(report, BuildCounts)
     return report
@@ -84,9 +91,9 @@ def test_no_more_outputs_are_held_than_there_is_room_for(
     monkeypatch.setattr(worker, "BYTES_TOGETHER", room)
     stages: list[str] = []
 
-    def listen(made: Worker) -> None:
+    def listen() -> None:
         for stage in ("transform", "encode"):
-            monkeypatch.setattr(made._renderer, stage, said(stage, getattr(made._renderer, stage)))
+            monkeypatch.setattr(Renderer, stage, said(stage, getattr(Renderer, stage)))
 
     def said(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -120,8 +127,8 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
     make(small_source, tmp_path / "sound")
     calls: list[Any] = []
 
-    def spoil(made: Worker) -> None:
-        sound = getattr(made._renderer, stage)
+    def spoil() -> None:
+        sound = getattr(Renderer, stage)
 
         def call(*arguments: Any) -> Any:
             calls.append(arguments)
@@ -131,7 +138,7 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
                 raise gives
             return gives
 
-        monkeypatch.setattr(made._renderer, stage, call)
+        monkeypatch.setattr(Renderer, stage, call)
 
     report = make(small_source, tmp_path / "spoilt", spoil)
     assert (report.failed, report.samples.total()) == (1, 24)
@@ -157,27 +164,60 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
 def test_a_photograph_that_cannot_be_read_fails_alone_and_names_no_machine(
     small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    def spoil(made: Worker) -> None:
-        sound = made._source.read
+    sound = ImageFolder.read
 
-        def read(image: SourceImage) -> Any:
-            if image.id == "class0/image2":
-                raise error
-            return sound(image)
+    def read(source: ImageFolder, image: SourceImage) -> Any:
+        if image.id == "class0/image2":
+            raise error
+        return sound(source, image)
 
-        monkeypatch.setattr(made._source, "read", read)
-
-    report = make(small_source, tmp_path / "data", spoil)
+    monkeypatch.setattr(ImageFolder, "read", read)
+    report = make(small_source, tmp_path / "data")
     assert report.failed == 4
     errors = {row.error for row in rows_of(tmp_path / "data", small_source).values() if row.error}
     (reason,) = errors
     assert reason.startswith(f"class0/image2.png: {told}")
 
 
-def test_the_places_of_a_build_are_no_part_of_a_reason(small_source: Path, tmp_path: Path) -> None:
-    worker = Worker(BuildJob(RECIPE, str(small_source), str(tmp_path)))
-    reason = worker._reason(ValueError(f"{small_source}/class 0/a b.png and {tmp_path}/x: 1/2 of s3://bucket/key/name"))
-    assert reason == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name"
+def test_the_places_of_a_build_are_no_part_of_a_reason() -> None:
+    error = ValueError("/my photos/all/class 0/a b.png and /my photos/x: 1/2 of s3://bucket/key/name, in /usr/lib/y.so")
+    roots = ["/my photos/all", "/my photos"]
+    assert failure_reason(error, roots) == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name, in y.so"
+
+
+def test_a_reason_names_neither_source_nor_output(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(source: ImageFolder, image: SourceImage) -> bytes:
+        raise ValueError(f"{small_source}/class 0/a b.png and {tmp_path / 'data'}/x y")
+
+    monkeypatch.setattr(ImageFolder, "read", read)
+    make(small_source, tmp_path / "data")
+    for row in rows_of(tmp_path / "data", small_source).values():
+        assert row.error == f"{row.origin}: ValueError: class 0/a b.png and x y"
+
+
+def test_a_job_is_small_and_can_be_pickled() -> None:
+    job = BuildJob(RECIPE, "/photographs", "s3://bucket/data")
+    data = pickle.dumps(job)
+    assert pickle.loads(data) == job
+    assert len(data) < 4096
+
+
+def test_what_crosses_stages_cannot_be_changed() -> None:
+    source = SourceImage("a", 0, "", "a.png", 1)
+    failure, condition = Failure("unreadable"), Condition("fog", 3)
+    image = PreparedImage(source, None, failure)
+    payload = Payload(members={}, payload_sha256="", pixel_sha256="", frames=1, height=1, width=1)
+    for record in (
+        failure,
+        image,
+        Output(image, condition, failure),
+        payload,
+        SampleResult(source, None, condition, payload),
+    ):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, fields(record)[0].name, None)
 
 
 def test_a_file_of_gigabytes_is_not_read(tmp_path: Path) -> None:
