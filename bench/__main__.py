@@ -24,7 +24,7 @@ from bench import (
     scaling,
     sequence_speed,
 )
-from pipeline.execution.ray_cluster import WORKER_ENVIRONMENT
+from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.images.resizers import prepare
 
 FOLDER = Path("build/bench")

@@ -21,7 +21,7 @@ from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_pla
 from pipeline.build.run import BuildRequest, run_build
 from pipeline.build.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import Pool
+from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.work import Attempt, Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -132,7 +132,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     blocks = list(make_blocks(plan, source))
     planning = perf_counter() - start
     with cluster(2, None) as workers:
-        pool = Pool(BuildJob(recipe, str(folder), str(scratch / "none")), workers, NoWork, {})
+        pool = RayPool(BuildJob(recipe, str(folder), str(scratch / "none")), workers, NoWork, labels={})
         list(pool.run(iter(blocks)))  # starts the workers
         start = perf_counter()
         list(pool.run(iter(blocks)))

@@ -25,8 +25,9 @@ from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
 from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, RECIPE_FILE, RUNS, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.execution import base
 from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import Pool, Runner
+from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.images.fingerprints import fingerprints
 from pipeline.recipes.schema import Recipe
@@ -73,7 +74,9 @@ class BuildWatcher(Protocol):
 
 
 def run_build(
-    request: BuildRequest, watcher: BuildWatcher, worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]] = Worker
+    request: BuildRequest,
+    watcher: BuildWatcher,
+    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]] = Worker,
 ) -> BuildResult:
     """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
 
@@ -111,7 +114,7 @@ def _build(
     there: There,
     missing: Missing,
     watcher: BuildWatcher,
-    worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]],
+    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]],
 ) -> BuildResult:
     begun, start = datetime.now(UTC), perf_counter()
     outcome = BuildResult(plan)
@@ -138,7 +141,7 @@ def _make(
     blocks: Iterator[WorkItem],
     quota: Quota,
     watcher: BuildWatcher,
-    worker: Callable[[BuildJob], Runner[WorkItem, BuildCounts]],
+    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]],
 ) -> None:
     """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
     recipe = outcome.plan.recipe
@@ -150,7 +153,7 @@ def _make(
         outcome.workers = workers
         shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
         pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
-        pool = Pool(job, workers, worker, {"recipe": recipe.name})
+        pool = RayPool(job, workers, worker, labels={"recipe": recipe.name})
         work = (piece for block in blocks for piece in split(block, pieces))
         tally = Tally(BuildCounts)
         for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
@@ -158,7 +161,7 @@ def _make(
             if isinstance(event, Lost):
                 outcome.lost.append(event)
             elif isinstance(event, Progress) and event.finished:
-                quota.made(event.report.shard_samples, event.report.shard_bytes)
+                quota.made(event.counts.shard_samples, event.counts.shard_bytes)
             if not isinstance(event, Progress) or event.finished:
                 watcher.heard(event)
             watcher.reported(tally)

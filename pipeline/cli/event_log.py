@@ -41,9 +41,9 @@ class Log:
 
     def heard(self, event: Event[Any, Any]) -> None:
         """What has become of a piece of work."""
-        told = {"piece": event.piece, **self.identity(event.work), "place": event.place}
+        told = {"piece": event.index, **self.identity(event.work), "place": event.place}
         if isinstance(event, Progress):
-            self.line("finished", **told, **summed(event.report.measures()))
+            self.line("finished", **told, **summed(event.counts.measures()))
         elif isinstance(event, Failed):
             self.line("failed", **told, attempt=event.attempt, reason=event.reason)
         else:

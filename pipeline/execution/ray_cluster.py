@@ -20,40 +20,25 @@ from typing import Any
 
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.execution.guardian import guarded
+from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers
 from pipeline.software import cpu_count
 
 _CONNECT_S = 10.0
 
-
 _SETTINGS = 4
 """The type of the frame with which each side of an HTTP/2 connection begins."""
 
-
-LOCAL_WORKERS, LOCAL_WORKERS_PER_CPU, MAX_WORKERS = 64, 16, 10_000
-"""More worker processes than these are taken for a slip: on this machine, per CPU of it, and on a cluster."""
-
-
 _QUIET: Mapping[str, Any] = MappingProxyType({"log_to_driver": False, "logging_level": logging.ERROR})
-
 
 _FOLDER, _LONGEST_FOLDER = "robustshards-ray-", 40
 """What a folder for the files of a local cluster is called, and how long its path may be: sockets are made below it,
 whose paths may have 107 bytes."""
 
-
-_KEPT = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728"
-
-
-WORKER_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_KEPT}"})
-"""What the workers of a local cluster start with. glibc asks for huge pages (madvise), and keeps what it has got for
-the next photograph: together three per cent of a build."""
-
-
 _OBJECT_STORE_BYTES = 80 * 2**20
 """The least that Ray takes: only listings and counts travel, never an image."""
 
 
-def _import_ray() -> Any:
+def import_ray() -> Any:
     """Ray, loaded where it is used: it takes a second, and most commands do without. It reports no usage."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name, value in WORKER_ENVIRONMENT.items():
@@ -106,11 +91,11 @@ def cluster(workers: int | None, address: str | None) -> Iterator[int]:
     is killed; with host:port or "auto", the cluster there is joined and left running. ``workers`` None means one per
     CPU. Raises UserError if it cannot be reached.
     """
-    _check_workers(workers, address)
+    check_workers(workers, address)
     if address not in (None, "auto"):
         _reach(address)
     _leave_lost_folder()
-    ray = _import_ray()
+    ray = import_ray()
     with ExitStack() as stack:
         # Ray tells of workers that died on standard output, which is ours: it may be JSON.
         stack.enter_context(redirect_stdout(sys.stderr))
@@ -147,13 +132,6 @@ def _leave_lost_folder() -> None:
         os.chdir("/")
 
 
-def _check_workers(workers: int | None, address: str | None) -> None:
-    most = LOCAL_WORKERS_PER_CPU * cpu_count() if address is None else MAX_WORKERS
-    if workers is not None and workers > max(most, LOCAL_WORKERS):
-        where = "on this machine" if address is None else "on a cluster"
-        raise UserError(f"invalid --workers {workers}: up to {max(most, LOCAL_WORKERS)} are allowed {where}")
-
-
 def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     """Start a local cluster that ends with this process. The number of workers."""
     cpus = workers or cpu_count()
@@ -162,7 +140,7 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     if folder:
         own["_temp_dir"] = str(folder)
     marks = stack.enter_context(guarded(folder))
-    token = {} if _keeps_tokens() else {"RAY_AUTH_TOKEN": _token()}
+    token = {} if keeps_tokens() else {"RAY_AUTH_TOKEN": _token()}
     with _environment({**marks, **token}):
         # "local", or Ray would join whatever cluster was last started on this machine.
         ray.init(address="local", num_cpus=cpus, include_dashboard=False, job_config=_job(ray), **own, **_QUIET)
@@ -232,7 +210,7 @@ def _own(folder: Path) -> bool:
     return folder.is_dir() and about.st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _keeps_tokens() -> bool:
+def keeps_tokens() -> bool:
     """Whether Ray can keep the password of a local cluster where it wants to: below the home folder."""
     if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         return True

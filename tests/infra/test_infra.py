@@ -18,7 +18,7 @@ import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from pipeline.build.run import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
-from pipeline.execution.ray_cluster import WORKER_ENVIRONMENT
+from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT, UNDER_CI
 from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text

@@ -15,7 +15,8 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from pipeline.errors import UserError
-from pipeline.execution.ray_cluster import MAX_WORKERS, cluster
+from pipeline.execution.processes import MAX_WORKERS
+from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import ROOT, Run
 from tests.digests import data_digests

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -17,7 +16,9 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import facts_of_parts
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import current_folder, load_model
-from pipeline.evaluate.predict.predictor import EvaluationJob, PredictionCounts, Predictor, chunk_digest
+from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
+from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
@@ -35,7 +36,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA
 from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import Pool
+from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.work import Attempt, Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, places, read_groups_ahead
@@ -50,67 +51,6 @@ MOST_ON_CLUSTER = 4096
 
 CHUNKS_AT_ONCE = 4
 """Pieces that a worker is given together, for each of its loader processes."""
-
-
-@dataclass
-class EvaluationResult:
-    """What an evaluation came to."""
-
-    table: EvaluationTable
-    chunks: int
-    chunks_before: int = 0
-    done: PredictionCounts = field(default_factory=PredictionCounts)
-    lost: list[tuple[str, str]] = field(default_factory=list)
-    seconds: float = 0.0
-    data_set: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every piece is there."""
-        return not self.lost and not self.done.broken
-
-    def facts(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "model": self.table.model.name,
-            "data_set": self.table.data_set.name,
-            "samples": self.table.data_set.samples,
-            "shards": self.chunks,
-            "shards_before": self.chunks_before,
-            "frames_made": self.done.frames,
-            "batch": self.table.run.batch,
-            "device": self.table.run.device,
-            "pixels_checked": self.done.compared,
-            "pixels_changed": self.done.changed,
-            "complete": self.complete,
-            "lost": [{"shard": name, "reason": reason} for name, reason in (*self.lost, *self.done.broken)],
-            "seconds": round(self.seconds, 3),
-        }
-
-    def summary(self, output: str) -> Iterator[str]:
-        """For people: a few lines."""
-        if self.done.chunks:
-            rate = self.done.frames / max(self.seconds, 1e-9)
-            yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
-        elif self.complete:
-            yield f"nothing to do: all {self.chunks:,} shards are there"
-        if self.done.changed:
-            yield (
-                f"WARNING {self.done.changed:,} of {self.done.compared:,} samples that were compared decode to other "
-                "pixels here than where they were built: the decoder differs, and results may too"
-            )
-        for name, reason in (*self.lost, *self.done.broken):
-            yield f"missing: {name}: {reason}"
-        if self.complete:
-            yield f"predictions: {output}/{PREDICTIONS_FILE}   the figures: robustshards report {output}"
-        elif self.done.broken:
-            count = len(self.done.broken)
-            yield (
-                f"unfinished: {count:,} of {self.chunks:,} shards cannot be used as they are; robustshards verify "
-                f"{self.data_set} says why. What is finished is kept"
-            )
-        else:
-            yield "unfinished: run the same command again"
 
 
 class EvaluationWatcher(Protocol):
@@ -142,10 +82,10 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher) -> Evaluati
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
-    model = load_model(request.model, request.weights)
+    model = load_model(request.model, request.weights, trust=request.trust_model)
     with store.exclusive():
         table = _claim(store, settings(request, data_set, chunks, model, _earlier(store)))
-        outcome = EvaluationResult(table, len(chunks), data_set=request.data_set)
+        outcome = EvaluationResult(table, len(chunks), data_set=request.data_set, output=request.output)
         start = perf_counter()
         done = committed(store)
         missing = [chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(table, chunk)]
@@ -218,6 +158,7 @@ def _work(
         loaders,
         places.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
         current_folder(),
+        request.trust_model,
     )
     if asked == 1 and request.address is None:
         yield from (Progress(0, chunks, report) for report in Predictor(job).run(Attempt(chunks)))
@@ -229,7 +170,7 @@ def _work(
     needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
     with cluster(asked, request.address) as workers:
         labels = {"model": table.model.name, "data_set": table.data_set.name}
-        yield from Pool(job, workers, Predictor, labels, needs).run(pieces)
+        yield from RayPool(job, workers, Predictor, labels=labels, needs=needs).run(pieces)
 
 
 def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:

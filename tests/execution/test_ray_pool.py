@@ -1,0 +1,145 @@
+"""Ray actors that die, hang or raise: what is left out, what is given up; and the start of a local cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.errors import UnfinishedError
+from pipeline.execution import ray_cluster, scheduler
+from pipeline.execution.processes import WORKER_ENVIRONMENT
+from pipeline.execution.ray_cluster import cluster, keeps_tokens
+from pipeline.execution.ray_pool import RayPool
+from pipeline.execution.scheduler import MAX_ATTEMPTS
+from tests.conftest import ROOT
+from tests.execution.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
+from tests.pipeline.test_interruption import is_worker
+
+WORKERS = 2
+JOINED = ExitStack()
+
+
+def start_cluster() -> None:
+    """A cluster that ends with this process, whose workers find the tests."""
+    os.environ["PYTHONPATH"] = str(ROOT)
+    JOINED.enter_context(cluster(WORKERS, None))
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[ProcessPoolExecutor]:
+    """A process of its own for the pools: to leave a cluster would disturb the one that this process has started."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=start_cluster) as process:
+        yield process
+
+
+def run(folder: Path, fates: tuple[Fate, ...]) -> Told:
+    scheduler.STRAGGLER_S = 0.5
+    pool = RayPool(Trouble(fates, folder), WORKERS, Frail, labels={})
+    told = run_all(pool)
+    pool.close()
+    return told
+
+
+def environment_of_a_worker() -> dict[str, str]:
+    import ray
+
+    answer: dict[str, str] = ray.get(ray.remote(lambda: dict(os.environ)).remote())
+    return answer
+
+
+def test_workers_of_a_local_cluster_start_with_their_environment(driver: ProcessPoolExecutor) -> None:
+    """glibc reads it when a process starts, so that it cannot be set later."""
+    found = driver.submit(environment_of_a_worker).result()
+    assert WORKER_ENVIRONMENT.items() <= found.items()
+
+
+def test_images_and_samples_that_end_processes_are_found_and_left_out(
+    driver: ProcessPoolExecutor, tmp_path: Path
+) -> None:
+    deadly = ("a", "c.right")
+    told = driver.submit(run, tmp_path, tuple(Fate(at, signal.SIGSEGV) for at in deadly)).result()
+    assert told.lost == []
+    assert told.done.samples == Counter(ALL - {"a.left", "a.right", *deadly})
+    # one plain attempt, then three for each; a sample needs one more, which finds its image
+    assert [event.index for event in told.failed] == [0] * (1 + 3 + 4)
+    assert all("process " in event.place and "its worker process has died" in event.reason for event in told.failed)
+
+
+def test_deaths_here_and_there_are_no_image_s_fault(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    fates = tuple(Fate(f"{image}.left", signal.SIGKILL, once=True) for image in ITEMS[0])
+    told = driver.submit(run, tmp_path, fates).result()
+    assert told.lost == []
+    assert told.done.samples == Counter(ALL)
+    assert len(told.failed) == len(ITEMS[0])
+
+
+@pytest.mark.parametrize("fate", [Fate("b", None), Fate("end", signal.SIGKILL)])
+def test_what_no_image_is_to_blame_for_is_given_up(driver: ProcessPoolExecutor, tmp_path: Path, fate: Fate) -> None:
+    """An error that is raised (a full disk, say) would be raised at any other image as well."""
+    told = driver.submit(run, tmp_path, (fate,)).result()
+    given_up = ITEMS if fate.at == "end" else ITEMS[:1]
+    assert sorted(lost.work for lost in told.lost) == sorted(given_up)
+    assert len(told.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
+    assert told.done.samples == Counter(sample for sample in ALL if fate.at == "b" and sample[0] in "def")
+    assert all(("no answer" in lost.reason) == (fate.signal is None) for lost in told.lost)
+
+
+def test_a_straggler_is_done_by_another_worker(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    told = driver.submit(run, tmp_path, (Fate("e", signal.SIGSTOP, once=True),)).result()
+    assert (told.lost, told.failed) == ([], [])
+    assert told.done.samples == Counter(ALL)
+    # the one that stood still is killed too
+    others = [each for each in psutil.Process().children(recursive=True) if is_worker(each)]
+    psutil.wait_procs(others, timeout=60)
+    assert not [each for each in others if each.is_running()]
+
+
+def test_a_local_cluster_that_does_not_come_up_is_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a plain Exception where its processes have no room, or the machine is overloaded."""
+
+    def fail(*_: object) -> int:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray_cluster, "_start", fail)
+    with pytest.raises(
+        UnfinishedError, match=r"timed out during startup\. It needs room .* run the same command again"
+    ):
+        cluster(1, None).__enter__()
+
+
+def test_sigterm_while_ray_starts_ends_the_command_as_at_any_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray has a handler of its own then, which exits with the number of the signal."""
+
+    def fail(*_: object) -> int:
+        raise SystemExit(signal.SIGTERM)
+
+    def ours(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt(signum)
+
+    monkeypatch.setattr(ray_cluster, "_start", fail)
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        with pytest.raises(KeyboardInterrupt, match=str(int(signal.SIGTERM))):
+            cluster(1, None).__enter__()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_home_that_is_no_whole_path_keeps_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be one below the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert keeps_tokens()
+    monkeypatch.setenv("HOME", "home")
+    assert not keeps_tokens()
