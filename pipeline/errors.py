@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -34,6 +35,24 @@ class UnreachableError(Exception):
 
 class RefusedFileError(OSError):
     """A file that is not read: it is no regular file (a pipe, a device, a folder), or larger than its reader allows."""
+
+
+_LASTING = (
+    *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),
+    RefusedFileError,
+)
+_LASTING_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
+
+
+def is_lasting(error: OSError) -> bool:
+    """Return whether an error of a file comes again however often it is tried, so that its user must change it."""
+    return isinstance(error, _LASTING) or error.errno in _LASTING_CODES
+
+
+def file_error(error: OSError) -> str:
+    """Return an error of a file as text: its name, and what is wrong."""
+    name = error.filename2 or error.filename  # of a renaming, where the file was to go
+    return f"{name}: {error.strerror}" if name and error.strerror else str(error)
 
 
 SHOWN = 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from rich.table import Table
 
 from pipeline.cli.output import OutputError, escape_controls, one_line, writing
 from pipeline.cli.signals import preempted
-from pipeline.errors import Exit, RefusedFileError, UnfinishedError, UnreachableError, UserError
+from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error, is_lasting
 
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -24,13 +23,6 @@ _UsageError: Any = typer.BadParameter.__base__
 """What is raised for options that cannot be; typer has no name for it, and brings its own click or imports another."""
 
 AGAIN = "what is finished is kept, run the same command again"
-
-_NAMED_WRONGLY = (
-    *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),
-    RefusedFileError,
-)
-_NAMED_WRONGLY_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
-"""Errors that come again however often a command is run."""
 
 
 class Told(Protocol):
@@ -157,11 +149,9 @@ def bugs_told() -> Iterator[None]:
 
 def _end_of_file_error(error: OSError, as_json: bool) -> NoReturn:
     """End with 2 for a file that is not as it must be, with 3 where the machine is to blame and may recover."""
-    name = error.filename2 or error.filename  # of a renaming, where the file was to go
-    what = f"{name}: {error.strerror}" if name and error.strerror else str(error)
-    if isinstance(error, _NAMED_WRONGLY) or error.errno in _NAMED_WRONGLY_CODES:
-        _end(what, Exit.USAGE, as_json)
-    _end(f"{what}; {AGAIN}", Exit.INCOMPLETE, as_json)
+    if is_lasting(error):
+        _end(file_error(error), Exit.USAGE, as_json)
+    _end(f"{file_error(error)}; {AGAIN}", Exit.INCOMPLETE, as_json)
 
 
 def _end(message: str, code: int, as_json: bool) -> NoReturn:
