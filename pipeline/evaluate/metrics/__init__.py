@@ -12,22 +12,13 @@ from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_MEAN_ERRORS,
     alexnet_errors,
 )
-from pipeline.evaluate.metrics.anomalies import (
-    anomaly_score,
-    area_under_precision_recall,
-)
+from pipeline.evaluate.metrics.anomalies import anomaly_score, area_under_precision_recall
 from pipeline.evaluate.metrics.benchmarks import (
     normalised_standard_deviation,
     residual_robustness,
     robustness_curve,
 )
-from pipeline.evaluate.metrics.bootstrap import (
-    Bootstrap,
-    Estimate,
-    bootstrap_means,
-    estimate_of_groups,
-    percentile_interval,
-)
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate, estimate_of_groups
 from pipeline.evaluate.metrics.corruption_errors import (
     corruption_error,
     corruption_robustness,
@@ -37,13 +28,8 @@ from pipeline.evaluate.metrics.corruption_errors import (
     relative_mean_corruption_error,
     unnormalised_mean_error,
 )
-from pipeline.evaluate.metrics.means import (
-    mean_over_transforms,
-)
-from pipeline.evaluate.metrics.ranks import (
-    TOP,
-    ordinal_ranks,
-)
+from pipeline.evaluate.metrics.means import mean_over_transforms
+from pipeline.evaluate.metrics.ranks import TOP, ordinal_ranks
 from pipeline.evaluate.metrics.sequences import (
     flip_probabilities_by_sequence,
     flip_probability,
@@ -70,7 +56,6 @@ __all__ = [
     "alexnet_errors",
     "anomaly_score",
     "area_under_precision_recall",
-    "bootstrap_means",
     "corruption_error",
     "corruption_robustness",
     "estimate_of_groups",
@@ -85,7 +70,6 @@ __all__ = [
     "negative_mean_flip_probability",
     "normalised_standard_deviation",
     "ordinal_ranks",
-    "percentile_interval",
     "relative_corruption_error",
     "relative_mean_corruption_error",
     "residual_robustness",

@@ -1,11 +1,13 @@
-"""AlexNet's figures, by which the benchmarks ImageNet-C and ImageNet-P divide those of other models.
+"""AlexNet's errors and flip probabilities: the baseline of ImageNet-C and ImageNet-P.
+
+All are fractions, 0..1, measured on the 50,000 validation photographs at 224 pixels.
+
+Never published, so missing here: AlexNet's top-5 distances, its flip probabilities at difficulties 2 and 3, and its
+errors at each severity of the four validation corruptions. No baseline is agreed on for CIFAR, Tiny ImageNet and
+ImageNet 64x64. To normalise by any of these, evaluate a baseline; any model will do.
 
 Source: Hendrycks and Dietterich, Benchmarking Neural Network Robustness to Common Corruptions and Perturbations, ICLR
-2019 (arXiv 1903.12261). All are fractions, 0..1, measured on the 50,000 validation photographs at 224 pixels.
-
-Not published, so not here: AlexNet's top-5 distances and its flip probabilities at difficulties 2 and 3, the four
-validation corruptions severity by severity, and any agreed baseline for CIFAR, Tiny ImageNet or ImageNet 64x64. What is
-normalised by those needs a baseline that the user evaluates: any model will do.
+2019, arXiv 1903.12261.
 """
 
 from __future__ import annotations
@@ -60,27 +62,35 @@ ALEXNET_FLIP_PROBABILITIES: Mapping[str, float] = {
     "gaussian_blur": 0.02775,
     "shear": 0.10658,
 }
-"""Flip probability at difficulty 1: the ten perturbations of the benchmark, then the four for validation."""
+"""Flip probability at difficulty 1: the ten perturbations of the benchmark, then the four validation ones."""
 
 
 def alexnet_errors(corruption: str, severities: Sequence[int] = SEVERITIES) -> tuple[float, ...]:
-    """AlexNet's top-1 errors under one corruption at these severities, 0..1, as ``corruption_error`` wants them.
+    """Return AlexNet's top-1 errors under a corruption, for ``corruption_error``.
 
-    A validation corruption gets its mean five times: the sum over all five severities is the published one, a single
-    entry is not, so it is to be had for all five severities only.
-    Raises ValueError for an unknown corruption, for severities other than different ones of 1..5, and for a validation
-    corruption at less than all of them.
+    For a validation corruption this is its published mean, repeated for each of the five severities: their sum is right
+    but a single one is not, so they are returned for all five severities only.
+
+    Args:
+        corruption: Name of one of the 19 corruptions.
+        severities: Different numbers of 1..5.
+
+    Returns:
+        Fractions 0..1, one for each severity, in their order.
+
+    Raises:
+        ValueError: For an unknown corruption, other severities, and some of the severities of a validation corruption.
     """
     if not severities or not set(severities) <= set(SEVERITIES) or len(set(severities)) < len(severities):
-        raise ValueError(f"severities {tuple(severities)}; allowed are different ones of {SEVERITIES}, at least one")
+        raise ValueError(f"invalid severities {tuple(severities)}: use one or more different ones of {SEVERITIES}")
     if corruption in ALEXNET_ERRORS:
         return tuple(ALEXNET_ERRORS[corruption][severity - 1] for severity in severities)
     if corruption not in ALEXNET_MEAN_ERRORS:
         known = ", ".join((*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS))
-        raise ValueError(f"no AlexNet error is known for {corruption!r}; known are {known}")
+        raise ValueError(f"no AlexNet error is known for {corruption!r}: use one of {known}")
     if len(severities) < len(SEVERITIES):
         raise ValueError(
-            f"for {corruption} only AlexNet's mean over the severities {SEVERITIES} was published, not the errors at "
-            f"{tuple(severities)}; evaluate all five, or a baseline of your own"
+            f"AlexNet's errors for {corruption} at the severities {tuple(severities)} were never published, only their "
+            f"mean over {SEVERITIES}: evaluate all five, or a baseline of your own"
         )
     return (ALEXNET_MEAN_ERRORS[corruption],) * len(SEVERITIES)

@@ -6,7 +6,7 @@ Source: Hendrycks et al., CVPR 2021, arXiv 1907.07174.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pipeline.evaluate.metrics.checks import Figures, Floats, plain, span
 
@@ -56,13 +56,16 @@ def area_under_precision_recall(scores: ArrayLike, anomalous: ArrayLike) -> Figu
         raise ValueError("invalid scores: some are NaN, which has no place in an order")
     if not flags.any(axis=-1).all():
         raise ValueError("no image is anomalous: AUPR needs at least one that is")
-    order = np.argsort(-values, axis=-1)
-    falling = np.take_along_axis(values, order, axis=-1)
-    found = np.take_along_axis(np.broadcast_to(flags, values.shape), order, axis=-1)
-    images = values.shape[-1]
-    # Each image passes at the threshold of the last image with its score.
-    last = np.append(falling[..., 1:] != falling[..., :-1], np.ones_like(found[..., :1]), axis=-1)
-    ends = np.where(last, np.arange(images), images - 1)
-    thresholds = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    precision = np.take_along_axis(found.cumsum(axis=-1) / np.arange(1, images + 1), thresholds, axis=-1)
-    return plain(np.asarray((precision * found).sum(axis=-1) / found.sum(axis=-1)))
+    rows = values.reshape(-1, values.shape[-1])
+    flag_rows = np.broadcast_to(flags, values.shape).reshape(rows.shape)
+    areas = [_average_precision(row, flags_of_row) for row, flags_of_row in zip(rows, flag_rows, strict=True)]
+    return plain(np.reshape(areas, values.shape[:-1]))
+
+
+def _average_precision(scores: Floats, anomalous: NDArray[np.bool_]) -> float:
+    """Return the area for one row of images."""
+    order = np.argsort(-scores)
+    falling = scores[order]
+    thresholds = np.append(np.flatnonzero(falling[1:] != falling[:-1]), len(falling) - 1)
+    hits = np.cumsum(anomalous[order])[thresholds]
+    return float(np.sum(np.diff(hits, prepend=0) / hits[-1] * hits / (thresholds + 1)))
