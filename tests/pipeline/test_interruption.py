@@ -19,6 +19,7 @@ from tests.conftest import Run
 from tests.digests import data_digests
 
 SELECTION = ("--only", "noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")
+SHARDS = 360
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,14 @@ def wait_for(what: Callable[[], object], seconds: float = 60) -> None:
 
 def committed(folder: Path) -> int:
     return len(list(folder.glob("manifest/*.parquet")))
+
+
+def written(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each committed part and its shard were written, and which files they are: one that is made again differs."""
+    parts = [part.stem for part in folder.glob("manifest/*.parquet")]
+    places = [f"manifest/{name}.parquet" for name in parts]
+    places += [f"shards/{'/'.join(name.rsplit('-', 2)[:2])}/{name}.tar" for name in parts]
+    return {place: ((folder / place).stat().st_mtime_ns, (folder / place).stat().st_ino) for place in places}
 
 
 def workers_of(driver: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -107,11 +116,12 @@ def test_killing_the_driver_loses_nothing(
     driver.communicate()
     assert not (tmp_path / "manifest.parquet").exists()
     left_behind(family)
-    there = committed(tmp_path)
-    assert 20 < there < len(undisturbed) // 2
+    there, before = committed(tmp_path), written(tmp_path)
+    assert 20 < there < SHARDS, "the build was to be killed half-way"
     done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
     assert done.returncode == 0, done.stderr
-    assert f" {there} already there" in done.stderr
+    assert f" {there} already there, {SHARDS - there} to make" in done.stderr
+    assert before.items() <= written(tmp_path).items(), "what was committed was made again"
     assert data_digests(tmp_path) == undisturbed
     assert not (tmp_path / ".partial").exists()
 
@@ -126,7 +136,7 @@ def test_killing_workers_is_made_good_in_the_same_build(
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
     facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (360, 360)
+    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (SHARDS, SHARDS)
     assert errors.count("has failed; it is tried again: process ") == 2
     assert data_digests(tmp_path) == undisturbed
 
@@ -143,7 +153,7 @@ def test_a_worker_that_stands_still_is_not_waited_for(
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
     facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (360, 360)
+    assert (facts["samples_made"], facts["shards_made"]) == (SHARDS, SHARDS)
     assert data_digests(tmp_path) == undisturbed
     psutil.wait_procs([stopped], timeout=60)
     assert not stopped.is_running()
