@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,21 @@ from numpy.typing import NDArray
 from corruptions import blur, digital, noise, validation, weather
 from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
 from corruptions.draws import FastDraws
+from corruptions.registry import Registry
 
-__all__ = ["Corruption", "Options", "corrupt", "corruptor", "get", "names"]
+__all__ = ["GROUPS", "Corruption", "Options", "corrupt", "corruptor", "get", "names"]
 
 MIN_SIDE = 16
 DEFAULTS = Options()
 
-_FAMILIES = (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS)
-_ALL: Mapping[str, Corruption] = {row.name: row for row in sorted(_FAMILIES, key=lambda row: not row.benchmark)}
-_GROUPS: Mapping[str, Callable[[Corruption], bool]] = {
-    "benchmark": lambda row: row.benchmark,
-    "extra": lambda row: not row.benchmark,
-    "all": lambda row: True,
-    "noise": lambda row: row.group == "noise",
-    "blur": lambda row: row.group == "blur",
-    "weather": lambda row: row.group == "weather",
-    "digital": lambda row: row.group == "digital",
-}
+_REGISTRY = Registry(
+    "corruption", "extra", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS)
+)
+GROUPS = _REGISTRY.groups
+"""Group -> names in published order: benchmark (15), extra (4), all (19), and four kinds with their extras."""
+
+names = _REGISTRY.names
+get = _REGISTRY.get
 
 
 def corrupt(
@@ -69,20 +67,3 @@ def _chosen(name: str, severity: int, profile: str, options: Options) -> tuple[C
     row, severity = get(name), validation.level(severity, SEVERITIES, "severity")
     published = row.parameters(validation.profile_name(profile), severity)
     return row, validation.known_options(options).bind(published)
-
-
-def names(group: str = "benchmark") -> tuple[str, ...]:
-    """The names of a group in published order: benchmark (15), extra (4), all (19), or a family with its extras.
-
-    Raises ValueError for an unknown group.
-    """
-    if group not in _GROUPS:
-        raise ValueError(f"unknown group {group!r}; choose one of {', '.join(_GROUPS)}")
-    return tuple(row.name for row in _ALL.values() if _GROUPS[group](row))
-
-
-def get(name: str) -> Corruption:
-    """The corruption of that name, with its table of parameters and its version. Raises ValueError if there is none."""
-    if name not in _ALL:
-        raise ValueError(f"unknown corruption {name!r}; choose one of {', '.join(_ALL)}")
-    return _ALL[name]

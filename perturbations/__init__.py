@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,35 +10,36 @@ from numpy.typing import NDArray
 from corruptions import validation
 from corruptions.catalogue import Image, Options
 from corruptions.preparation import PROFILE_STEPS
+from corruptions.registry import Registry
 from perturbations import blur, geometry, noise, weather
 from perturbations.catalogue import DIFFICULTIES, Frames, Perturbation
 from perturbations.views import Views, make_views
 
-__all__ = ["Perturbation", "Views", "frame", "frame_count", "get", "make_views", "names", "perturb", "perturb_views"]
+__all__ = [
+    "GROUPS",
+    "Perturbation",
+    "Views",
+    "frame",
+    "frame_count",
+    "get",
+    "make_views",
+    "names",
+    "perturb",
+    "perturb_views",
+]
 
 DEFAULTS = Options()
 
-_ORDER = (
-    *("gaussian_noise", "shot_noise", "motion_blur", "zoom_blur", "snow"),
-    *("brightness", "translate", "rotate", "tilt", "scale"),
-    *("speckle_noise", "gaussian_blur", "spatter", "shear"),
+_REGISTRY = Registry(
+    "perturbation",
+    "validation",
+    (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS),
 )
-"""Published order: the ten of the benchmark, then the four for validation."""
+GROUPS = _REGISTRY.groups
+"""Group -> names in published order: benchmark (10), validation (4), all (14), and four kinds of both."""
 
-_ROWS = {
-    row.name: row
-    for row in (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS)
-}
-_ALL: Mapping[str, Perturbation] = {name: _ROWS[name] for name in _ORDER}
-_GROUPS: Mapping[str, Callable[[Perturbation], bool]] = {
-    "benchmark": lambda row: row.benchmark,
-    "validation": lambda row: not row.benchmark,
-    "all": lambda row: True,
-    "noise": lambda row: row.group == "noise",
-    "blur": lambda row: row.group == "blur",
-    "weather": lambda row: row.group == "weather",
-    "digital": lambda row: row.group == "digital",
-}
+names = _REGISTRY.names
+get = _REGISTRY.get
 
 
 def perturb(
@@ -106,23 +106,6 @@ def frame(
 def frame_count(name: str, profile: str = "imagenet") -> int:
     """How many frames a sequence has. Raises ValueError."""
     return int(get(name).parameters(validation.profile_name(profile), 1).frames)
-
-
-def names(group: str = "benchmark") -> tuple[str, ...]:
-    """The names of a group in published order: benchmark (10), validation (4), all (14), or a family with its extras.
-
-    Raises ValueError for an unknown group.
-    """
-    if group not in _GROUPS:
-        raise ValueError(f"unknown group {group!r}; choose one of {', '.join(_GROUPS)}")
-    return tuple(row.name for row in _ALL.values() if _GROUPS[group](row))
-
-
-def get(name: str) -> Perturbation:
-    """The perturbation of that name, with its table and its version. Raises ValueError if there is none."""
-    if name not in _ALL:
-        raise ValueError(f"unknown perturbation {name!r}; choose one of {', '.join(_ALL)}")
-    return _ALL[name]
 
 
 def _views(source: NDArray[np.uint8], profile: str) -> Views:
