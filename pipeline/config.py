@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -25,13 +25,12 @@ class StrictTable(BaseModel):
 Table = TypeVar("Table", bound=BaseModel)
 
 
-def one_of(allowed: Iterable[str]) -> AfterValidator:
-    """A validator of names that tells what is allowed."""
-    names = tuple(allowed)
+def one_of(allowed: Collection[str]) -> AfterValidator:
+    """Return a validator of names that tells what is allowed, as ``allowed`` is when a value is validated."""
 
     def check(value: str) -> str:
-        if value not in names:
-            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(names)}")
+        if value not in allowed:
+            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(allowed)}")
         return value
 
     return AfterValidator(check)

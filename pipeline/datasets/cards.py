@@ -13,17 +13,6 @@ from pipeline.recipes.schema import Recipe
 
 CARD_FILE, CROISSANT_FILE = "README.md", "croissant.json"
 
-CITATIONS: Mapping[str, str] = {
-    "corruptions": "D. Hendrycks and T. Dietterich. Benchmarking Neural Network Robustness to Common Corruptions and "
-    "Perturbations. ICLR 2019.",
-    "perturbations": "D. Hendrycks and T. Dietterich. Benchmarking Neural Network Robustness to Common Corruptions and "
-    "Perturbations. ICLR 2019.",
-    "system-noise": "S. Tang et al. RobustART: Benchmarking Robustness on Architecture Design and Training Techniques. "
-    "2021.",
-    "none": "",
-}
-"""Family of transforms -> the paper that it comes from."""
-
 _SEAL = re.compile(r"<!-- written by robustshards, sha256 of the above: ([0-9a-f]{64}) -->\n")
 """The last line of a card, by which one that somebody has changed is known."""
 
@@ -99,8 +88,8 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     body += ["", "WebDataset shards in `shards/<transform>/<level>/`, one row per sample in `manifest.parquet`."]
     body += ["`recipe.toml` is enough to build it again: `robustshards build recipe.toml --source ... --out ...`."]
     body += ["The photographs are those of whoever built this; their terms hold for the data made of them."]
-    if cited := CITATIONS[recipe.transforms.family]:
-        body += ["", f"Please cite: {cited}"]
+    if cited := recipe.family.citation:
+        body += ["", "Please cite:", "", "```bibtex", cited, "```"]
     text = "\n".join([*head, "---", "", *body, "", ""])
     return f"{text}<!-- written by robustshards, sha256 of the above: {_digest(text)} -->\n"
 
@@ -117,7 +106,7 @@ def croissant(recipe: Recipe, manifest_sha256: str) -> str:
     about = {
         "name": recipe.name,
         "description": recipe.title or recipe.name,
-        "citeAs": CITATIONS[recipe.transforms.family],
+        "citeAs": recipe.family.citation,
         "version": recipe.software.get("robustshards", "0.0.0"),
     }
     return _croissant(about, manifest_sha256)

@@ -11,6 +11,7 @@ from pipeline.config import read_toml, validated
 from pipeline.errors import UserError
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
+from pipeline.transforms import clean
 
 _SHIPPED = resources.files(__package__).joinpath("shipped")
 
@@ -69,7 +70,7 @@ def clean_companion(recipe: Recipe) -> Recipe:
     return recipe.changed(
         name=recipe.name + CLEAN,
         title=f"The prepared clean images of {recipe.name}, for clean error",
-        transforms={"family": "none", "only": ["none"], "levels": [0]},
+        transforms={"family": clean.FAMILY.name, "only": [clean.CLEAN.transform], "levels": [clean.CLEAN.level]},
     )
 
 

@@ -16,7 +16,7 @@ from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.sources.kinds import AUTO, KINDS
 from pipeline.transforms.family import Condition, Family, Pair
-from pipeline.transforms.registry import FAMILIES
+from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT
 
 MAX_SHARD_SIZE = 10_000
@@ -89,7 +89,7 @@ class Recipe(StrictTable):
     @property
     def family(self) -> Family:
         """The family of the transforms."""
-        return FAMILIES[self.transforms.family]
+        return family_named(self.transforms.family)
 
     def conditions(self) -> tuple[Condition, ...]:
         """What is built, in the order of the shards: published order of the transforms, rising levels."""

@@ -35,13 +35,15 @@ class Renderer:
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
-        """The photograph as RGB (H, W, 3), cut to its box, or still encoded where the transforms are decoders.
+        """The photograph as RGB (H, W, 3), cut to its box, or still encoded where the family starts there.
 
         Raises SampleError.
         """
-        if self._family.pairs:
+        if self._family.from_encoded:
             if box or not isinstance(data, bytes):
-                raise SampleError("system noise starts from encoded photographs: this source has pixels or boxes")
+                raise SampleError(
+                    f"{self._family.name} starts from encoded photographs: this source has pixels or boxes"
+                )
             return data
         photograph = decode(data, self._recipe.prepare.decoder) if isinstance(data, bytes) else data
         return photograph if box is None else _cut(photograph, box)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from pipeline.transforms.family import Condition, Family, Render, Rendering
+from pipeline.transforms.family import Condition, Family, Recognition, Render, Rendering
 
 
 def _keep(condition: Condition, rendering: Rendering) -> Render:
     return lambda image, seed: image
 
 
-FAMILY = Family(names=("none",), groups=(), levels=(0,), members=lambda _: (), version=lambda _: 1, render=_keep)
+CLEAN = Condition("none", 0)
+"""The only condition of clean images."""
+
+FAMILY = Family(
+    name="none",
+    title="Clean images: prepared, nothing done to them",
+    names=(CLEAN.transform,),
+    version=lambda name: 1,
+    render=_keep,
+    recognition=Recognition(("none/<class>/<file>", "<class>/<file>"), bare_level=CLEAN.level),
+)

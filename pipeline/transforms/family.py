@@ -1,4 +1,4 @@
-"""What a family of transforms is."""
+"""The record of a family: what a recipe may choose from it, how that is made, and how it is known again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
+from corruptions.preparation import Steps
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 
@@ -30,12 +31,14 @@ Image = NDArray[np.uint8]
 
 
 Render = Callable[[Any, int], Image]
-"""What makes an output of what the steps start from, and of a seed."""
-
+"""A function of a prepared photograph and a seed (0 <= seed < 2**128) that returns an output."""
 
 WHOLE_BUDGET = sys.maxsize
 """Prepared size of photographs that are worked on one at a time: what is made of them on the way is larger than they
 are."""
+
+NO_LEVELS = (0,)
+"""Levels of a family that has none."""
 
 
 class Condition(NamedTuple):
@@ -57,33 +60,86 @@ class Rendering:
 
 
 @dataclass(frozen=True)
-class Family:
-    """What a recipe may choose from, and how it is made.
+class Recognition:
+    """How an index recognises the files of a family in a data set that somebody else published.
 
-    ``groups`` and ``names`` may stand in ``--only``; names are in published order, which is the order of shards.
-    ``prepare`` makes of a photograph what all steps start from, given the steps of the preparation and its resize
-    operator, and ``prepared_bytes`` tells how many bytes that holds; ``render`` gives for a step what makes an image
-    (H, W, 3) of that and a seed, or, in a family of ``sequences``, frames (T, H, W, 3).
-    ``level_of`` gives the level at which a transform is made for a level asked for; ``grain`` tells where noise is the
-    content. In a family of ``pairs`` a transform is a decoder and a resize operator, and ``prepare`` is given the
-    encoded photograph.
+    Attributes:
+        places: Paths that are looked for, in words, as messages list them: ``<corruption>/<severity>/<class>/<file>``.
+        bare_level: Level of a folder or file that only names the transform; None where the level must stand beside it.
+        other_names: Whether transforms that no family names count as transforms of this one.
     """
 
+    places: tuple[str, ...] = ()
+    bare_level: int | None = None
+    other_names: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The table of a family in ``robustshards list``: what is shown, and ``facts`` for ``--json``."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int, ...], ...]
+    facts: Mapping[str, Any]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A group of transforms that one benchmark defines.
+
+    Attributes:
+        name: Name in recipes and manifests of results. Lower case letters, digits and hyphens.
+        title: A few words for people.
+        names: The transforms in published order, which is the order of shards.
+        version: Returns the version (from 1) of a transform; it rises with every change of a pixel.
+        render: Returns the function that makes outputs of a condition: images uint8 RGB (H, W, 3), or, in a family of
+            ``sequences``, frames (T, H, W, 3).
+        groups: Group -> its transforms in published order. Groups may stand in recipes and ``--only``.
+        levels: Levels that a recipe may ask for.
+        level_of: Returns the level at which a transform is made, given its name and the level asked for.
+        prepare: Makes of a decoded photograph (H, W, 3) what all its outputs start from, given the steps of the
+            preparation and the name of the resize operator. Raises ValueError for a photograph that is too small.
+        prepared_bytes: Returns the bytes that a prepared photograph holds, or WHOLE_BUDGET.
+        from_encoded: Whether ``prepare`` is given the encoded photograph (bytes).
+        sequences: Whether outputs are sequences of frames.
+        grain: Returns whether the content of a transform is noise, which video encoders are told.
+        pairs: Transform -> decoder and resize operator, where it does not take those of the recipe.
+        recognition: How an index recognises the family.
+        citation: BibTeX entry of the paper to cite; empty where there is none.
+        listing: Returns the table for ``robustshards list``; default: names and versions.
+        modules: Importable modules and packages that hold its pixels, beside those of the project: where their files
+            change, transforms are tried again.
+        libraries: Distributions that its pixels pass through, beside those of every build: builds record their
+            versions.
+    """
+
+    name: str
+    title: str
     names: tuple[str, ...]
-    groups: tuple[str, ...]
-    levels: tuple[int, ...]
-    members: Callable[[str], Sequence[str]]
     version: Callable[[str], int]
     render: Callable[[Condition, Rendering], Render]
-    prepare: Callable[[Any, Sequence[tuple[str, float]], str], Any] = prepare
-    prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    levels: tuple[int, ...] = NO_LEVELS
     level_of: Callable[[str, int], int] = lambda name, level: level
-    grain: Callable[[str], bool] = lambda name: False
+    prepare: Callable[[Any, Steps, str], Any] = prepare
+    prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes
+    from_encoded: bool = False
     sequences: bool = False
+    grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)
+    recognition: Recognition = Recognition()
+    citation: str = ""
+    listing: Callable[[], Listing] | None = None
+    modules: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
-        """Names and groups -> names in published order, each once. Raises UserError for an unknown one."""
+        """Return the transforms that names and groups stand for, each once, in published order.
+
+        Raises:
+            UserError: One of them is unknown.
+        """
         chosen: set[str] = set()
         for name in only:
             if name not in self.names and name not in self.groups:
@@ -91,5 +147,13 @@ class Family:
                     f"no transform or group is called {name!r}; "
                     f"groups: {', '.join(self.groups) or 'none'}; transforms: {', '.join(self.names)}"
                 )
-            chosen.update(self.members(name) if name in self.groups else (name,))
+            chosen.update(self.groups.get(name, (name,)))
         return tuple(name for name in self.names if name in chosen)
+
+    def listed(self) -> Listing:
+        """Return the table for ``robustshards list``."""
+        if self.listing:
+            return self.listing()
+        versions = {name: self.version(name) for name in self.names}
+        facts = {name: {"version": version} for name, version in versions.items()}
+        return Listing((self.name, "version"), tuple(versions.items()), facts)

@@ -5,8 +5,30 @@ Source: Hendrycks & Dietterich, ICLR 2019.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import corruptions
-from pipeline.transforms.family import Condition, Family, Render, Rendering
+from corruptions.catalogue import SEVERITIES
+from corruptions.registry import Published
+from pipeline.transforms.family import Condition, Family, Listing, Recognition, Render, Rendering
+
+CITATION = """\
+@inproceedings{hendrycks2019benchmarking,
+  title = {Benchmarking Neural Network Robustness to Common Corruptions and Perturbations},
+  author = {Hendrycks, Dan and Dietterich, Thomas},
+  booktitle = {International Conference on Learning Representations (ICLR)},
+  year = {2019}
+}"""
+
+
+def listing(kind: str, rows: Iterable[Published]) -> Listing:
+    """Return the table of published transforms: group, set and version of each."""
+    rows = tuple(rows)
+    return Listing(
+        (kind, "group", "set", "version"),
+        tuple((row.name, row.group, "benchmark" if row.benchmark else "validation", row.version) for row in rows),
+        {row.name: {"group": row.group, "benchmark": row.benchmark, "version": row.version} for row in rows},
+    )
 
 
 def _corrupt(condition: Condition, rendering: Rendering) -> Render:
@@ -16,10 +38,16 @@ def _corrupt(condition: Condition, rendering: Rendering) -> Render:
 
 
 FAMILY = Family(
-    names=tuple(corruptions.names("all")),
-    groups=("benchmark", "extra", "all", "noise", "blur", "weather", "digital"),
-    levels=(1, 2, 3, 4, 5),
-    members=corruptions.names,
+    name="corruptions",
+    title="ImageNet-C: corruptions at five severities",
+    names=corruptions.names("all"),
     version=lambda name: corruptions.get(name).version,
     render=_corrupt,
+    groups={group: corruptions.names(group) for group in corruptions.GROUPS},
+    levels=SEVERITIES,
+    recognition=Recognition(
+        ("<corruption>/<severity>/<class>/<file>", "<corruption>_<severity>/<class>/<file>"), other_names=True
+    ),
+    citation=CITATION,
+    listing=lambda: listing("corruption", map(corruptions.get, corruptions.names("all"))),
 )

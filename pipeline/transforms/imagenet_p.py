@@ -5,14 +5,15 @@ Source: Hendrycks & Dietterich, ICLR 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import perturbations
+from corruptions.preparation import Steps
+from perturbations.catalogue import DIFFICULTIES
 from pipeline.images.resizers import OPERATORS
-from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Image, Render, Rendering
+from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Image, Recognition, Render, Rendering
+from pipeline.transforms.imagenet_c import CITATION, listing
 
 
-def _views(photograph: Image, steps: Sequence[tuple[str, float]], operator: str) -> perturbations.Views:
+def _views(photograph: Image, steps: Steps, operator: str) -> perturbations.Views:
     return perturbations.make_views(photograph, steps, OPERATORS[operator])
 
 
@@ -36,15 +37,19 @@ def _difficulty(name: str, wanted: int) -> int:
 
 
 FAMILY = Family(
+    name="perturbations",
+    title="ImageNet-P: perturbation sequences at three difficulties",
     names=perturbations.names("all"),
-    groups=("benchmark", "validation", "all", "noise", "blur", "weather", "digital"),
-    levels=(1, 2, 3),
-    members=perturbations.names,
     version=lambda name: perturbations.get(name).version,
     render=_perturb,
+    groups={group: perturbations.names(group) for group in perturbations.GROUPS},
+    levels=DIFFICULTIES,
+    level_of=_difficulty,
     prepare=_views,
     prepared_bytes=lambda views: WHOLE_BUDGET,
-    level_of=_difficulty,
-    grain=lambda name: perturbations.get(name).group == "noise",
     sequences=True,
+    grain=lambda name: perturbations.get(name).group == "noise",
+    recognition=Recognition(("<perturbation>/<class>/<file>.mp4",), bare_level=1, other_names=True),
+    citation=CITATION,
+    listing=lambda: listing("perturbation", map(perturbations.get, perturbations.names("all"))),
 )

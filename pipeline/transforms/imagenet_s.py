@@ -19,9 +19,18 @@ from corruptions.preparation import Steps
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.resizers import OPERATORS, prepare
-from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Pair, Render, Rendering
+from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Listing, Pair, Recognition, Render, Rendering
 
 Image = NDArray[np.uint8]
+
+CITATION = """\
+@article{tang2021robustart,
+  title = {RobustART: Benchmarking Robustness on Architecture Design and Training Techniques},
+  author = {Tang, Shiyu and Gong, Ruihao and Wang, Yan and Liu, Aishan and Wang, Jiakai and Chen, Xinyun and
+            Yu, Fengwei and Liu, Xianglong and Song, Dawn and Yuille, Alan and Torr, Philip H. S. and Tao, Dacheng},
+  journal = {arXiv preprint arXiv:2109.05211},
+  year = {2021}
+}"""
 
 DEFAULT_DECODER, DEFAULT_RESIZE = "pillow", "pillow-bilinear"
 PAPER_DECODERS = ("pillow", "opencv", "ffmpeg")
@@ -120,14 +129,28 @@ def _pass_through(condition: Condition, rendering: Rendering) -> Render:
     return lambda photograph, seed: photograph.prepared(PAIRS[condition.transform])
 
 
+def _listing() -> Listing:
+    measured = published_differences()
+    return Listing(
+        ("decoder_resize operator", "mean difference from the default, levels", "largest"),
+        tuple((row["name"], f"{row['mean']:.2f}", row["largest"]) for row in measured["pairs"]),
+        measured,
+        f"measured on {measured['measured_on']}",
+    )
+
+
 FAMILY = Family(
+    name="system-noise",
+    title="ImageNet-S: pairs of decoder and resize operator",
     names=tuple(PAIRS),
-    groups=tuple(GROUPS),
-    levels=(0,),
-    members=GROUPS.__getitem__,
     version=lambda name: 1,
     render=_pass_through,
+    groups=GROUPS,
     prepare=_decodings,
     prepared_bytes=lambda decodings: WHOLE_BUDGET,
+    from_encoded=True,
     pairs=PAIRS,
+    recognition=Recognition(("<decoder>_<resize>/<class>/<file>",), bare_level=0),
+    citation=CITATION,
+    listing=_listing,
 )

@@ -1,15 +1,99 @@
-"""The families that a recipe may name."""
+"""The families that recipes may name: those of the project, and those that installed packages add."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from threading import RLock
 
+from pipeline.errors import UserError
 from pipeline.transforms import clean, imagenet_c, imagenet_p, imagenet_s
+from pipeline.transforms.checks import check_family
 from pipeline.transforms.family import Family
 
-FAMILIES: Mapping[str, Family] = {
-    "corruptions": imagenet_c.FAMILY,
-    "perturbations": imagenet_p.FAMILY,
-    "system-noise": imagenet_s.FAMILY,
-    "none": clean.FAMILY,
-}
+ENTRY_POINTS = "robustshards.families"
+"""Entry points of installed packages that are families."""
+
+
+class Families(Mapping[str, Family]):
+    """Families by name: first those of the project, then those of installed packages, then what was registered.
+
+    Entry points are loaded at the first look-up, not when this module is imported: their modules may import it.
+    Every process that makes or reads samples finds them by itself, so a package must be installed wherever workers are.
+    """
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._lock = RLock()
+        self._complete = False
+        self._families: dict[str, Family] = {}
+        for family in families:
+            self._add(family)
+
+    def register(self, family: Family) -> None:
+        """Add a family, for this process only; builds, whose workers are other processes, need an entry point.
+
+        Raises:
+            UserError: The record is invalid, or another family has its name.
+        """
+        with self._lock:
+            self._load()
+            self._add(family)
+
+    def __getitem__(self, name: str) -> Family:
+        return self._loaded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+    def _loaded(self) -> dict[str, Family]:
+        if not self._complete:
+            with self._lock:
+                self._load()
+        return self._families
+
+    def _load(self) -> None:
+        """Add the families of installed packages, once. Raises UserError, each time until the package is repaired."""
+        if self._complete:
+            return
+        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+            self._add_installed(point)
+        self._complete = True
+
+    def _add_installed(self, point: EntryPoint) -> None:
+        try:
+            family = point.load()
+            self._add(family)
+        except Exception as error:  # importing the code of others raises anything
+            package = point.dist.name if point.dist else "unknown"
+            raise UserError(
+                f"the family {point.name!r} ({point.value}) of the installed package {package!r} cannot be used: "
+                f"{type(error).__name__}: {error}; repair or uninstall that package"
+            ) from error
+
+    def _add(self, family: Family) -> None:
+        check_family(family)
+        if self._families.get(family.name, family) is not family:
+            raise UserError(f"there is already a family called {family.name!r}: choose another name")
+        self._families[family.name] = family
+
+
+FAMILIES = Families([imagenet_c.FAMILY, imagenet_p.FAMILY, imagenet_s.FAMILY, clean.FAMILY])
+"""Family name -> its record."""
+
+register = FAMILIES.register
+
+
+def family_named(name: str) -> Family:
+    """Return a family by its name.
+
+    Raises:
+        UserError: No family of the project or of an installed package has this name.
+    """
+    if name not in FAMILIES:
+        raise UserError(
+            f"unknown family {name!r}; allowed: {', '.join(FAMILIES)}; if a package adds it, install that package here"
+        )
+    return FAMILIES[name]

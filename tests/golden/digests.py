@@ -25,7 +25,6 @@ from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.encoders import Encoder, Jpeg, Mp4, Npy, Png, encode_members
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.transforms.family import Condition, Family, Rendering
-from pipeline.transforms.imagenet_s import PAIRS
 from pipeline.transforms.registry import FAMILIES
 
 FILE = Path(__file__).parent / "digests.json"
@@ -99,8 +98,8 @@ def differences(ours: Mapping[str, Digest], theirs: Mapping[str, Digest]) -> Ite
 def _transforms() -> Iterator[tuple[str, Digest]]:
     """Every transform at every level in every profile. Those of decoders have no profile, and stand under one."""
     for family_name, family in FAMILIES.items():
-        for profile in ("imagenet",) if family.pairs else PROFILE_SIDES:
-            start = encoded_photograph() if family.pairs else photograph()
+        for profile in ("imagenet",) if family.from_encoded else PROFILE_SIDES:
+            start = encoded_photograph() if family.from_encoded else photograph()
             prepared = family.prepare(start, PROFILE_STEPS[profile], "pillow-bilinear")
             for condition in _steps(family):
                 output = family.render(condition, Rendering(profile, Options()))(prepared, SEED)
@@ -110,8 +109,7 @@ def _transforms() -> Iterator[tuple[str, Digest]]:
 
 def _steps(family: Family) -> Iterator[Condition]:
     for name in family.names:
-        pair = PAIRS[name] if family.pairs else None
-        if pair is None or not NOT_THE_SAME_EVERYWHERE & set(pair):
+        if not NOT_THE_SAME_EVERYWHERE & set(family.pairs.get(name, ())):
             yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in family.levels)
 
 

@@ -312,13 +312,13 @@ def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
         found(data, tmp_path / "index", classes=["a", "b", "a"])
 
 
-@pytest.mark.parametrize("step", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
+@pytest.mark.parametrize("condition", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
 def test_levels_in_names_have_a_bound(tmp_path: Path, condition: str) -> None:
     with pytest.raises(UserError, match=r"names the level '\d+': 0 to 100 are allowed"):
         found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
 
 
-@pytest.mark.parametrize("step", ["fog/\u00b2", "fog/x", "fog"])
+@pytest.mark.parametrize("condition", ["fog/\u00b2", "fog/x", "fog"])
 def test_names_that_are_no_levels_are_refused(tmp_path: Path, condition: str) -> None:
     with pytest.raises(UserError, match="says nothing of a transform"):
         found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
@@ -492,7 +492,7 @@ def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
         index_of(tmp_path / "data")
 
 
-@pytest.mark.parametrize(("step", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
+@pytest.mark.parametrize(("condition", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
 def test_labels_of_lists_beside_folders_are_compared(tmp_path: Path, condition: str, listed: str) -> None:
     """ImageNet-S has such lists; in one folder, classes without images are not seen."""
     data = tmp_path / "data"

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import corruptions
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
@@ -167,7 +168,10 @@ def test_every_edition_and_its_companion_ship() -> None:
             assert prepare(photograph, recipe.prepare.steps).shape == (side, side, 3)
 
 
-def test_groups_and_members_agree() -> None:
+def test_groups_select_their_members() -> None:
     for family in FAMILIES.values():
-        for group in family.groups:
-            assert family.select([group]) == tuple(family.members(group))
+        for group, members in family.groups.items():
+            assert family.select([group]) == members
+    assert FAMILIES["corruptions"].select(["extra", "fog"]) == ("fog", *corruptions.names("extra"))
+    assert FAMILIES["perturbations"].select(["noise"]) == ("gaussian_noise", "shot_noise", "speckle_noise")
+    assert len(FAMILIES["system-noise"].select(["paper", "decoders"])) == 13

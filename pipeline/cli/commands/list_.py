@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.console import errors_told, print_json, print_table, say
-from pipeline.cli.options import (
-    JsonOption,
-)
+from pipeline.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from pipeline.transforms.family import Family
 
 
 def list_all(as_json: JsonOption = False) -> None:
-    """Recipes, transforms and profiles."""
+    """List recipes, families of transforms and profiles."""
     with errors_told(as_json):
-        import corruptions
-        import perturbations
         from corruptions.catalogue import PROFILE_SIDES
         from pipeline.recipes import library
-        from pipeline.transforms.imagenet_s import published_differences
+        from pipeline.transforms.registry import FAMILIES
 
         titles = {name: library.load(name).title for name in library.shipped()}
-        transforms: dict[str, list[Any]] = {
-            "corruption": [corruptions.get(name) for name in corruptions.names("all")],
-            "perturbation": [perturbations.get(name) for name in perturbations.names("all")],
-        }
-        differences = published_differences()
+        listings = {name: family.listed() for name, family in FAMILIES.items()}
         if as_json:
-            print_json(
-                recipes=titles,
-                **{
-                    f"{kind}s": {
-                        t.name: {"group": t.group, "benchmark": t.benchmark, "version": t.version} for t in rows
-                    }
-                    for kind, rows in transforms.items()
-                },
-                profiles=dict(PROFILE_SIDES),
-                system_noise=differences,
-            )
+            facts: dict[str, Any] = {name.replace("-", "_"): listing.facts for name, listing in listings.items()}
+            facts |= {
+                "recipes": titles,
+                "families": {name: _facts(family) for name, family in FAMILIES.items()},
+                "profiles": dict(PROFILE_SIDES),
+            }
+            print_json(**facts)
             return
         print_table(["recipe", "builds"], titles.items())
-        for kind, rows in transforms.items():
-            shown = ((t.name, t.group, "benchmark" if t.benchmark else "validation", t.version) for t in rows)
-            print_table([kind, "group", "set", "version"], shown)
-        apart = ((d["name"], f"{d['mean']:.2f}", d["largest"]) for d in differences["pairs"])
-        print_table(["decoder_resize operator", "mean difference from the default, levels", "largest"], apart)
-        say(f"measured on {differences['measured_on']}")
-        say("")
+        print_table(
+            ["family", "what it is", "transforms", "groups", "levels"],
+            (
+                (name, family.title, len(family.names), ", ".join(family.groups), ", ".join(map(str, family.levels)))
+                for name, family in FAMILIES.items()
+            ),
+        )
+        for listing in listings.values():
+            print_table(listing.columns, listing.rows)
+            if listing.note:
+                say(listing.note)
+                say("")
         print_table(["profile", "published for"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
+
+
+def _facts(family: Family) -> dict[str, Any]:
+    return {
+        "title": family.title,
+        "transforms": list(family.names),
+        "groups": {group: list(members) for group, members in family.groups.items()},
+        "levels": list(family.levels),
+        "sequences": family.sequences,
+    }

@@ -20,7 +20,7 @@ from pipeline.config import read_toml
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
 from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
-from pipeline.datasets.index.found import CLEAN, PLACES, Entry, Layout
+from pipeline.datasets.index.found import Entry, Layout, family_of, looked_for
 from pipeline.datasets.indexed import found_payload
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.datasets.samples import payload_digest, pixel_digest
@@ -28,7 +28,6 @@ from pipeline.errors import UserError
 from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, places
 from pipeline.transforms.family import Condition
-from pipeline.transforms.imagenet_s import PAIRS
 from pipeline.transforms.registry import FAMILIES
 
 PART_ROWS = 1000
@@ -100,7 +99,7 @@ def index(
                     parts[condition].append(store.scratch())
                     manifests.write_part(rows, {}, parts[condition][-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
-                    families.update((row.status, _family(row)) for row in rows)
+                    families.update((row.status, family_of(row.transform, row.frames or 1)) for row in rows)
         family = _one_family(families, location)
         outcome = IndexResult(
             name or layout.root.name, layout.name, family, tuple(conditions), 0, failed, layout.passed_over
@@ -185,7 +184,9 @@ def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
         else:
             layout = find_folders(path, classes, unlabelled)
     if not layout.conditions:
-        raise UserError(f"{path} holds no images; they are looked for as {PLACES}; or as <corruption>.npy, or in tars")
+        raise UserError(
+            f"{path} holds no images; they are looked for as {looked_for()}; or as <corruption>.npy, or in tars"
+        )
     return layout
 
 
@@ -296,12 +297,3 @@ def _blank_row(entry: Entry, condition: Condition, shard_sha256: str) -> Row:
         status=manifests.FAILED,
         error=None,
     )
-
-
-def _family(row: Row) -> str:
-    """The family of transforms that a row belongs to."""
-    if row.transform == CLEAN.transform:
-        return "none"
-    if row.transform in PAIRS:
-        return "system-noise"
-    return "perturbations" if (row.frames or 1) > 1 else "corruptions"

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.folders import BESIDE, files_with
-from pipeline.datasets.index.found import MAX_LEVEL, Entry, Layout, Listing, identifier_of_transform, step_of
+from pipeline.datasets.index.found import MAX_LEVEL, Entry, Layout, Listing, condition_of, identifier_of_transform
 from pipeline.datasets.indexed import PIXELS
 from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
@@ -60,7 +60,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
         _check_images(root / name, header)
         sequences = len(header.shape) == 5
         here = (
-            [step_of((stem,), str(root / name))]
+            [condition_of((stem,), str(root / name))]
             if sequences
             else [Condition(identifier_of_transform(stem), level) for level in levels]
         )

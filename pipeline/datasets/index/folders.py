@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from pipeline.datasets.index.found import ENCODER_OF_SUFFIX, PLACES, Entry, Layout, file_entry, step_of
+from pipeline.datasets.index.found import ENCODER_OF_SUFFIX, Entry, Layout, condition_of, file_entry, looked_for
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
 from pipeline.errors import SHOWN, UserError, shown
 from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_passed_over, is_system_folder, suffix
@@ -42,12 +42,12 @@ def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str]
         samples = sum(is_sample(name, f"{root}/{folder}") for name in files)
         passed_over += len(files) - samples - (0 if folder else len(BESIDE.intersection(files)))
         if below and samples:
-            raise UserError(f"{root / folder} holds images beside folders; looked for: {PLACES}")
+            raise UserError(f"{root / folder} holds images beside folders; looked for: {looked_for()}")
         if below or not folder:
             continue
         if files and not samples:
             raise UserError(f"{root / folder} holds files but no images, and would count as a class: move it away")
-        condition = step_of(folder.split("/")[:-1], str(root / folder))
+        condition = condition_of(folder.split("/")[:-1], str(root / folder))
         found.setdefault(condition, []).append(folder)
         held |= {condition} if samples else set()
     for condition in found.keys() - held if held else ():
@@ -94,8 +94,8 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
                     told[tar, PurePosixPath(name).with_suffix("").as_posix()] = member
                 continue
             if len(parts) < 2:
-                raise UserError(f"{root / tar}: {name} is in no class folder; looked for: {PLACES}")
-            condition = step_of(parts[:-2], f"{root / tar}: {name}")
+                raise UserError(f"{root / tar}: {name} is in no class folder; looked for: {looked_for()}")
+            condition = condition_of(parts[:-2], f"{root / tar}: {name}")
             found.setdefault(condition, []).append((PurePosixPath(name).as_posix(), tar, *member))
             named.add(parts[-2])
             held.add(parts[:-1])

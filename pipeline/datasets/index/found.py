@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import perturbations
 from pipeline.errors import UserError, shown
 from pipeline.sources.base import UNLABELLED, identifier, suffix
+from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
-from pipeline.transforms.imagenet_s import PAIRS
+from pipeline.transforms.registry import FAMILIES
 
 ENCODER_OF_SUFFIX: Mapping[str, str] = {
     ".jpg": "jpeg",
@@ -20,16 +20,8 @@ ENCODER_OF_SUFFIX: Mapping[str, str] = {
     ".mp4": "mp4",
 }
 
-CLEAN = Condition("none", 0)
-
 MAX_LEVEL = 100
 """Published severities go to 5 or 10."""
-
-PLACES = (
-    "<corruption>/<severity>/<class>/<file>, <corruption>_<severity>/<class>/<file>, "
-    "<perturbation>/<class>/<file>.mp4, <decoder>_<resize>/<class>/<file>, none/<class>/<file>, <class>/<file>"
-)
-"""Where files are looked for, below any other folders."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,19 @@ class Layout:
     passed_over: int = 0
 
 
-def step_of(folders: Sequence[str], path: str) -> Condition:
+def looked_for() -> str:
+    """Return where files are looked for, below any other folders, in words."""
+    return ", ".join(place for family in FAMILIES.values() for place in family.recognition.places)
+
+
+def family_of(transform: str, frames: int) -> str:
+    """Return the name of the family that samples belong to, by their transform and whether they are sequences."""
+    alike = [family for family in FAMILIES.values() if family.sequences == (frames > 1)]
+    named = [family for family in alike if transform in family.names]
+    return (named or [family for family in alike if family.recognition.other_names])[0].name
+
+
+def condition_of(folders: Sequence[str], path: str) -> Condition:
     """Return the step that the folders above a class folder name. Raises UserError."""
     if not folders:
         return CLEAN
@@ -76,14 +80,13 @@ def step_of(folders: Sequence[str], path: str) -> Condition:
     identifier(last)
     if _is_number(last) and len(folders) > 1:
         return Condition(identifier_of_transform(folders[-2]), level_of(last, path))
-    if last == CLEAN.transform or last in PAIRS:
-        return Condition(last, 0)
-    if last in perturbations.names("all"):
-        return Condition(last, 1)
+    for family in FAMILIES.values():
+        if last in family.names and family.recognition.bare_level is not None:
+            return Condition(last, family.recognition.bare_level)
     name, _, level = last.rpartition("_")
     if name and _is_number(level):
         return Condition(name, level_of(level, path))
-    raise UserError(f"{path} says nothing of a transform and its level; looked for: {PLACES}")
+    raise UserError(f"{path} says nothing of a transform and its level; looked for: {looked_for()}")
 
 
 def identifier_of_transform(name: str) -> str:
