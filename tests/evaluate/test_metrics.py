@@ -300,6 +300,12 @@ def test_figures_of_corruptions_by_hand() -> None:
     assert metrics.mean_flip_rate(own, baseline) == pytest.approx(1.0)
     assert metrics.negative_mean_flip_probability(own) == pytest.approx(-0.2)
     assert metrics.mean_top5_distance({"tilt": 3.0}, {"tilt": 2.0}) == pytest.approx(1.5)
+    assert metrics.mean_error([0.2, 0.4]) == pytest.approx(0.3)
+    assert metrics.unnormalised_mean_error({"fog": [0.2], "own": [0.3, 0.5]}) == pytest.approx(0.3)
+    assert metrics.corruption_robustness(errors, {"snow": [0.6, 0.6], "fog": [0.5, 0.7]}) == pytest.approx(0.25)
+    assert metrics.flip_rate(0.1, 0.4) == pytest.approx(0.25)
+    assert metrics.top5_ratio(3.0, 2.0) == pytest.approx(1.5)
+    assert metrics.mean_over_transforms({"tilt": 3.0, "snow": 4.0}) == pytest.approx(3.5)
 
 
 def test_a_model_is_its_own_baseline() -> None:
