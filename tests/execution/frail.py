@@ -1,15 +1,16 @@
-"""A worker that crashes, hangs or raises where a test says so, and what a pool of such workers reports."""
+"""Workers that crash, hang or raise where a test says so, or tell about their process."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.errors import UnreachableError
+from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import Pool
 from pipeline.execution.work import At, Attempt, Failed, Lost, Measure, Tally
 
@@ -110,3 +111,39 @@ def run_all(pool: Pool[tuple[str, ...], Done]) -> Told:
             told.lost.append(event)
     told.done = tally.total()
     return told
+
+
+class Found(dict[str, str]):
+    """What a worker has found."""
+
+    def add(self, other: Found) -> None:
+        self.update(other)
+
+    def measures(self) -> Iterator[Measure]:
+        yield from ()
+
+
+class Facts:
+    """Tells about its process; a work item is ignored, but for its length."""
+
+    def __init__(self, folder: str) -> None:
+        print("this is no answer")
+        print("nor is this", file=sys.stderr)
+
+    def run(self, attempt: Attempt[bytes]) -> Iterator[Found]:
+        os.kill(os.getpid(), signal.SIGINT)
+        found = {**os.environ, "folder": os.getcwd(), "path": os.pathsep.join(sys.path)}
+        yield Found({**found, "modules": " ".join(sys.modules), "length": str(len(attempt.work))})
+
+
+class Refusing:
+    """A worker that cannot be made."""
+
+    def __init__(self, mistake: bool) -> None:
+        if mistake:
+            raise UserError("the frost textures are missing")
+        print("it crashes now", file=sys.stderr, flush=True)
+        os.abort()
+
+    def run(self, attempt: Attempt[str]) -> Iterator[Done]:
+        yield Done()
