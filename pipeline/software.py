@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline.errors import UserError
 
-PACKAGES = ("corruptions", "manifests", "perturbations", "pipeline")
+PACKAGES = ("corruptions", "manifests", "perturbations", "pipeline", "robustshards")
 """The packages of this project, as they are imported."""
 
 LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "av", "numba", "pyarrow")
@@ -28,12 +28,19 @@ _MODULES = (*PACKAGES, *(_IMPORTED_AS.get(name, name) for name in LIBRARIES[1:])
 """What is imported, of this project and of the libraries."""
 
 
-def versions() -> dict[str, str]:
-    """Return library -> version, as installed on this machine. Raises UserError for one that is not installed."""
+def versions(more: Iterable[str] = ()) -> dict[str, str]:
+    """Return library -> version, as installed on this machine.
+
+    Args:
+        more: Distributions beside those of every build.
+
+    Raises:
+        UserError: One of them is not installed.
+    """
     try:
-        return {name: metadata.version(name) for name in LIBRARIES}
+        return {name: metadata.version(name) for name in (*LIBRARIES, *more)}
     except metadata.PackageNotFoundError as error:
-        raise UserError(f"the package {error.name} is not installed here: pip install robustshards") from error
+        raise UserError(f"the package {error.name} is not installed here: pip install {error.name}") from error
 
 
 @dataclass(frozen=True)
