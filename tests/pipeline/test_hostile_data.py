@@ -275,7 +275,7 @@ def test_shards_with_too_many_rows_are_refused(data: Path, monkeypatch: pytest.M
 def test_data_sets_with_too_many_shards_are_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite(data, lambda rows: [row._replace(shard=f"{index}.tar") for index, row in enumerate(rows)])
     assert len(list(open_data_set(str(data)).chunks())) == 3
-    monkeypatch.setattr(dataset, "MAX_UNITS", 2)
+    monkeypatch.setattr(dataset, "MAX_CHUNKS", 2)
     with pytest.raises(UserError, match="names more than 2 shards"):
         list(open_data_set(str(data)).chunks())
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corruptions.preparation import Window, cut, pillow_bilinear
-from perturbations import views as preparation
+from corruptions import preparation
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.recipes import library
 
