@@ -17,7 +17,8 @@ import torch
 from bench.report import markdown_line
 from pipeline.datasets.base import Chunk
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.models.loading import Model, load_model
+from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
@@ -40,7 +41,9 @@ def main() -> None:
     given = arguments.parse_args()
     data_set, model = open_data_set(given.data), load_model(given.model, given.weights)
     chunks = list(data_set.chunks())
-    request = EvaluationRequest(given.data, given.model, "", given.weights, device=given.device, batch=given.batch_size)
+    request = EvaluationRequest(
+        given.data, given.model, "", weights=given.weights, device=given.device, batch=given.batch_size
+    )
     print(markdown_line(("precision", "batch", "streamed, images/s", "in memory, images/s", "streamed / in memory")))
     print("|---|---:|---:|---:|---:|")
     for precision in PRECISIONS:

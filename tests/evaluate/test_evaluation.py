@@ -258,7 +258,7 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
     [
         ("few_classes", {}, "has the label 1, and the model knows 1 classes"),
         ("not_a_number", {}, "gives NaN"),
-        ("no_classifier", {}, "logits of .images, classes. are allowed"),
+        ("no_classifier", {}, "logits of shape .images, classes. are allowed"),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not there"),
         ("tiny", {"size": 3}, "--input-size N resizes them"),
         ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and give --precision"),

@@ -232,7 +232,7 @@ def test_the_users_folder_is_looked_in_last(package: Path) -> None:
     Path("statistics.py").write_text("raise SystemExit(0)")
     Path("manifests.py").write_text("raise SystemExit(0)")
     with pytest.raises(
-        UserError, match=r"statistics:mean is .*statistics.py, not .*both are called statistics: rename"
+        UserError, match=r"statistics:mean refers to .*statistics.py, not to .*both are called statistics; rename"
     ):
         load_model("statistics:mean")
     assert str(Path.cwd()) not in sys.path  # nor on that of processes that are started
@@ -243,9 +243,9 @@ def test_the_users_folder_is_looked_in_last(package: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("raise SystemExit(0)", "cannot be made: SystemExit: 0; write it as package.module:callable"),
-        ("raise GeneratorExit", "cannot be made: GeneratorExit"),
-        ("return 3", "gives a int; a torch.nn.Module is allowed"),
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0; write it as package.module:function"),
+        ("raise GeneratorExit", "cannot be loaded: GeneratorExit"),
+        ("return 3", "returns a int; a torch.nn.Module is allowed"),
         ("return torch.nn.LazyLinear(3)", "a module with plain tensors for weights is allowed"),
     ],
 )
@@ -257,13 +257,13 @@ def test_factories_cannot_end_the_command(package: Path, body: str, message: str
 
 @pytest.mark.parametrize("spec", ["..:x", "os..path:join", "1a:b", "os:.", "os:a..b"])
 def test_names_that_no_module_has(spec: str) -> None:
-    with pytest.raises(UserError, match=r"names no factory: write it as package.module:callable"):
+    with pytest.raises(UserError, match="is not a valid name of a function: write it as package.module:function"):
         load_model(spec)
 
 
 @pytest.mark.parametrize("spec", ["pipeline.cli.app:main", "manifests:merge", "__main__:main"])
 def test_this_project_makes_no_models(spec: str) -> None:
-    with pytest.raises(UserError, match="is no module of yours; name a factory in a module of your own"):
+    with pytest.raises(UserError, match="is part of this project; name a function of your own"):
         load_model(spec)
 
 
@@ -271,9 +271,9 @@ def test_this_project_makes_no_models(spec: str) -> None:
     ("body", "message"),
     [
         ("x * float('inf')", "gives NaN or infinite values"),
-        ("x[:, :0]", r"gives \(4, 0\) of torch.float32 for 4 images"),
-        ("x[:1]", r"gives \(1, 7\) of torch.float32 for 4 images"),
-        ("x + 0j", r"gives \(4, 7\) of torch.complex64"),
+        ("x[:, :0]", r"returns \(4, 0\) of torch.float32 for 4 images"),
+        ("x[:1]", r"returns \(1, 7\) of torch.float32 for 4 images"),
+        ("x + 0j", r"returns \(4, 7\) of torch.complex64"),
         ("sys.exit(0)", "does not take a batch of 4 images of 224 x 224: SystemExit: 0"),
         ("{}[0]", "does not take a batch of 4 images of 224 x 224: KeyError: 0"),
     ],

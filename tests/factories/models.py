@@ -11,7 +11,7 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from pipeline.evaluate.models.loading import ModelInput
+from pipeline.evaluate.models.base import ModelInput
 
 SIDE, CLASSES = 8, 5
 
@@ -106,6 +106,10 @@ WRITERS: dict[str, tuple[str, Callable[[Path, Small], None], ModelInput, int | N
     "onnx": ("model.onnx", write_onnx, ModelInput(SIDE), None),
     "onnx, static": ("model.onnx", write_onnx_static, ModelInput(SIDE), 2),
 }
+
+
+TORCH_FORMS = [form for form in WRITERS if "onnx" not in form]
+"""Those that torch loads, for users who trust them."""
 
 
 FACTORIES = """

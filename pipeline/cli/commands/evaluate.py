@@ -17,42 +17,75 @@ def evaluate(
     model: Annotated[
         str,
         typer.Option(
-            help="package.module:function, a TorchScript, torch.export or ONNX file, timm:, torchvision: or hf:NAME."
+            help="Model: package.module:function, an ONNX, TorchScript or torch.export file, timm:NAME, "
+            "torchvision:NAME or hf:NAME."
         ),
     ],
-    out: Annotated[str, typer.Option(help="The folder for the predictions; unfinished ones there are resumed.")],
-    weights: Annotated[str | None, typer.Option(help="A state dict for the model (.pt, .pth, .safetensors).")] = None,
-    name: Annotated[str | None, typer.Option(help="What reports call the model; default: as given.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 ...")] = "auto",
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
-    batch_size: Annotated[int, typer.Option(min=0, help="Images at a time; 0: found out.")] = 0,
-    input_size: Annotated[
-        int | None, typer.Option(min=0, help="Side to resize to; 0: none; default: what the model says.")
+    out: Annotated[str, typer.Option(help="Folder for the predictions. An unfinished evaluation there is resumed.")],
+    weights: Annotated[
+        str | None, typer.Option(help="State dict to load into the model (.pt, .pth, .safetensors).")
     ] = None,
-    mean: Annotated[str | None, typer.Option(help="Of the model's training images, three numbers with commas.")] = None,
-    std: Annotated[str | None, typer.Option(help="As --mean: standard deviations.")] = None,
-    channels_last: Annotated[bool, typer.Option("--channels-last", help="Memory layout that GPUs like.")] = False,
+    trust_model: Annotated[
+        bool,
+        typer.Option("--trust-model", help="Load TorchScript and torch.export files, which can run code."),
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the model in reports. Default: --model.")] = None,
+    device: Annotated[
+        str, typer.Option(help="Device: cpu, cuda, cuda:1 ... auto takes a GPU if there is one.")
+    ] = "auto",
+    precision: Annotated[str, typer.Option(help="Precision: fp32, bf16 or fp16.")] = "fp32",
+    batch_size: Annotated[int, typer.Option(min=0, help="Batch size. 0 (default) picks the fastest.")] = 0,
+    input_size: Annotated[
+        int | None, typer.Option(min=0, help="Side to resize images to. 0: keep their size. Default: the model's.")
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="Channel means used in training, e.g. 0.485,0.456,0.406. Default: the model's.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="Channel standard deviations used in training, as --mean.")] = None,
+    channels_last: Annotated[
+        bool, typer.Option("--channels-last", help="Use the channels-last memory layout, often faster on GPUs.")
+    ] = False,
     compile_: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
-    loaders: Annotated[int | None, typer.Option(min=0, help="Processes that read and decode, per worker.")] = None,
+    loaders: Annotated[
+        int | None, typer.Option(min=0, help="Processes per worker that read and decode. Default: the free CPUs.")
+    ] = None,
     workers: Annotated[
-        int, typer.Option(min=0, help="Workers, each with a GPU of its own where there are any; 0: one for each GPU.")
+        int, typer.Option(min=0, help="Number of workers, each with its own GPU. 0 (default): one per GPU.")
     ] = 0,
-    address: Annotated[str | None, typer.Option(help="Join a running Ray cluster.")] = None,
+    executor: Annotated[str, typer.Option(help="Engine: auto, ray, or local (processes of this machine).")] = "auto",
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster to join.")] = None,
     data: DataOption = None,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
-    """Stream a data set through a classifier and write its predictions. Run again after any interruption."""
+    """Run a classifier on a data set and write its predictions. Run again after an interruption to resume."""
     with errors_told(as_json, preempted_exit):
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
 
         evaluation, settings = _evaluator()
         request = settings.EvaluationRequest(
-            data_set, model, out, weights, name, device, settings.checked_precision(precision), channels_last, compile_,
-            batch_size, input_size, triple(mean), triple(std, positive=True), loaders, workers, address, data,
-        )  # fmt: skip
+            data_set,
+            model,
+            out,
+            weights=weights,
+            name=name,
+            device=device,
+            precision=settings.checked_precision(precision),
+            channels_last=channels_last,
+            compile=compile_,
+            batch=batch_size,
+            size=input_size,
+            mean=triple(mean),
+            std=triple(std, positive=True),
+            loaders=loaders,
+            workers=workers,
+            address=address,
+            data=data,
+            trust_model=trust_model,
+            executor=executor,
+        )
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
         with watcher:
             outcome = evaluation.evaluate(request, watcher)
@@ -60,14 +93,14 @@ def evaluate(
 
 
 def _evaluator() -> Any:
-    """What needs torch, loaded where it is used. Raises UserError where it is missing, or cannot be loaded."""
+    """Import what needs torch. Raise UserError where it is not installed."""
     try:
         os.getcwd()
-    except OSError:  # torch, and MKL in it, would end the process in their own ways
+    except OSError:  # torch, and MKL in it, would abort the process
         raise UserError("the current folder was removed: change to another one, cd DIR") from None
     try:
         from pipeline.evaluate.predict import run as evaluation
         from pipeline.evaluate.predict import settings
     except ImportError as error:
-        raise UserError(f"{error.name} is missing: pip install 'robustshards[evaluate]'") from error
+        raise UserError(f"{error.name} is not installed: pip install 'robustshards[evaluate]'") from error
     return evaluation, settings

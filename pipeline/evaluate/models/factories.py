@@ -1,4 +1,4 @@
-"""Models of a user's own code: where it is found, how it is called, and what tells one state of it from another."""
+"""Models of a user's own code: importing it, calling it, and a digest of its state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import suppress
 from importlib import import_module, invalidate_caches, metadata
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -20,19 +20,19 @@ from typing import Any
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import first_line
+from pipeline.evaluate.models.guards import failures
 from pipeline.software import PACKAGES
 
-ADVICE = "write it as package.module:callable, importable from here and callable without arguments"
+ADVICE = "write it as package.module:function, importable from the current folder and callable without arguments"
 
 NOT_THE_USERS = frozenset({*PACKAGES, "robustshards", "__main__"})
-"""Modules of this project, which make no models."""
+"""Modules of this project, which contain no models."""
 
 ALWAYS_USED = ("robustshards", "torch", "numpy", "opencv-python", "simplejpeg", "av")
-"""Distributions that images pass through on their way to a prediction, whatever the model."""
+"""Distributions that every prediction depends on, whatever the model."""
 
 LARGEST_SOURCE = 2**26
-"""Bytes of a source file that is looked through."""
+"""Largest source file in bytes."""
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -40,32 +40,24 @@ _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
-@contextmanager
-def failures(spec: str, advice: str) -> Iterator[None]:
-    """Turn whatever a library or a user's code raises into a UserError; what it prints goes to standard error.
-
-    SystemExit too: the command would end as if it had succeeded. KeyboardInterrupt passes.
-    """
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    except (UserError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise UserError(f"{spec} cannot be made: {first_line(error)}; {advice}") from error
-
-
 def call_factory(spec: str, name: str, folder: str) -> Any:
-    """Call what ``package.module:callable`` names. The ``folder`` is looked for modules in last of all.
+    """Call the function that ``package.module:function`` names.
 
-    Raises UserError where it cannot be imported or fails, or where another module has the name of one in the folder.
+    Args:
+        spec: The whole text, for messages.
+        name: Module and function.
+        folder: Searched for modules after everything else; empty for none.
+
+    Raises:
+        UserError: The module cannot be imported, the function fails, or another module has the name of one in the
+            folder.
     """
     module_name, _, attributes = name.partition(":")
     words = [*module_name.split("."), *attributes.split(".")]
     if not all(word.isidentifier() for word in words):
-        raise UserError(f"{spec!r} names no factory: {ADVICE}")
+        raise UserError(f"{spec!r} is not a valid name of a function: {ADVICE}")
     if words[0] in NOT_THE_USERS:
-        raise UserError(f"{spec} is refused: {words[0]} is no module of yours; name a factory in a module of your own")
+        raise UserError(f"{spec} is refused: {words[0]} is part of this project; name a function of your own")
     _look_in(folder)
     with failures(spec, ADVICE):
         found: Any = import_module(module_name)
@@ -76,10 +68,9 @@ def call_factory(spec: str, name: str, folder: str) -> Any:
 
 
 class _UsersFolder(MetaPathFinder):
-    """Finds modules in a folder of the user's, where nothing else has found any.
+    """Find modules in the user's folder after every other finder.
 
-    Not a place on ``sys.path``: a project that is installed to be edited is found after all of that, and processes
-    that are started inherit it.
+    ``sys.path`` does not serve: projects in editable installs come after it, and child processes inherit it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -93,7 +84,7 @@ class _UsersFolder(MetaPathFinder):
 
 
 def _look_in(folder: str) -> None:
-    """Look for modules in a folder from now on, last of all."""
+    """Search a folder for modules from now on, after everything else."""
     known = any(isinstance(each, _UsersFolder) and each.folder == folder for each in sys.meta_path)
     if folder and not known:
         sys.meta_path.append(_UsersFolder(folder))
@@ -101,12 +92,12 @@ def _look_in(folder: str) -> None:
 
 
 def _refuse_shadowed(spec: str, top: str, folder: str) -> None:
-    """Raises UserError where the user's folder has a module of that name, and another one was imported."""
+    """Raise UserError where the user's folder has a module of that name, and another one was imported."""
     beside = next((path for path in (Path(folder, f"{top}.py"), Path(folder, top, "__init__.py")) if path.exists()), "")
     origin = getattr(sys.modules[top], "__file__", None)
     if folder and beside and not (origin and Path(origin).resolve().is_relative_to(Path(folder).resolve())):
-        where = origin or "a part of Python"
-        raise UserError(f"{spec} is {where}, not {beside}, for both are called {top}: rename yours")
+        where = origin or "a module of Python"
+        raise UserError(f"{spec} refers to {where}, not to {beside}: both are called {top}; rename yours")
 
 
 def modules_of(made: torch.nn.Module) -> set[str]:
@@ -115,7 +106,7 @@ def modules_of(made: torch.nn.Module) -> set[str]:
 
 
 def code_digest(made: torch.nn.Module, modules: Iterable[str]) -> str:
-    """Digest all that decides, besides weights, what a network computes: SHA-256, hexadecimal.
+    """Return the SHA-256, hexadecimal, of all that decides a network's outputs besides its weights.
 
     That is its structure (class and place of each part, settings of torch's own), and the source files of the user's
     modules among ``modules``, with all that these import.
@@ -151,8 +142,8 @@ def libraries_of(modules: Iterable[str]) -> set[str]:
 def user_sources(modules: Iterable[str]) -> Mapping[str, bytes]:
     """Return module -> source of the user's modules among these, and of all of the user's that they import, sorted.
 
-    The user's are those that are neither Python's, nor installed, nor of this project. Imports are those that the
-    source names, wherever in it: none is carried out.
+    The user's are those that are neither Python's, nor installed, nor of this project. Imports are read from the
+    source, wherever they are in it; nothing is imported.
     """
     found: dict[str, bytes] = {}
     waiting = sorted(set(modules))
@@ -167,7 +158,7 @@ def user_sources(modules: Iterable[str]) -> Mapping[str, bytes]:
 
 
 def _users_file(name: str) -> Path | None:
-    """The file of a module, if it is the user's."""
+    """Return the file of a module, if it is the user's."""
     top = name.partition(".")[0]
     if not name or top in NOT_THE_USERS or top in sys.stdlib_module_names:
         return None
@@ -181,7 +172,7 @@ def _users_file(name: str) -> Path | None:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """How a module is found, without importing it: the same whether it was imported already or not."""
+    """Find a module without importing it, the same way whether it was imported already or not."""
     parent = name.rpartition(".")[0]
     with suppress(ImportError, ValueError, AttributeError):
         if not parent:
@@ -199,12 +190,12 @@ def _is_package(name: str) -> bool:
 
 def _content(path: Path) -> bytes:
     if path.stat().st_size > LARGEST_SOURCE:
-        raise UserError(f"{path} has more than the {LARGEST_SOURCE} bytes allowed of a module")
+        raise UserError(f"{path} has {path.stat().st_size} bytes; at most {LARGEST_SOURCE} are allowed for a module")
     return path.read_bytes()
 
 
 def _imports(name: str, is_package: bool, content: bytes) -> Iterator[str]:
-    """The modules that a source names in its imports, by their whole names; of compiled modules none."""
+    """Yield the full names of the modules that a source imports; none of compiled modules."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""ONNX models, run by onnxruntime; the files that a model points to are looked up before it opens them."""
+"""ONNX models, run by onnxruntime. The files that a model points to are checked before it opens them."""
 
 from __future__ import annotations
 
@@ -9,42 +9,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import first_line
-from pipeline.evaluate.models.model_files import optional_library
+from pipeline.errors import UserError, shown
+from pipeline.evaluate.models.guards import first_line, optional_library
+from pipeline.storage import open_regular
 
 PROVIDERS: Mapping[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-"""Kind of device -> what onnxruntime calls it."""
+"""Kind of device -> its name in onnxruntime."""
 
 DTYPES: Mapping[str, type[np.generic]] = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
-LARGEST_FILE = 2**31
+MAX_FILE = 2**31
 """Bytes of an ONNX file, which is one message of protobuf; larger weights are in files beside it."""
-
-LONGEST_LOCATION = 2**13
-"""Bytes of where external data are said to be that are read: beyond that it is no path."""
-
-MOST_FIELDS = 4_000_000
-"""Fields of a file that are looked through: a few for each operator and tensor."""
-
-_NESTED: Mapping[str, Mapping[int, str]] = {
-    "Model": {7: "Graph", 20: "Training", 25: "Function"},
-    "Training": {1: "Graph", 2: "Graph"},
-    "Graph": {1: "Node", 5: "Tensor", 15: "SparseTensor"},
-    "Function": {7: "Node", 11: "Attribute"},
-    "Node": {5: "Attribute"},
-    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "SparseTensor", 23: "SparseTensor"},
-    "SparseTensor": {1: "Tensor", 2: "Tensor"},
-    "Tensor": {13: "ExternalData"},
-}
-"""Message -> number of a field -> the message in it, on the ways to external data. Source: onnx.proto."""
 
 
 class OnnxModel(torch.nn.Module):
-    """A model in ONNX. Images (N, 3, H, W) float32 -> its first output, on the images' device.
+    """An ONNX model. Images (N, 3, H, W) float32 -> its first output, on the images' device.
 
-    ``batch``, ``size``: the number of images and their side, where the model allows one only. Runs on the GPU for
-    images that are there, where onnxruntime can. Raises UserError for a file that is none or takes something else.
+    ``batch``, ``size``: the only number of images and the only side that it takes, None for any. Images on a GPU run
+    there if onnxruntime supports it.
+
+    Raises:
+        UserError: onnxruntime cannot load it, or it takes something else.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,16 +43,16 @@ class OnnxModel(torch.nn.Module):
             taken = ", ".join(f"{item.name} {item.type} {item.shape}" for item in (images, *others))
             raise UserError(f"{path} takes {taken}; one input of (N, 3, H, W) floats is allowed")
         if isinstance(height, int) and isinstance(width, int) and height != width:
-            raise UserError(f"{path} takes images of {width} x {height}; squares are allowed")
+            raise UserError(f"{path} takes images of {width} x {height}; square ones are allowed")
         self._input, self._dtype = images.name, DTYPES[images.type]
         self._output = session.get_outputs()[0].name
-        # Not as a decorator: it takes seconds to import what it needs.
+        # Not as a decorator: its import takes seconds.
         self._run = torch.compiler.disable(self._run_session)  # type: ignore[no-untyped-call]
         self.batch = batch if isinstance(batch, int) else None
         self.size = height if isinstance(height, int) else None
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """What the model gives for a batch."""
+        """Return the model's first output for a batch."""
         return self._run(images)
 
     def _run_session(self, images: torch.Tensor) -> torch.Tensor:
@@ -86,7 +71,7 @@ class OnnxModel(torch.nn.Module):
             if wanted != PROVIDERS["cpu"] and wanted in library.get_available_providers():
                 providers.insert(0, (wanted, {"device_id": device.index or 0}))
             try:
-                # Without fallback: it prints, and would make light of a GPU that fails.
+                # Without fallback: it prints, and hides a GPU that fails.
                 self._sessions[device] = library.InferenceSession(
                     str(self._path), options, providers=providers, enable_fallback=0
                 )
@@ -96,72 +81,55 @@ class OnnxModel(torch.nn.Module):
 
 
 def external_files(path: Path) -> list[Path]:
-    """The files with a model's weights, besides its own, in the order of their names.
+    """Return the files with a model's external data, in the order of their names.
 
-    Raises UserError for what is no ONNX file, and for files that are missing or not in the model's folder or below it.
+    Raises:
+        UserError: The file is not ONNX, or its data are missing or outside of the model's folder.
     """
+    library = optional_library("onnx", str(path))
+    if path.stat().st_size > MAX_FILE:
+        raise UserError(f"{path} is refused: it has {path.stat().st_size} bytes; at most {MAX_FILE} are allowed")
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise ValueError(f"it has more than the {LARGEST_FILE} bytes allowed")
-        data = memoryview(np.memmap(path, np.uint8, "r").data)
-        locations = sorted(set(_locations(data, "Model", iter(range(MOST_FIELDS)))))
-    except (ValueError, IndexError, RecursionError) as error:
-        raise UserError(f"{path} is no sound ONNX file ({first_line(error)})") from error
-    folder = path.parent.resolve()
-    for location in locations:
-        # Links are followed first: neither dots nor links may lead out.
-        try:
-            inside = (folder / location).resolve().is_relative_to(folder)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(f"{path} is refused: its weights are at {location[:200]!a}: {first_line(error)}") from error
-        if not inside:
-            raise UserError(f"{path} is refused: its weights are at {location}, which is not in the model's folder")
-        if not (folder / location).is_file():
-            raise UserError(f"{path} has weights in {location}, which is missing; put that file beside the model")
-    return [folder / location for location in locations]
+        model = library.load_model(path, format="protobuf", load_external_data=False)
+        locations = sorted({location for tensor in _tensors(model) for location in _locations(tensor)})
+    except Exception as error:  # protobuf has errors of its own
+        raise UserError(f"{path} is not a valid ONNX file ({first_line(error)})") from error
+    return [_external_file(path, location) for location in locations]
 
 
-def _locations(data: memoryview, message: str, left: Iterator[int]) -> Iterator[str]:
-    """The locations of all external data in a message. ``left`` has an item for each field that may come yet."""
-    entry: dict[int, bytes] = {}
-    for number, content in _fields(data, left):
-        if message == "ExternalData":
-            entry[number] = bytes(content[:LONGEST_LOCATION])
-        elif number in _NESTED[message]:
-            yield from _locations(content, _NESTED[message][number], left)
-    if entry.get(1) == b"location":
-        yield entry.get(2, b"").decode()
-
-
-def _fields(data: memoryview, left: Iterator[int]) -> Iterator[tuple[int, memoryview]]:
-    """The fields of a message in protobuf's wire format that hold bytes: number, content. Raises ValueError."""
-    position = 0
-    while position < len(data):
-        if next(left, None) is None:
-            raise ValueError(f"more than the {MOST_FIELDS} fields allowed")
-        tag, position = _variable(data, position)
-        kind = tag & 7
-        if tag < 8:
-            raise ValueError("a field without a number")
-        if kind == 0:
-            _, position = _variable(data, position)
+def _tensors(message: Any) -> Iterator[Any]:
+    """Yield every tensor in a protobuf message, however deep: in graphs, nodes, branches, functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
             continue
-        if kind not in {1, 2, 5}:
-            raise ValueError(f"a field of the kind {kind}")
-        length, position = _variable(data, position) if kind == 2 else ({1: 8, 5: 4}[kind], position)
-        if length > len(data) - position:
-            raise ValueError("a field that is longer than the file")
-        if kind == 2:
-            yield tag >> 3, data[position : position + length]
-        position += length
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if field.message_type.name == "TensorProto":
+                yield part
+            else:
+                yield from _tensors(part)
 
 
-def _variable(data: memoryview, position: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
-    number = 0
-    for place in range(10):
-        byte = data[position + place]
-        number |= (byte & 127) << (7 * place)
-        if byte < 128:
-            return number, position + place + 1
-    raise ValueError("a number without an end")
+def _locations(tensor: Any) -> list[str]:
+    """Return where a tensor's external data are, as a path relative to the model."""
+    return [entry.value for entry in tensor.external_data if entry.key == "location"]
+
+
+def _external_file(path: Path, location: str) -> Path:
+    """Return a regular file in the folder of a model. Raise UserError for any other."""
+    refused = f"{path} is refused: its external data are at {shown(location)}"
+    if Path(location).is_absolute() or ".." in Path(location).parts:
+        raise UserError(f"{refused}, outside of the model's folder; a relative path without '..' is allowed")
+    folder = path.parent.resolve()
+    try:
+        file = (folder / location).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(f"{refused}: {first_line(error)}") from error
+    if not file.is_relative_to(folder):
+        raise UserError(f"{refused}, a link that leads out of the model's folder; put the file itself there")
+    try:
+        open_regular(file).close()
+    except FileNotFoundError:
+        raise UserError(f"{path} has external data in {location}, which is missing; put it beside the model") from None
+    except OSError as error:
+        raise UserError(f"{refused}: {error.strerror}") from error
+    return folder / location

@@ -10,8 +10,8 @@ import torch
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
-from pipeline.evaluate.models.archives import first_line
-from pipeline.evaluate.models.loading import Model
+from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.stream import Batch, Normaliser
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.evaluate.results.predictions import Outputs

@@ -14,7 +14,8 @@ import torch
 from pipeline.datasets.base import Chunk
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
-from pipeline.evaluate.models.loading import Model, load_model
+from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.stream import Batch, Broken, load
@@ -35,10 +36,10 @@ IN_FLIGHT = 2
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What every worker of an evaluation is told once, with absolute paths.
+    """What every worker of an evaluation is given once, with absolute paths.
 
-    ``loaders``: processes that read and decode for each. ``data``: where the files of an index are. ``folder``: where
-    the command was given, from which relative paths and the user's modules are found.
+    ``loaders``: processes that read and decode, per worker. ``data``: where the files of an index are. ``folder``:
+    where relative paths of models and the user's modules start from. ``trust_model``: as in the request.
     """
 
     table: EvaluationTable
@@ -47,6 +48,7 @@ class EvaluationJob:
     loaders: int
     data: str | None = None
     folder: str | None = None
+    trust_model: bool = False
 
 
 @dataclass
@@ -62,11 +64,14 @@ class _Part:
 class Predictor:
     """A model on its device, and where its predictions go."""
 
-    def __init__(self, job: EvaluationJob) -> None:
-        """Raises UserError where the model cannot be loaded, or is another than the evaluation began with."""
+    def __init__(self, job: EvaluationJob, loaded: Model | None = None) -> None:
+        """Raises UserError where the model cannot be loaded, or is another than the evaluation began with.
+
+        ``loaded``: the model itself, instead of one that is loaded as the job says.
+        """
         self._job = job
         self._store = open_store(job.output)
-        model = load_model(job.table.model.spec, job.table.model.weights or None, job.folder)
+        model = loaded or load_model(job.table.model.spec, job.table.model.weights or None, job.folder, job.trust_model)
         check_same(job.table, model)
         self._classifier = Classifier(job.table, model)
 

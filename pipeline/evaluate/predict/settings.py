@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 from unicodedata import category
 
@@ -13,8 +13,8 @@ import torch
 from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import first_line
-from pipeline.evaluate.models.loading import Model
+from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, last_line
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
 
@@ -44,11 +44,17 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What to evaluate, with which model, to where, and how. Zero or None: found out, or what the model says."""
+    """What to evaluate, with which model, to where, and how.
+
+    ``batch``, ``workers``: 0 picks the number. ``size``, ``mean``, ``std``, ``loaders``: None takes the model's or the
+    machine's. ``trust_model``: load files that can run code. ``executor``: auto, ray or local. ``data``: where the files
+    of an index are.
+    """
 
     data_set: str
     model: str
     output: str
+    _: KW_ONLY
     weights: str | None = None
     name: str | None = None
     device: str = "auto"
@@ -63,6 +69,8 @@ class EvaluationRequest:
     workers: int = 0
     address: str | None = None
     data: str | None = None
+    trust_model: bool = False
+    executor: str = "auto"
 
 
 def checked_precision(name: str) -> Precision:

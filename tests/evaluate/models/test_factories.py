@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.loading import IMAGENET_MEAN, IMAGENET_STD, ModelInput, load_model
+from pipeline.evaluate.models.base import IMAGENET_MEAN, IMAGENET_STD, ModelInput
+from pipeline.evaluate.models.loading import load_model
 from tests.factories.models import (
     Small,
     images,
@@ -29,11 +30,11 @@ def test_a_factory_tells_its_input(factories: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing", r"missing.* cannot be made: AttributeError.*; write it as package.module:callable"),
-        ("number", "gives a int; a torch.nn.Module is allowed"),
-        ("broken", "cannot be made: KeyError: 'weights'"),
-        ("unreadable", "cannot be made: RuntimeError: no; an attribute pretrained_cfg or default_cfg"),
-        ("oblong", r"tells .*8, 9.*; \(3, H, H\) and three numbers"),
+        ("missing", r"missing.* cannot be loaded: AttributeError.*; write it as package.module:function"),
+        ("number", "returns a int; a torch.nn.Module is allowed"),
+        ("broken", "cannot be loaded: KeyError: 'weights'"),
+        ("unreadable", "cannot be loaded: RuntimeError: no; an attribute pretrained_cfg or default_cfg"),
+        ("oblong", r"describes its input as .*8, 9.*; input_size \(3, H, H\)"),
     ],
 )
 def test_factories_that_cannot_be_used(factories: str, name: str, message: str) -> None:
@@ -43,5 +44,5 @@ def test_factories_that_cannot_be_used(factories: str, name: str, message: str) 
 
 @pytest.mark.parametrize(("name", "given"), [("as_features", r"\(2, 5, 1, 1\)"), ("as_nothing", "NoneType")])
 def test_outputs_that_are_no_logits(factories: str, name: str, given: str) -> None:
-    with pytest.raises(UserError, match=f"the model gives {given}.* for 2 images; logits of"):
+    with pytest.raises(UserError, match=f"the model returns {given}.* for 2 images; logits of"):
         load_model(f"{factories}:{name}").module(images())
