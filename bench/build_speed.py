@@ -17,8 +17,8 @@ from PIL import Image as PillowImage
 from bench.images import repeated
 from bench.peers import Corrupt
 from pipeline.build.counts import BuildCounts
+from pipeline.build.merge import merge_parts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.run import merge_parts
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library

@@ -11,10 +11,11 @@ from rich.filesize import decimal
 from pipeline.build.committed import look
 from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked
+from pipeline.build.division import missing_blocks
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, make_blocks, survey
 from pipeline.build.quota import reckoned
-from pipeline.build.run import BuildRequest, BuildWatcher, missing_blocks, prepare
+from pipeline.build.run import BuildRequest, BuildWatcher, prepare
 from pipeline.storage import open_store
 
 

@@ -6,25 +6,24 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Protocol
 
-import manifests
 from pipeline.build.committed import There, look
 from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked
 from pipeline.build.counts import BuildCounts
+from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, missing_blocks, pieces_of_a_block, split
 from pipeline.build.estimate import measured_sizes, shard_sizes
+from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_places
 from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
 from pipeline.build.quota import Quota, Withheld, reckoned
 from pipeline.build.result import BuildResult
 from pipeline.build.worker import BuildJob, Worker
-from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
-from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, RECIPE_FILE, RUNS, file_digest
-from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RUNS
 from pipeline.execution import base
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import RayPool
@@ -35,11 +34,8 @@ from pipeline.render.warm_up import try_transforms
 from pipeline.software import host_facts, versions
 from pipeline.sources.base import Source
 from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
-from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, read_groups_ahead
+from pipeline.storage import Store, is_url, local_path, open_store
 from pipeline.storage.places import absolute, remember
-
-SHARED, SHARED_OF_SEQUENCES = 3, 0
-"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
     check_places(request.source, request.output)
     recipe = with_kind(request.recipe, request.source)
-    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    recipe = recipe.canonical(versions(recipe.family.libraries), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
     plan = make_plan(recipe, source)
@@ -173,32 +169,6 @@ def with_kind(recipe: Recipe, source: str) -> Recipe:
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
-def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
-    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
-
-    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
-    """
-
-    def reckoned(pieces: int) -> int:
-        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
-
-    return min(range(1, tasks + 1), key=reckoned)
-
-
-def split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
-    """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
-    for first in range(min(pieces, len(block.tasks))):
-        yield replace(block, tasks=block.tasks[first::pieces])
-
-
-def missing_blocks(blocks: Iterator[WorkItem], there: There) -> Iterator[WorkItem]:
-    """The blocks with the tasks that are not done; blocks without any are left out."""
-    for block in blocks:
-        tasks = tuple(task for task in block.tasks if task.digest not in there.done)
-        if tasks:
-            yield replace(block, tasks=tasks)
-
-
 def _everywhere(location: str) -> str:
     """A place as a worker finds it, whose current folder is another one; links may differ between machines."""
     return location if is_url(location) else str(local_path(location).absolute())
@@ -218,55 +188,6 @@ def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quo
     left = Counter({str(condition): count for condition, count in missing.samples.items()}) - done.shard_samples
     size = reckoned(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
-
-
-def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
-    """Write the merged manifest unless it is there and whole, and what describes it.
-
-    Gives the number of failed samples, and the names of files that are left as they are: somebody has changed them.
-    Raises UnfinishedError where a part cannot be read.
-    """
-    if (failed := _merged(plan, store)) is not None:
-        if store.size(CARD_FILE) < 0:
-            store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
-        return failed, []
-    scratch, parts = store.scratch(), read_groups_ahead(store, plan.parts())
-    try:
-        merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
-    except manifests.MergeError as error:
-        scratch.unlink(missing_ok=True)
-        raise UnfinishedError(f"{error}: run the same command again, which makes it anew") from error
-    failed = int(merged.facts[FACT_FAILED])
-    sha256 = file_digest(scratch)
-    # before the manifest, which says that all is there
-    described = {
-        CARD_FILE: (is_our_card, card(plan.recipe, plan.samples, failed)),
-        CROISSANT_FILE: (described_manifest, croissant(plan.recipe, sha256)),
-    }
-    kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
-    for name, (_, text) in described.items():
-        if name not in kept:
-            store.publish_bytes(text.encode(), name)
-    store.publish(scratch, MANIFEST_FILE)
-    return failed, kept
-
-
-def _merged(plan: Plan, store: Store) -> int | None:
-    """The failed samples of the merged manifest if it is there, of this plan, and what Croissant says of its bytes."""
-    path = store.path(MANIFEST_FILE)
-    there = manifests.read_facts(path)
-    if there.get(FACT_PLAN) != plan.digest or not there.get(FACT_FAILED, "").isdecimal():
-        return None
-    ours = described_manifest(_text(store, CROISSANT_FILE)) == file_digest(path)
-    return int(there[FACT_FAILED]) if ours else None
-
-
-def _text(store: Store, name: str) -> str:
-    """A small text beside the data set; empty where there is none, or something else."""
-    try:
-        return store.read(name, limit=SMALL_FILE).decode()
-    except (FileNotFoundError, RefusedFileError, UnicodeDecodeError):
-        return ""
 
 
 def _record_run(request: BuildRequest, outcome: BuildResult, begun: datetime, store: Store) -> None:

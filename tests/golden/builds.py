@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pipeline.build.merge import merge_parts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.run import merge_parts
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.paths import PARTS
 from pipeline.execution.work import Attempt

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from pipeline.build.run import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
+from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT, UNDER_CI

@@ -16,10 +16,11 @@ import pytest
 from PIL import Image
 
 from pipeline.build.dry_run import dry_run
+from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_places
 from pipeline.build.plan import Plan, make_blocks, make_plan
 from pipeline.build.result import BuildResult
-from pipeline.build.run import BuildRequest, merge_parts, run_build
+from pipeline.build.run import BuildRequest, run_build
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.cards import is_our_card
 from pipeline.errors import UserError

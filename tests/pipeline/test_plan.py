@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.build.division import SHARED, pieces_of_a_block, split
 from pipeline.build.estimate import estimate
 from pipeline.build.plan import WorkItem, make_blocks, make_plan
-from pipeline.build.run import SHARED, pieces_of_a_block, split
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes import library

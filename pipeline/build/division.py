@@ -1,0 +1,38 @@
+"""How what is missing of a plan is divided among workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pipeline.build.committed import There
+from pipeline.build.plan import WorkItem
+
+SHARED, SHARED_OF_SEQUENCES = 3, 0
+"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
+
+
+def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
+    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
+
+    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
+    """
+
+    def reckoned(pieces: int) -> int:
+        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
+
+    return min(range(1, tasks + 1), key=reckoned)
+
+
+def split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
+    """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
+    for first in range(min(pieces, len(block.tasks))):
+        yield replace(block, tasks=block.tasks[first::pieces])
+
+
+def missing_blocks(blocks: Iterator[WorkItem], there: There) -> Iterator[WorkItem]:
+    """The blocks with the tasks that are not done; blocks without any are left out."""
+    for block in blocks:
+        tasks = tuple(task for task in block.tasks if task.digest not in there.done)
+        if tasks:
+            yield replace(block, tasks=tasks)
