@@ -8,9 +8,9 @@ import random
 import manifests
 from manifests import Row
 from pipeline.datasets.built import Built
+from pipeline.datasets.findings import Findings
 from pipeline.datasets.opening import open_built
 from pipeline.datasets.samples import payload_digest
-from pipeline.datasets.verify import Findings
 from pipeline.errors import SampleError, UnreachableError, UserError, shown
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.software import versions

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan
-from pipeline.datasets.verify import Findings
+from pipeline.datasets.findings import Findings
 from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
 from pipeline.execution.work import Event, Failed, Tally
 

@@ -21,6 +21,7 @@ import manifests
 from manifests import Row
 from pipeline.build.regenerate import regenerate
 from pipeline.datasets import base as dataset
+from pipeline.datasets import findings as finding
 from pipeline.datasets import verify as verifying
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
@@ -281,7 +282,7 @@ def test_data_sets_with_too_many_shards_are_refused(data: Path, monkeypatch: pyt
 
 
 def test_faults_are_counted_and_the_first_of_them_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "MAX_FAULTS", 4)
+    monkeypatch.setattr(finding, "MAX_FAULTS", 4)
     rewrite(data, lambda rows: [row._replace(label=1 - row.label) for row in rows])
     found = verify(str(data))
     assert (len(found.faults), found.further, found.count) == (4, 2, 6)
@@ -321,14 +322,14 @@ def indexed(tmp_path: Path) -> Path:
     return folder
 
 
-def test_arrays_are_checked_in_pieces_and_hashed_once(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, real = list[int](), verifying._check_piece
+def test_arrays_are_checked_in_chunks_and_hashed_once(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, real = list[int](), verifying._check_chunk
 
-    def counted(data_set: DataSet, piece: verifying._Piece) -> verifying.Findings:
-        opened.append(len(piece.rows))
-        return real(data_set, piece)
+    def counted(data_set: DataSet, chunk: verifying._ShardChunk) -> finding.Findings:
+        opened.append(len(chunk.rows))
+        return real(data_set, chunk)
 
-    monkeypatch.setattr(verifying, "_check_piece", counted)
+    monkeypatch.setattr(verifying, "_check_chunk", counted)
     found = verify(str(indexed))
     assert (found.shards, found.samples, found.count) == (1, 2500, 0)
     assert opened == [1000, 1000, 500]
