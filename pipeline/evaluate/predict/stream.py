@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from types import ModuleType
 
 import cv2
 import numpy as np
@@ -107,7 +109,7 @@ def load(
     loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
     finished = set[int]()
     try:
-        with _safe_path():
+        with _safe_path(), _no_script():
             batches = iter(loader)
         for item in batches:
             if isinstance(item, Broken) or item.last:
@@ -129,6 +131,17 @@ def _death(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
         f"a process that reads and decodes images has died, at one of {names}: an image that crashes its decoder does "
         f"that ({VERIFY}), or too little memory (give fewer --loaders)"
     )
+
+
+@contextmanager
+def _no_script() -> Iterator[None]:
+    """Hide the script that runs from the processes started in this block: each would run it again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager
