@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pipeline.cli.console import errors_told, tell
 from pipeline.cli.options import DataOption, DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
-from pipeline.errors import Exit, UserError
+from pipeline.errors import Exit
 
 
 def evaluate(
@@ -63,8 +62,12 @@ def evaluate(
     with errors_told(as_json, preempted_exit):
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
+        from pipeline.evaluate.predict.requirements import check_requirements
 
-        evaluation, settings = _evaluator()
+        check_requirements()
+        from pipeline.evaluate.predict import run as evaluation
+        from pipeline.evaluate.predict import settings
+
         request = settings.EvaluationRequest(
             data_set,
             model,
@@ -90,17 +93,3 @@ def evaluate(
         with watcher:
             outcome = evaluation.evaluate(request, watcher)
         tell(outcome, as_json, out)
-
-
-def _evaluator() -> Any:
-    """Import what needs torch. Raise UserError where it is not installed."""
-    try:
-        os.getcwd()
-    except OSError:  # torch, and MKL in it, would abort the process
-        raise UserError("the current folder was removed: change to another one, cd DIR") from None
-    try:
-        from pipeline.evaluate.predict import run as evaluation
-        from pipeline.evaluate.predict import settings
-    except ImportError as error:
-        raise UserError(f"{error.name} is not installed: pip install 'robustshards[evaluate]'") from error
-    return evaluation, settings
