@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pipeline.evaluate import metrics
     from pipeline.evaluate.predict.result import EvaluationResult
     from pipeline.recipes import library as recipes
-    from pipeline.recipes.schema import Recipe
     from pipeline.transforms.imagenet_s import render as system_noise
     from robustshards._version import __version__ as __version__
     from robustshards.building import build
@@ -51,7 +50,6 @@ _PLACES = {
     "BuildResult": "pipeline.build.result:BuildResult",
     "DataSet": "pipeline.datasets.base:DataSet",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",
-    "Recipe": "pipeline.recipes.schema:Recipe",
     "Report": "robustshards.reporting:Report",
     "Sample": "pipeline.datasets.samples:Sample",
     "SampleError": "pipeline.errors:SampleError",
@@ -77,7 +75,6 @@ __all__ = [
     "BuildResult",
     "DataSet",
     "EvaluationResult",
-    "Recipe",
     "Report",
     "Sample",
     "SampleError",
@@ -111,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return sorted(__all__)
+    return sorted(_PLACES)

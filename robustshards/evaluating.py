@@ -71,7 +71,7 @@ def evaluate(
         loaders: Processes per worker that read and decode. Default: chosen by device; 0 loads in the worker itself.
         workers: Workers, each with a GPU of its own where there are any. 0: one per GPU, else one.
         address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
-        executor: ``"auto"``, ``"local"`` (child processes of this machine) or ``"ray"``.
+        executor: ``"local"`` (child processes of this machine), ``"ray"``, or ``"auto"``, by the amount of work.
         trust_model: Load TorchScript and torch.export files, which can run code.
 
     Returns:
@@ -101,7 +101,7 @@ def evaluate(
             "loaders": None if loaders is None else whole(loaders, "loaders", least=0),
             "workers": whole(workers, "workers", least=0),
             "address": text(address, "address"),
-            "executor": text(executor, "executor"),
+            "executor": str(executor),
             "trust_model": trust_model,
             "data": files,
         }

@@ -1,0 +1,171 @@
+"""``robustshards.build`` and ``robustshards.open``."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import robustshards as rs
+from tests.conftest import Run
+
+SCRIPT = """
+import os, signal, sys
+
+def state():
+    handlers = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
+    return dict(os.environ), handlers, os.getcwd()
+
+before = state()
+import robustshards as rs
+built = rs.build("imagenet-c", sys.argv[1], "data", only="contrast", severities=2, limit=2, workers=1)
+samples = list(rs.open("data").samples("contrast", 2))
+assert built.complete and len(samples) == 2 and "ray" not in sys.modules
+assert samples[0].pixels().shape == (224, 224, 3)
+after = state()
+assert after == before, (before, after)
+"""
+"""Without ``if __name__ == "__main__"``: a process that ran it again would build again."""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [folder / "manifest.parquet", *sorted(folder.glob("shards/**/*.tar"))]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_script_without_main_guard_builds_silently_and_changes_nothing(small_source: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py", str(small_source)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_same_bytes_as_the_command(data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path) -> None:
+    selection = ("--only", "contrast,brightness", "--severities", "1,3", "--encoder", "png")
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *selection)
+    assert done.returncode == 0, done.stderr
+    assert digests(tmp_path / "data") == digests(data_folder)
+
+
+def test_second_call_makes_nothing(data_folder: Path, small_source: Path) -> None:
+    recipe = rs.recipes.load("imagenet-c").changed(encoder={"name": "png"}, transforms={"levels": [1, 3]})
+    built = rs.build(recipe, str(small_source), str(data_folder), only="contrast, brightness")
+    assert (built.complete, built.shards_before, built.done.shards) == (True, 4, 0)
+
+
+def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
+    built = rs.build(
+        "imagenet-c", small_source, tmp_path / "data", only="contrast", severities=1, limit=1, workers=1, quality=70,
+        fields={"encoder": {"optimize": False}, "seed": 5},
+    )  # fmt: skip
+    recipe = built.plan.recipe
+    assert recipe.encoder.model_dump() == {"name": "jpeg", "quality": 70, "optimize": False}
+    assert (recipe.seed, recipe.transforms.levels, recipe.source.limit) == (5, (1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({"severities": 9}, "9 is unknown; allowed: 1, 2, 3, 4, 5"),
+        ({"severities": "1,3"}, "invalid level '1,3'"),
+        ({"severities": 1, "difficulty": 2}, "severities and difficulty"),
+        ({"only": "foggy"}, "'foggy'"),
+        ({"only": 3}, "invalid names 3"),
+        ({"only": "fog", "grid": "full"}, "give one of them"),
+        ({"limit": -1}, "source.limit"),
+        ({"seed": -1}, "seed"),
+        ({"encoder": "gif"}, "'gif'"),
+        ({"fields": {"encoder": {"speed": 1}}}, "speed"),
+        ({"fields": [1]}, r"invalid fields \[1\]"),
+        ({"workers": 0}, "invalid workers 0: give a whole number, 1 or more"),
+        ({"workers": "two"}, "invalid workers 'two'"),
+        ({"address": 6379}, "invalid address 6379"),
+        ({"max_bytes": "much"}, "invalid size 'much'"),
+        ({"max_bytes": 0}, "invalid max_bytes 0"),
+        ({"frost_folder": 3}, "invalid frost_folder 3"),
+        ({"source_kind": "photos"}, "'photos' is unknown"),
+        ({"ids": "/nowhere/ids.txt"}, "/nowhere/ids.txt"),
+    ],
+)
+def test_bad_options_raise_user_error(options: dict[str, Any], value: str, small_source: Path, tmp_path: Path) -> None:
+    with pytest.raises(rs.UserError, match=value):
+        rs.build("imagenet-c", small_source, tmp_path / "data", **options)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        (("imagenet-z", "source", "out"), "'imagenet-z'"),
+        (("missing.toml", "source", "out"), "missing.toml"),
+        ((3, "source", "out"), "invalid recipe 3"),
+        (("imagenet-c", b"source", "out"), "invalid source b'source'"),
+        (("imagenet-c", "/nowhere/at/all", "out"), "/nowhere/at/all"),
+    ],
+)
+def test_bad_places_raise_user_error(
+    arguments: tuple[Any, ...], value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(rs.UserError, match=value):
+        rs.build(*arguments)
+
+
+def test_samples_are_those_of_the_manifest(data_folder: Path) -> None:
+    data = rs.open(data_folder)
+    samples = list(data.samples())
+    assert [sample.row for sample in samples] == list(data.rows())
+    assert len(samples) == 24
+    assert {sample.row.label for sample in samples} == {0, 1}
+
+
+def test_samples_hold_the_pixels_that_corrupt_makes_of_the_clean_ones(
+    data_folder: Path, small_source: Path, tmp_path: Path
+) -> None:
+    rs.build("imagenet-c-clean", small_source, tmp_path / "clean", encoder="png", workers=1)
+    clean, contrast = (list(data.samples()) for data in (rs.open(tmp_path / "clean"), rs.open(data_folder)))
+    made = [sample for sample in contrast if (sample.row.transform, sample.row.level) == ("contrast", 3)]
+    assert [sample.row.source_id for sample in made] == [sample.row.source_id for sample in clean]
+    for before, after in zip(clean, made, strict=True):
+        np.testing.assert_array_equal(rs.corrupt(before.pixels(), "contrast", 3), after.pixels())
+
+
+def test_samples_can_be_chosen(data_folder: Path) -> None:
+    chosen = list(rs.open(data_folder).samples("contrast", 3))
+    assert [(sample.row.transform, sample.row.level) for sample in chosen] == [("contrast", 3)] * 6
+    assert {sample.row.level for sample in rs.open(data_folder).samples(level=1)} == {1}
+
+
+@pytest.mark.parametrize("choice", [("fog", None), ("contrast", 2), (None, 5)])
+def test_samples_that_are_not_held_raise_user_error(choice: tuple[str | None, int | None], data_folder: Path) -> None:
+    with pytest.raises(rs.UserError, match=r"holds no samples of .*contrast-3"):
+        next(rs.open(data_folder).samples(*choice))
+
+
+def test_samples_of_a_damaged_shard_raise_user_error(data_folder: Path, copied: Path) -> None:
+    shard = next(copied.glob("shards/contrast/3/*.tar"))
+    content = bytearray(shard.read_bytes())
+    content[2000] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(rs.UserError, match=r"is damaged: .*; run robustshards verify"):
+        list(rs.open(copied).samples("contrast", 3))
+
+
+def test_samples_of_an_unfinished_build_raise_unfinished(copied: Path) -> None:
+    (copied / "manifest.parquet").unlink()
+    with pytest.raises(rs.UserError, match=r"has no manifest.parquet: it is not finished"):
+        list(rs.open(copied).samples())
+
+
+def test_open_refuses_what_is_no_data_set(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place, value in ((tmp_path, "is no data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
+        with pytest.raises(rs.UserError, match=value):
+            rs.open(place)  # type: ignore[arg-type]

@@ -1,0 +1,181 @@
+"""``robustshards.evaluate`` and ``robustshards.report``."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import robustshards as rs
+from tests.conftest import Run
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.pool, self.drop, self.head = torch.nn.AdaptiveAvgPool2d(4), torch.nn.Dropout(), torch.nn.Linear(48, 5)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.randn(5, 48, generator=generator))
+            self.head.bias.zero_()
+
+    def forward(self, images):
+        return self.head(self.drop(self.pool(images).flatten(1)))
+"""
+
+SCRIPT = (
+    MODEL
+    + """
+import os, signal, sys
+import robustshards as rs
+
+def state():
+    handlers = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
+    return dict(os.environ), handlers, os.getcwd()
+
+before = state()
+evaluation = rs.evaluate(Net(), sys.argv[1], "results", loaders=1)
+report = rs.report([evaluation, ], out="report")
+assert evaluation.complete and evaluation.done.frames == 24
+assert report.facts()["corruptions"][0]["model"] == "Net"
+after = state()
+assert after == before, (before, after)
+"""
+)
+"""Without ``if __name__ == "__main__"``: a loader process that ran it again would evaluate again."""
+
+
+@pytest.fixture(scope="module")
+def model() -> torch.nn.Module:
+    namespace: dict[str, Any] = {"__name__": "tests.face.mine"}
+    exec(MODEL, namespace)
+    made: torch.nn.Module = namespace["Net"]()
+    return made
+
+
+def predictions(folder: str | Path) -> dict[str, list[Any]]:
+    return pq.read_table(Path(folder) / "predictions.parquet").to_pydict()  # type: ignore[no-any-return]
+
+
+def test_script_without_main_guard_evaluates_silently_and_changes_nothing(data_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py", str(data_folder)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {path.name for path in (tmp_path / "report").glob("report.*")} == {
+        *("report.html", "report.md", "report.csv", "report.json")
+    }
+
+
+def test_model_in_memory_predicts_as_the_same_model_by_command(
+    model: torch.nn.Module, data_folder: Path, robustshards: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(MODEL)
+    done = robustshards("evaluate", data_folder, "--model", "mine:Net", "--out", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    evaluation = rs.evaluate(model, data_folder)
+    assert predictions(evaluation.output) == predictions(tmp_path / "out")
+    assert len(predictions(evaluation.output)["key"]) == 24
+
+
+def test_model_in_memory_is_not_changed(data_folder: Path, model: torch.nn.Module) -> None:
+    model.train()
+    rs.evaluate(model, data_folder, batch_size=8)
+    assert model.training
+    assert model.drop.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_temporary_predictions_live_as_long_as_the_result(data_folder: Path, model: torch.nn.Module) -> None:
+    evaluation = rs.evaluate(model, rs.open(data_folder), batch_size=8)
+    folder = Path(evaluation.output)
+    assert (folder / "predictions.parquet").exists()
+    del evaluation
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_second_call_predicts_nothing(data_folder: Path, model: torch.nn.Module, tmp_path: Path) -> None:
+    first, second = (rs.evaluate(model, data_folder, tmp_path / "out", name="mine") for _ in range(2))
+    assert (first.done.frames, second.done.frames) == (24, 0)
+    assert (second.output, second.complete, second.chunks_before) == (str(tmp_path / "out"), True, 4)
+    assert second.table.model.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        ({"workers": 2}, "a model in memory is evaluated in this process"),
+        ({"address": "127.0.0.1:6379"}, "a model in memory is evaluated in this process"),
+        ({"weights": "weights.pt"}, "a model in memory is evaluated in this process"),
+        ({"batch_size": -1}, "invalid batch_size -1"),
+        ({"device": "abacus"}, "'abacus'"),
+        ({"executor": "slurm"}, "'slurm'"),
+        ({"input_size": 10**6}, "1000000"),
+        ({"loaders": 1.5}, "invalid loaders 1.5"),
+        ({"mean": (0.5, 0.5)}, r"invalid mean \(0.5, 0.5\)"),
+        ({"mean": 0.5}, "invalid mean 0.5"),
+        ({"std": (0, 0, 0)}, "0.0,0.0,0.0"),
+        ({"name": ""}, "''"),
+        ({"name": 3}, "invalid name 3"),
+        ({"precision": "fp8"}, "'fp8'"),
+        ({"data": "/nowhere"}, "/nowhere is no data set"),
+        ({"data": 3}, "invalid data 3"),
+        ({"model": 3}, "the model is a int"),
+        ({"model": "resnet50"}, "'resnet50' names no model"),
+        ({"out": 3}, "invalid out 3"),
+    ],
+)
+def test_bad_options_raise_user_error(
+    options: dict[str, Any], value: str, data_folder: Path, model: torch.nn.Module, tmp_path: Path
+) -> None:
+    with pytest.raises(rs.UserError, match=value):
+        rs.evaluate(**{"model": model, "data": data_folder, "out": tmp_path / "out", **options})
+
+
+def test_failed_call_leaves_no_temporary_folder(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(rs.UserError, match="nothing_here"):
+        rs.evaluate("nothing_here:model", data_folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_of_folders_and_results_is_that_of_the_command(
+    data_folder: Path, model: torch.nn.Module, robustshards: Run, tmp_path: Path
+) -> None:
+    first = rs.evaluate(model, data_folder, tmp_path / "first", name="first")
+    rs.evaluate(model, data_folder, tmp_path / "second", name="second", input_size=112)
+    report = rs.report([first, tmp_path / "second"], title="Both", out=tmp_path / "report")
+    done = robustshards("report", tmp_path / "first", tmp_path / "second", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(json.dumps(report.facts())) == json.loads(done.stdout)
+    assert [each["model"] for each in report.facts()["corruptions"]] == ["first", "second"]
+    assert report.markdown().startswith("# Both\n")
+    assert list(report.warnings) == report.facts()["warnings"]
+    assert (tmp_path / "report" / "report.md").read_text().startswith(report.markdown())
+
+
+def test_one_evaluation_needs_no_list(data_folder: Path, model: torch.nn.Module) -> None:
+    evaluation = rs.evaluate(model, data_folder, batch_size=8)
+    assert rs.report(evaluation).facts() == rs.report([evaluation.output]).facts()
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "value"), [([], "at least one"), (["/nowhere"], "/nowhere"), (3, "invalid evaluation 3")]
+)
+def test_report_refuses_what_is_no_evaluation(evaluations: Any, value: str) -> None:
+    with pytest.raises(rs.UserError, match=value):
+        rs.report(evaluations)
