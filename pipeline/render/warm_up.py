@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TextIO
 
 import numpy as np
@@ -16,6 +19,7 @@ from pipeline.errors import SampleError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import Renderer
+from pipeline.software import versions
 
 TRIED_SIDES = (32, 512, 8192)
 """Sides of photographs on which the transforms are tried: the first that a recipe's crops leave something of."""
@@ -33,7 +37,11 @@ def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
 
 
 def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """As :func:`try_transforms`, but where that has been done on this machine it is not done again."""
+    """Return a renderer as :func:`try_transforms`, but skip the trial where it has been done on this machine.
+
+    Raises UserError for what is missing on this machine, and for another version of what a family's package brings.
+    """
+    _check_libraries(recipe)
     with _compiling(recipe) as tried:
         if tried.read():
             return Renderer(recipe, frost_folder)
@@ -49,12 +57,33 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
     Gives a file in which stands whether these transforms have been tried here with the kernels as they are now.
     """
     machine = (sys.version, numba_config.CPU_FEATURES)  # a home may serve several
-    tried = (*machine, recipe.profile, recipe.transforms, recipe.encoder)
+    files = [(str(path), path.stat().st_mtime_ns) for path in _files_of(recipe.family.modules)]
+    tried = (*machine, recipe.profile, recipe.transforms, recipe.encoder, files)
     name = f"{hashlib.sha256(repr(tried).encode()).hexdigest()[:16]}.lock"
     with open(COMPILED / name, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         yield file
+
+
+def _files_of(modules: Iterable[str]) -> Iterator[Path]:
+    """Yield the source files of modules and packages, in one order."""
+    for module in modules:
+        spec = find_spec(module)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            yield from sorted(Path(folder).rglob("*.py"))
+        if spec and spec.origin and not spec.submodule_search_locations:
+            yield Path(spec.origin)
+
+
+def _check_libraries(recipe: Recipe) -> None:
+    """Check that this machine has the versions that the build has. Raises UserError."""
+    here = versions(recipe.family.libraries)
+    for name in recipe.family.libraries:
+        if (wanted := recipe.software.get(name, here[name])) != here[name]:
+            raise UserError(
+                f"{name} is {here[name]} on {platform.node()}, not {wanted}: install the same version there"
+            )
 
 
 def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:

@@ -13,7 +13,15 @@ import numpy as np
 
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.folders import BESIDE, files_with
-from pipeline.datasets.index.found import MAX_LEVEL, Entry, Layout, Listing, condition_of, identifier_of_transform
+from pipeline.datasets.index.found import (
+    MAX_LEVEL,
+    Entry,
+    Layout,
+    Listing,
+    bare_level,
+    condition_of,
+    identifier_of_transform,
+)
 from pipeline.datasets.indexed import PIXELS
 from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
@@ -46,7 +54,7 @@ class Header(NamedTuple):
 def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
     """Return what ``<corruption>.npy`` (N, H, W, 3) and ``<perturbation>.npy`` (N, T, H, W, 3) hold. Raises UserError.
 
-    The first hold all levels one after another.
+    The first hold all levels one after another, where their transform has levels.
     """
     if not levels or len(set(levels)) < len(levels) or not all(0 <= level <= MAX_LEVEL for level in levels):
         raise UserError(f"the severities {list(levels)} are invalid: name each once, 0 to {MAX_LEVEL}, as 1,2,3,4,5")
@@ -59,11 +67,13 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
         header, stem = _header(store, name), name[: -len(ARRAY)]
         _check_images(root / name, header)
         sequences = len(header.shape) == 5
-        here = (
-            [condition_of((stem,), str(root / name))]
-            if sequences
-            else [Condition(identifier_of_transform(stem), level) for level in levels]
-        )
+        bare = bare_level(stem, sequences)
+        if bare is not None:
+            here = [Condition(stem, bare)]
+        elif sequences:
+            here = [condition_of((stem,), str(root / name))]
+        else:
+            here = [Condition(identifier_of_transform(stem), level) for level in levels]
         count, rest = divmod(header.shape[0], len(here))
         if rest or not count:
             wanted = f"not the same number for each level of {list(levels)}; name those that it holds with --severities"

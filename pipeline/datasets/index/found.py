@@ -72,6 +72,15 @@ def family_of(transform: str, frames: int) -> str:
     return (named or [family for family in alike if family.recognition.other_names])[0].name
 
 
+def bare_level(name: str, sequences: bool | None = None) -> int | None:
+    """Return the level of what only names a transform; None where a level must stand beside, or no family has it.
+
+    ``sequences``: whether sequences or images are found under the name, where that is known.
+    """
+    named = (each for each in FAMILIES.values() if name in each.names and sequences in (None, each.sequences))
+    return next((level for each in named if (level := each.recognition.bare_level) is not None), None)
+
+
 def condition_of(folders: Sequence[str], path: str) -> Condition:
     """Return the step that the folders above a class folder name. Raises UserError."""
     if not folders:
@@ -80,9 +89,8 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
     identifier(last)
     if _is_number(last) and len(folders) > 1:
         return Condition(identifier_of_transform(folders[-2]), level_of(last, path))
-    for family in FAMILIES.values():
-        if last in family.names and family.recognition.bare_level is not None:
-            return Condition(last, family.recognition.bare_level)
+    if (bare := bare_level(last)) is not None:
+        return Condition(last, bare)
     name, _, level = last.rpartition("_")
     if name and _is_number(level):
         return Condition(name, level_of(level, path))

@@ -1,0 +1,80 @@
+"""An installed package that adds a family of transforms, and the command line run where it is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipeline.transforms.registry import ENTRY_POINTS
+
+HERE = Path(__file__).parent
+VERSION = "1.5"
+
+RECIPE = """
+extends = "imagenet-c"
+name = "my-waves"
+title = "Waves on photographs of 32 x 32"
+
+[prepare]
+steps = [["square", 32]]
+
+[transforms]
+family = "own-waves"
+only = ["everything"]
+levels = [0]
+
+[encoder]
+name = "png"
+
+[shards]
+size = 2
+"""
+
+Points = Mapping[str, Mapping[str, str]]
+"""Group of entry points -> name -> what it is, as ``module:attribute``."""
+
+FAMILY_ALONE: Points = {ENTRY_POINTS: {"own-waves": "own_waves:FAMILY"}}
+
+
+@dataclass(frozen=True)
+class OwnFamily:
+    """A folder in which the package is installed, as pip leaves it there, and a recipe of its family."""
+
+    packages: Path
+    recipe: Path
+
+    def run(self, *arguments: object, is_installed: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the command with the package, or without it."""
+        command = [str(Path(sys.executable).parent / "robustshards"), *map(str, arguments)]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        if is_installed:
+            environment["PYTHONPATH"] = str(self.packages)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def install(packages: Path, points: Points, modules: Mapping[str, Path], version: str = VERSION) -> None:
+    """Write into a folder what pip writes for the distribution own-waves: its modules, name, version, entry points."""
+    about = packages / f"own_waves-{version}.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: own-waves\nVersion: {version}\n")
+    lines = [
+        line for group, each in points.items() for line in (f"[{group}]", *(f"{n} = {v}" for n, v in each.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join([*lines, ""]))
+    for name, path in modules.items():
+        shutil.copyfile(path, packages / f"{name}.py")
+
+
+@pytest.fixture(scope="module")
+def own_family(tmp_path_factory: pytest.TempPathFactory) -> OwnFamily:
+    folder = tmp_path_factory.mktemp("own-family")
+    install(folder / "packages", FAMILY_ALONE, {"own_waves": HERE / "own_waves.py"})
+    (folder / "waves.toml").write_text(RECIPE)
+    return OwnFamily(folder / "packages", folder / "waves.toml")
