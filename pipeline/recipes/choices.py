@@ -31,6 +31,10 @@ class Choices:
         """Return a recipe with these changes. Raises UserError that names the field."""
         if self.only is not None and self.grid is not None:
             raise UserError("--only and --grid both choose transforms: give one of them")
+        for group in self.grid or ():
+            if group not in recipe.family.groups:
+                allowed = ", ".join(recipe.family.groups) or "none"
+                raise UserError(f"invalid --grid {group!r}: the groups of {recipe.family.name} are {allowed}")
         named = recipe.changed(
             source={"kind": self.kind, "limit": self.limit},
             transforms={"only": self.grid if self.only is None else self.only, "levels": self.levels},

@@ -9,6 +9,7 @@ import corruptions
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
+from pipeline.recipes.choices import Choices
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
@@ -127,6 +128,15 @@ def test_fields_from_the_command_line() -> None:
     for text in ("encoder.quality", "=3", "encoder.=3"):
         with pytest.raises(UserError, match=r"give table\.field=value"):
             library.parse_fields([text])
+
+
+def test_the_grid_is_a_group_of_the_family() -> None:
+    chosen = Choices(grid=["full"]).applied_to(library.load("imagenet-s"))
+    assert len(chosen.conditions()) == 33
+    with pytest.raises(UserError, match="invalid --grid 'fog': the groups of corruptions are benchmark, extra, all"):
+        Choices(grid=["fog"]).applied_to(IMAGENET_C)
+    with pytest.raises(UserError, match="invalid --grid 'full': the groups of none are none"):
+        Choices(grid=["full"]).applied_to(library.load("imagenet-s-clean"))
 
 
 def test_own_recipes_by_path(tmp_path: Path) -> None:
