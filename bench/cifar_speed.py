@@ -49,7 +49,7 @@ def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fast
     outputs = PART * len(recipe.conditions())
     ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     shutil.rmtree(scratch / "cifar")
-    outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), WORKERS), Stopwatch())
+    outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), workers=WORKERS), Stopwatch())
     # What does not grow with the number of images is counted as if it did.
     whole = outcome.seconds * WHOLE / PART / 60
     published = _published(recipe, source, scratch / "published", peers, fastest)

@@ -82,7 +82,7 @@ def build(source: str, output: str, shard_size: int, address: str | None) -> Dri
     recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
     try_transforms(recipe, None)  # compiling is no matter of scale
     stages = Stages()
-    outcome = run_build(BuildRequest(recipe, source, output, WORKERS, address), stages, Simulated)
+    outcome = run_build(BuildRequest(recipe, source, output, workers=WORKERS, address=address), stages, Simulated)
     return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
 
 

@@ -43,7 +43,7 @@ def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
     )
     data, folder = scratch / "loader", scratch / "loader-folder"
     source = repeated(photographs, scratch / "loader-source", SHARD)
-    images = run_build(BuildRequest(recipe, str(source), str(data), 1), Stopwatch()).plan.samples
+    images = run_build(BuildRequest(recipe, str(source), str(data), workers=1), Stopwatch()).plan.samples
     export(str(data), "imagefolder", str(folder))
     ours, theirs = [], []
     for _ in range(ROUNDS):

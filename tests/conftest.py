@@ -124,7 +124,7 @@ def robustshards(ray_address: str) -> Run:
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
-        if arguments[0] == "build" and "--address" not in arguments and "--help" not in arguments:
+        if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
             command += ["--address", ray_address]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
 

@@ -6,7 +6,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Protocol
@@ -25,8 +26,8 @@ from pipeline.build.result import BuildResult
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RUNS
 from pipeline.execution import base
-from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import RayPool
+from pipeline.execution.pools import Executor, checked_executor, open_pool
+from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.images.fingerprints import fingerprints
 from pipeline.recipes.schema import Recipe
@@ -40,13 +41,18 @@ from pipeline.storage.places import absolute, remember
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What to build, from where, to where, and with how many hands. Only recipe and source decide the bytes."""
+    """What to build, from where, to where, and how. Only recipe and source decide the bytes.
+
+    ``workers``: None for one per CPU. ``executor``: auto, ray or local. ``address``: of a Ray cluster to join.
+    """
 
     recipe: Recipe
     source: str
     output: str
+    _: KW_ONLY
     workers: int | None = None
     address: str | None = None
+    executor: str = Executor.AUTO
     frost_folder: str | None = None
     ids: str | None = None
     retry_failed: bool = False
@@ -69,28 +75,33 @@ class BuildWatcher(Protocol):
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
-def run_build(
-    request: BuildRequest,
-    watcher: BuildWatcher,
-    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]] = Worker,
-) -> BuildResult:
-    """Build what is missing of a data set, then its manifest; returns what was done. ``worker`` makes the shards.
+MakeWorker = Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]]
 
-    Raises UserError before any work for bad input, and if the output holds another data set.
+
+def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = Worker) -> BuildResult:
+    """Build what is missing of a data set, then its manifest.
+
+    Args:
+        request: What to build.
+        watcher: Told how the build goes on.
+        worker: Makes the workers, in their processes.
+
+    Returns:
+        What was done.
+
+    Raises:
+        UserError: An input is invalid, or the output holds another data set. Nothing has been built.
+        UnfinishedError: No worker starts, or a part cannot be read.
     """
     plan, source = prepare(request, watcher)
-    store = open_store(request.output)
-    with store.exclusive():
-        check_claim(store, plan.recipe)
-        there = look(store, plan, request.retry_failed)
-        missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
-        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)
-        remember(request.output, "source", request.source)
-        return _build(request, plan, source, store, there, missing, watcher, worker)
+    build = _Build(request, plan, source, watcher, worker)
+    run_resumable(build.store, build, Tally(BuildCounts))
+    return build.result
 
 
 def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]:
-    """What is to be built, after all that can be checked before the output is looked at. Raises UserError."""
+    """Return what is to be built, after all that can be checked before the output is read. Raises UserError."""
+    checked_executor(request.executor, request.address)
     check_places(request.source, request.output)
     recipe = with_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(recipe.family.libraries), fingerprints(recipe.used_decoders()))
@@ -102,80 +113,104 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     return plan, source
 
 
-def _build(
-    request: BuildRequest,
-    plan: Plan,
-    source: Source,
-    store: Store,
-    there: There,
-    missing: Missing,
-    watcher: BuildWatcher,
-    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]],
-) -> BuildResult:
-    begun, start = datetime.now(UTC), perf_counter()
-    outcome = BuildResult(plan)
-    outcome.shards_before = plan.shards - missing.shards
-    watcher.started(plan, missing.by_transform(), missing.shards)
-    if missing.shards:
-        quota = _quota(request, plan, source, store, missing)
-        blocks = missing_blocks(make_blocks(plan, source), there)
-        _make(request, outcome, missing, blocks, quota, watcher, worker)
-        if quota.withheld:
-            outcome.withheld = _withheld(plan, store, missing, outcome.done, quota)
-    if outcome.complete:
-        outcome.failed, outcome.kept = merge_parts(plan, store)
-    outcome.seconds = perf_counter() - start
-    if missing.shards:
-        _record_run(request, outcome, begun, store)
-    return outcome
+class _Build:
+    """A build as a resumable job."""
 
+    merged = MANIFEST_FILE
 
-def _make(
-    request: BuildRequest,
-    outcome: BuildResult,
-    missing: Missing,
-    blocks: Iterator[WorkItem],
-    quota: Quota,
-    watcher: BuildWatcher,
-    worker: Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]],
-) -> None:
-    """Have the shards of the blocks made, as many as the quota allows; ``outcome`` takes in what comes of it."""
-    recipe = outcome.plan.recipe
-    frost = request.frost_folder and _everywhere(request.frost_folder)
-    job = BuildJob(recipe, _everywhere(request.source), _everywhere(request.output), frost)
-    with cluster(request.workers, request.address) as workers:
-        # it stands for a whole data set, which this is not until the merge
-        open_store(request.output).remove(MANIFEST_FILE)
-        outcome.workers = workers
-        shared = SHARED_OF_SEQUENCES if recipe.family.sequences else SHARED
+    def __init__(
+        self, request: BuildRequest, plan: Plan, source: Source, watcher: BuildWatcher, worker: MakeWorker
+    ) -> None:
+        self._request, self._plan, self._source, self._watcher, self._worker = request, plan, source, watcher, worker
+        self.store = open_store(request.output)
+        self.result = BuildResult(plan)
+        self._committed = There()
+        self._missing = Missing(Counter(), shards=0, blocks=0)
+        self._quota = Quota()
+        self._begun, self._start = datetime.now(UTC), perf_counter()
+
+    def claim(self) -> None:
+        """Check that the output is empty, or holds this data set or a part of it, and write the recipe."""
+        check_claim(self.store, self._plan.recipe)
+        self._committed = look(self.store, self._plan, self._request.retry_failed)
+        blocks = checked(make_blocks(self._plan, self._source), self._committed, self.store, self._source)
+        self._missing = survey(missing_blocks(blocks, self._committed))
+        self.store.publish_bytes(self._plan.recipe.to_toml().encode(), RECIPE_FILE)
+        remember(self._request.output, "source", self._request.source)
+
+    def find_missing(self) -> bool:
+        """Tell the watcher what is missing."""
+        self._begun, self._start = datetime.now(UTC), perf_counter()
+        missing = self._missing
+        self.result.shards_before = self._plan.shards - missing.shards
+        self._watcher.started(self._plan, missing.by_transform(), missing.shards)
+        if missing.shards:
+            self._quota = _quota(self._request, self._plan, self._source, self.store, missing)
+        return missing.shards > 0
+
+    def open_pool(self) -> AbstractContextManager[base.Pool[WorkItem, BuildCounts]]:
+        """Open the workers."""
+        request, recipe = self._request, self._plan.recipe
+        frost = request.frost_folder and _everywhere(request.frost_folder)
+        return open_pool(
+            BuildJob(recipe, _everywhere(request.source), _everywhere(request.output), frost),
+            self._worker,
+            executor=request.executor,
+            workers=request.workers,
+            address=request.address,
+            outputs=self._missing.samples.total(),
+            labels={"recipe": recipe.name},
+        )
+
+    def rounds(self, workers: int) -> Iterator[Iterator[WorkItem]]:
+        """Yield what is missing, as far as the quota allows."""
+        self.result.workers = workers
+        shared = SHARED_OF_SEQUENCES if self._plan.recipe.family.sequences else SHARED
+        missing = self._missing
         pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
-        pool = RayPool(job, workers, worker, labels={"recipe": recipe.name})
-        work = (piece for block in blocks for piece in split(block, pieces))
-        tally = Tally(BuildCounts)
-        for event in (event for fitting in quota.rounds(work) for event in pool.run(fitting)):
-            tally.take(event)
-            if isinstance(event, Lost):
-                outcome.lost.append(event)
-            elif isinstance(event, Progress) and event.finished:
-                quota.made(event.counts.shard_samples, event.counts.shard_bytes)
-            if not isinstance(event, Progress) or event.finished:
-                watcher.heard(event)
-            watcher.reported(tally)
-        outcome.done = tally.total()
+        blocks = missing_blocks(make_blocks(self._plan, self._source), self._committed)
+        yield from self._quota.rounds(piece for block in blocks for piece in split(block, pieces))
+
+    def take(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
+        """Note what is lost, count what is made towards the quota, and tell the watcher."""
+        if isinstance(event, Lost):
+            self.result.lost.append(event)
+        elif isinstance(event, Progress) and event.finished:
+            self._quota.made(event.counts.shard_samples, event.counts.shard_bytes)
+        if not isinstance(event, Progress) or event.finished:
+            self._watcher.heard(event)
+        self._watcher.reported(tally)
+
+    def ran(self, done: BuildCounts) -> bool:
+        """Return whether every shard is there."""
+        self.result.done = done
+        if self._quota.withheld:
+            self.result.withheld = _withheld(self._plan, self.store, self._missing, done, self._quota)
+        return self.result.complete
+
+    def merge(self) -> None:
+        """Write the manifest, and what describes it."""
+        self.result.failed, self.result.kept = merge_parts(self._plan, self.store)
+
+    def record(self) -> None:
+        """Write down what this run has made, if anything was missing."""
+        self.result.seconds = perf_counter() - self._start
+        if self._missing.shards:
+            _record_run(self._request, self.result, self._begun, self.store)
 
 
 def with_kind(recipe: Recipe, source: str) -> Recipe:
-    """The recipe with the kind of its source, found out if it says "auto". Raises UserError."""
+    """Return the recipe with the kind of its source, detected if it says "auto". Raises UserError."""
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
 def _everywhere(location: str) -> str:
-    """A place as a worker finds it, whose current folder is another one; links may differ between machines."""
+    """Return a place as a worker finds it in another current folder. Links stay: they may differ between machines."""
     return location if is_url(location) else str(local_path(location).absolute())
 
 
 def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
-    """What keeps the shards within --max-bytes; without it, nothing is looked at."""
+    """Return what keeps the shards within --max-bytes; without a limit, nothing is read."""
     if math.isinf(request.max_bytes):
         return Quota()
     known = shard_sizes(plan, store)
@@ -184,7 +219,7 @@ def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, miss
 
 
 def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quota: Quota) -> Withheld:
-    """What there is, and what is missing, of a build that has stopped at its limit."""
+    """Return what is there, and what is missing, of a build that has stopped at its limit."""
     left = Counter({str(condition): count for condition, count in missing.samples.items()}) - done.shard_samples
     size = reckoned(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())

@@ -28,22 +28,32 @@ class Executor(StrEnum):
     LOCAL = "local"
 
 
-def chosen(executor: Executor, address: str | None, outputs: int) -> Executor:
-    """Return the engine to use: what was asked for, or what suits the work. The outputs never depend on it.
-
-    Args:
-        executor: What was asked for. ``auto`` takes local processes where no address is given and the work is small.
-        address: Of a running Ray cluster, or None.
-        outputs: Number of outputs that are still to be made.
-
-    Raises:
-        UserError: Local processes were asked for together with the address of a cluster.
-    """
+def checked_executor(name: str, address: str | None) -> Executor:
+    """Return the executor of a name. Raises UserError for another name, and for ``local`` together with an address."""
+    try:
+        executor = Executor(name)
+    except ValueError:
+        raise UserError(f"invalid executor {name!r}: use {', '.join(Executor)}") from None
     if executor == Executor.LOCAL and address is not None:
         raise UserError(
             f"--executor local starts processes on this machine, and --address {address} joins a Ray cluster: give "
             "one of them"
         )
+    return executor
+
+
+def chosen(name: str, address: str | None, outputs: int) -> Executor:
+    """Return the engine to use: what was asked for, or what suits the work. The outputs never depend on it.
+
+    Args:
+        name: auto, ray or local. ``auto`` takes local processes where no address is given and the work is small.
+        address: Of a running Ray cluster, or None.
+        outputs: Number of outputs that are still to be made.
+
+    Raises:
+        UserError: The name is unknown, or local processes were asked for together with the address of a cluster.
+    """
+    executor = checked_executor(name, address)
     if executor != Executor.AUTO:
         return executor
     return Executor.LOCAL if address is None and outputs <= SMALL_WORK else Executor.RAY
@@ -54,7 +64,7 @@ def open_pool(
     job: Job,
     worker: Callable[[Job], Worker[Work, Counts]],
     *,
-    executor: Executor,
+    executor: str,
     workers: int | None,
     address: str | None,
     outputs: int,
@@ -66,7 +76,7 @@ def open_pool(
     Args:
         job: What each worker is made of.
         worker: Called with the job in each worker process.
-        executor: The engine that was asked for.
+        executor: auto, ray or local.
         workers: Maximum number of workers; None for one per CPU.
         address: Of a running Ray cluster to join, or None.
         outputs: Number of outputs to be made, by which ``auto`` chooses.

@@ -32,7 +32,7 @@ def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, rob
 
 def start(photographs: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c"]
-    command += ["--source", str(photographs), "--out", str(folder), *SELECTION, *more]
+    command += ["--source", str(photographs), "--out", str(folder), *SELECTION, "--executor", "ray", *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

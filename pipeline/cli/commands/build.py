@@ -33,6 +33,7 @@ from pipeline.cli.options import (
     path_of,
 )
 from pipeline.errors import Exit
+from pipeline.execution.pools import Executor
 
 
 def build(
@@ -57,6 +58,10 @@ def build(
     address: Annotated[
         str | None, typer.Option(help="Join a running Ray cluster; default: a local one is started.")
     ] = None,
+    executor: Annotated[
+        Executor,
+        typer.Option(help="Engine: processes of this machine (local), Ray, or what suits the amount of work (auto)."),
+    ] = Executor.AUTO,
     allow_failures: Annotated[bool, typer.Option(help="Exit 0 even if some samples failed.")] = False,
     retry_failed: Annotated[bool, typer.Option(help="Make shards with failed samples again.")] = False,
     max_bytes: Annotated[
@@ -82,7 +87,10 @@ def build(
             encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
         limit_ = math.inf if max_bytes is None else parse_size(max_bytes)
-        request = BuildRequest(chosen, source, out, workers, address, path_of(frost_folder), ids, retry_failed, limit_)
+        request = BuildRequest(
+            chosen, source, out, workers=workers, address=address, executor=executor,
+            frost_folder=path_of(frost_folder), ids=ids, retry_failed=retry_failed, max_bytes=limit_,
+        )  # fmt: skip
         watcher = BuildLog() if log == LogFormat.JSON else Display()
         if rehearse:
             with watcher:

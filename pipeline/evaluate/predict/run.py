@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import groupby, islice
 from time import perf_counter
 from typing import Any, Protocol
@@ -15,6 +17,7 @@ from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import facts_of_parts
 from pipeline.errors import UserError
+from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
@@ -35,9 +38,10 @@ from pipeline.evaluate.results.folder import (
     read_table,
 )
 from pipeline.evaluate.results.predictions import SCHEMA
-from pipeline.execution.ray_cluster import cluster
-from pipeline.execution.ray_pool import RayPool
-from pipeline.execution.work import Attempt, Event, Lost, Progress, Tally
+from pipeline.execution.base import Pool
+from pipeline.execution.pools import Executor, InProcessPool, checked_executor, open_pool
+from pipeline.execution.resumable import run_resumable
+from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, places, read_groups_ahead
 
@@ -69,46 +73,146 @@ class EvaluationWatcher(Protocol):
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
-def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher) -> EvaluationResult:
-    """Predict what is missing of a data set, then merge; returns what was done.
+def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Model | None = None) -> EvaluationResult:
+    """Predict what is missing of a data set, then merge the predictions.
 
-    Predictions are committed piece by piece, each sample once: the same request again goes on where it ended. Raises
-    UserError before any work for bad input, and where the output holds another evaluation.
+    Predictions are committed chunk by chunk, each sample once: the same request again continues where it ended.
+
+    Args:
+        request: What to evaluate.
+        watcher: Told how the evaluation goes on.
+        loaded: The model itself, for one that only this process has; the request must ask for one worker then.
+
+    Returns:
+        What was done.
+
+    Raises:
+        UserError: An input is invalid, or the output holds another evaluation. Nothing has been predicted.
     """
+    checked_executor(request.executor, request.address)
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data)
-    store = open_store(request.output)
     _check_output(request.output, data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
-    model = load_model(request.model, request.weights, trust=request.trust_model)
-    with store.exclusive():
-        table = _claim(store, settings(request, data_set, chunks, model, _earlier(store)))
-        outcome = EvaluationResult(table, len(chunks), data_set=request.data_set, output=request.output)
-        start = perf_counter()
-        done = committed(store)
-        missing = [chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(table, chunk)]
-        outcome.chunks_before = len(chunks) - len(missing)
-        store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
-        frames = sum(chunk.frames for chunk in chunks)
-        watcher.counting(frames, frames - sum(chunk.frames for chunk in missing))
-        if missing or not is_finished(store, table, frames):
-            store.remove(PREDICTIONS_FILE)  # it stands for a whole evaluation
-        if missing:
-            tally = Tally(PredictionCounts)
-            for event in _work(request, data_set, table, missing):
-                tally.take(event)
-                if isinstance(event, Lost):
-                    outcome.lost += [(chunk.name, event.reason) for chunk in event.work]
-                if not isinstance(event, Progress) or event.finished:
-                    watcher.heard(event)
-                watcher.advanced(tally.total().frames)
-            outcome.done = tally.total()
-        if outcome.complete and store.size(PREDICTIONS_FILE) < 0:
-            _merge(store, table, chunks)
-        outcome.seconds = perf_counter() - start
-    return outcome
+    model = loaded or load_model(request.model, request.weights, trust=request.trust_model)
+    evaluation = _Evaluation(request, data_set, chunks, model, watcher, loaded)
+    run_resumable(evaluation.store, evaluation, Tally(PredictionCounts))
+    return evaluation.result
+
+
+class _Evaluation:
+    """An evaluation as a resumable job."""
+
+    merged = PREDICTIONS_FILE
+
+    def __init__(
+        self,
+        request: EvaluationRequest,
+        data_set: DataSet,
+        chunks: Sequence[Chunk],
+        model: Model,
+        watcher: EvaluationWatcher,
+        loaded: Model | None,
+    ) -> None:
+        self._request, self._data_set, self._chunks = request, data_set, chunks
+        self._model, self._watcher, self._loaded = model, watcher, loaded
+        self.store = open_store(request.output)
+        self._missing: Sequence[Chunk] = ()
+        self._start = perf_counter()
+
+    def claim(self) -> None:
+        """Decide what decides the predictions, and check that the output is empty, or holds the same evaluation."""
+        table = settings(self._request, self._data_set, self._chunks, self._model, _earlier(self.store))
+        self._table = _claim(self.store, table)
+        request = self._request
+        self.result = EvaluationResult(table, len(self._chunks), data_set=request.data_set, output=request.output)
+
+    def find_missing(self) -> bool:
+        """Find the chunks without predictions, and tell the watcher."""
+        self._start = perf_counter()
+        done, chunks = committed(self.store), self._chunks
+        self._missing = [
+            chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(self._table, chunk)
+        ]
+        self.result.chunks_before = len(chunks) - len(self._missing)
+        self.store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
+        frames = _frames(chunks)
+        self._watcher.counting(frames, frames - _frames(self._missing))
+        return bool(self._missing)
+
+    def open_pool(self) -> AbstractContextManager[Pool[Sequence[Chunk], PredictionCounts]]:
+        """Use this process where one worker will do, else open workers, each with its own GPU if there are any."""
+        request, table, job = self._request, self._table, self._job()
+        if self._in_process:
+            return nullcontext(InProcessPool(job, partial(Predictor, loaded=self._loaded)))
+        return open_pool(
+            job,
+            Predictor,
+            executor=request.executor,
+            workers=_workers(request, table),
+            address=request.address,
+            outputs=_frames(self._missing),
+            labels={"model": table.model.name, "data_set": table.data_set.name},
+            gpus=torch.cuda.device_count() if table.run.device.startswith("cuda") else 0,
+        )
+
+    def rounds(self, workers: int) -> Iterator[Iterator[Sequence[Chunk]]]:
+        """Yield what is missing: at once in this process, else a few chunks for each loader of a worker."""
+        if self._in_process:
+            yield iter([self._missing])
+            return
+        missing = iter(self._missing)
+        loaders = _loaders(self._request, self._table, workers)
+        at_once = min(CHUNKS_AT_ONCE * max(loaders, 1), -(-len(self._missing) // workers))
+        yield iter(lambda: tuple(islice(missing, at_once)), ())
+
+    def take(self, event: Event[PredictionCounts, Sequence[Chunk]], tally: Tally[PredictionCounts]) -> None:
+        """Note what is lost, and tell the watcher."""
+        if isinstance(event, Lost):
+            self.result.lost += [(chunk.name, event.reason) for chunk in event.work]
+        if not isinstance(event, Progress) or event.finished:
+            self._watcher.heard(event)
+        self._watcher.advanced(tally.total().frames)
+
+    def ran(self, done: PredictionCounts) -> bool:
+        """Return whether every chunk is predicted."""
+        self.result.done = done
+        return self.result.complete
+
+    def merge(self) -> None:
+        """Write the predictions, unless they are there and whole."""
+        if not is_finished(self.store, self._table, _frames(self._chunks)):
+            self.store.remove(PREDICTIONS_FILE)
+            _merge(self.store, self._table, self._chunks)
+
+    def record(self) -> None:
+        """Note the duration."""
+        self.result.seconds = perf_counter() - self._start
+
+    @property
+    def _in_process(self) -> bool:
+        """Whether one worker in this process will do: it has all CPUs, and the model need not be loaded again."""
+        request = self._request
+        alone = _workers(request, self._table) == 1 and request.address is None and request.executor != Executor.RAY
+        return alone or self._loaded is not None
+
+    def _job(self) -> EvaluationJob:
+        request, data_set = self._request, self._data_set
+        return EvaluationJob(
+            self._table,
+            places.absolute(request.data_set),
+            places.absolute(request.output),
+            _loaders(request, self._table, _workers(request, self._table)),
+            places.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
+            current_folder(),
+            request.trust_model,
+        )
+
+
+def _frames(chunks: Iterable[Chunk]) -> int:
+    return sum(chunk.frames for chunk in chunks)
 
 
 def _check_processes(request: EvaluationRequest) -> None:
@@ -143,34 +247,6 @@ def _earlier(store: Store) -> EvaluationTable | None:
 def committed(store: Store) -> dict[str, str]:
     """The parts whose predictions are there and sound: file -> digest of the piece."""
     return {name: facts.get(FACT_CHUNK, "") for name, facts in facts_of_parts(store, PARTS)}
-
-
-def _work(
-    request: EvaluationRequest, data_set: DataSet, table: EvaluationTable, chunks: Sequence[Chunk]
-) -> Iterator[Event[PredictionCounts, Sequence[Chunk]]]:
-    """Run the pieces here, or on several workers of a Ray cluster, each with a GPU of its own where there are any."""
-    asked = _workers(request, table)
-    loaders = _loaders(request, table, asked)
-    job = EvaluationJob(
-        table,
-        places.absolute(request.data_set),
-        places.absolute(request.output),
-        loaders,
-        places.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
-        current_folder(),
-        request.trust_model,
-    )
-    if asked == 1 and request.address is None:
-        yield from (Progress(0, chunks, report) for report in Predictor(job).run(Attempt(chunks)))
-        return
-    listed = iter(chunks)
-    at_once = CHUNKS_AT_ONCE * max(loaders, 1)
-    pieces = iter(lambda: tuple(islice(listed, min(at_once, -(-len(chunks) // asked)))), ())
-    on_gpu = table.run.device.startswith("cuda")
-    needs = {"num_gpus": 1, "num_cpus": 1} if on_gpu else {"num_cpus": 1}
-    with cluster(asked, request.address) as workers:
-        labels = {"model": table.model.name, "data_set": table.data_set.name}
-        yield from RayPool(job, workers, Predictor, labels=labels, needs=needs).run(pieces)
 
 
 def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
@@ -228,7 +304,7 @@ def _merge(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> Non
         rows = manifests.merge(read_groups_ahead(store, parts), facts, scratch, SCHEMA, summed).rows
     except manifests.MergeError as error:
         raise UserError(f"{error}: remove it, and run the same command again") from error
-    if rows != sum(chunk.frames for chunk in chunks):
+    if rows != _frames(chunks):
         raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
     manifests.seal_file(scratch)
     store.publish(scratch, PREDICTIONS_FILE)

@@ -1,0 +1,127 @@
+"""Which engine is used, and builds by the command on child processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import manifests
+from pipeline.errors import UserError
+from pipeline.execution.pools import SMALL_WORK, Executor, chosen, open_pool
+from tests.conftest import ROOT, Run, write_small_source
+from tests.digests import data_digests
+from tests.execution.frail import Frail, Trouble
+from tests.execution.test_local_pool import is_local_worker
+from tests.pipeline.test_poison import DECODER, MARK, POISONED
+from tests.pipeline.test_poison import SELECTION as POISONED_SELECTION
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")
+
+
+@pytest.mark.parametrize(
+    ("executor", "address", "outputs", "engine"),
+    [
+        ("auto", None, SMALL_WORK, Executor.LOCAL),
+        ("auto", None, SMALL_WORK + 1, Executor.RAY),
+        ("auto", "10.0.0.1:6379", 1, Executor.RAY),
+        ("local", None, 10**9, Executor.LOCAL),
+        ("ray", None, 1, Executor.RAY),
+    ],
+)
+def test_small_work_on_this_machine_needs_no_ray(
+    executor: str, address: str | None, outputs: int, engine: Executor
+) -> None:
+    assert chosen(executor, address, outputs) == engine
+
+
+def test_what_cannot_be_chosen_is_named() -> None:
+    with pytest.raises(UserError, match=r"--executor local .*--address 10\.0\.0\.1:6379"):
+        chosen("local", "10.0.0.1:6379", 1)
+    with pytest.raises(UserError, match="invalid executor 'dask': use auto, ray, local"):
+        chosen("dask", None, 1)
+
+
+def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
+    pool = open_pool(Trouble((), tmp_path), Frail, executor="local", workers=10**6, address=None, outputs=1, labels={})
+    with pytest.raises(UserError, match="invalid --workers 1000000: up to"), pool:
+        pass
+
+
+def test_local_and_an_address_are_refused_before_any_work(
+    tmp_path: Path, small_source: Path, robustshards: Run
+) -> None:
+    places = ("--source", small_source, "--out", tmp_path / "data")
+    done = robustshards("build", "imagenet-c", *places, "--executor", "local", "--address", "127.0.0.1:1")
+    assert done.returncode == 2, done.stderr
+    assert "give one of them" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+PROGRAM = """
+import sys
+from pipeline.cli.app import main
+sys.argv = ["robustshards", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(sorted(name for name in sys.modules if name == "ray" or name.startswith("ray.")), file=sys.stderr)
+"""
+
+
+def test_a_small_build_does_not_import_ray_and_has_the_same_bytes(
+    tmp_path: Path, small_source: Path, built_once: Path
+) -> None:
+    command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION, "--json")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, command)], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["shards_made"] == 8
+    assert done.stderr.splitlines()[-1] == "[]"
+    assert data_digests(tmp_path / "data") == data_digests(built_once)
+
+
+def test_a_decoder_that_crashes_is_survived(tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_small_source(tmp_path / "source", images=10)
+    for id_ in POISONED:
+        with open(source / f"{id_}.png", "ab") as file:
+            file.write(MARK)
+    command = ("build", "imagenet-c", "--source", source, *POISONED_SELECTION, "--executor", "local", "--workers", 2)
+    assert robustshards(*command, "--out", tmp_path / "sound").returncode == 0
+    (tmp_path / "faulty").mkdir()
+    (tmp_path / "faulty" / "sitecustomize.py").write_text(DECODER)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'faulty'}{os.pathsep}{ROOT}")
+    done = robustshards(*command, "--out", tmp_path / "poisoned")
+    assert done.returncode == 1, done.stderr
+    assert "8 of 40 samples failed" in done.stdout
+    assert "SIGSEGV" in done.stderr
+    rows = list(manifests.read_rows(tmp_path / "poisoned" / "manifest.parquet"))
+    assert {row.source_id for row in rows if row.status == manifests.FAILED} == POISONED
+    monkeypatch.delenv("PYTHONPATH")
+    done = robustshards(*command, "--out", tmp_path / "poisoned", "--retry-failed")
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "poisoned") == data_digests(tmp_path / "sound")
+
+
+def test_killing_the_command_leaves_no_worker(photographs: Path, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", "--source", str(photographs)]
+    command += ["--out", str(tmp_path), "--executor", "local", "--workers", "2", "--shard-size", "1"]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    limit = time.monotonic() + 120
+    while len(list(tmp_path.glob("manifest/*.parquet"))) < 5:
+        assert time.monotonic() < limit, "nothing is built"
+        time.sleep(0.01)
+    workers = [each for each in psutil.Process(driver.pid).children(recursive=True) if is_local_worker(each)]
+    assert len(workers) == 2
+    driver.kill()
+    driver.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+    assert not (tmp_path / "manifest.parquet").exists()
