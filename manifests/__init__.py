@@ -5,8 +5,8 @@ A leaf of the project: it knows rows and files, and nothing of how they come abo
 
 from manifests.files import Merged, MergeError, merge, part_facts, write_part
 from manifests.footer import RowGroup
-from manifests.limits import check_indices
-from manifests.reading import EVERYWHERE, Where, announced, read_columns, read_facts, read_rows, read_slice
+from manifests.limits import check_indices, unfolded
+from manifests.reading import EVERYWHERE, Where, announced, read_columns, read_facts, read_rows, read_slice, read_tables
 from manifests.schema import COLUMNS, FAILED, OK, SCHEMA, Row
 from manifests.seal import FACT_SEAL, is_sealed, is_sealed_file, seal, seal_file, with_blank_seal
 
@@ -32,8 +32,10 @@ __all__ = [
     "read_facts",
     "read_rows",
     "read_slice",
+    "read_tables",
     "seal",
     "seal_file",
+    "unfolded",
     "with_blank_seal",
     "write_part",
 ]

@@ -87,6 +87,18 @@ def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) ->
             yield from _python_rows(path, table.select(list(names)))
 
 
+def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of a manifest, a row group at a time, each column in one chunk. Raises as ``read_rows``.
+
+    Texts are indices of a dictionary where the file has them so. They may be long, and rows many: unfold a few at a
+    time.
+    """
+    file = _opened(path)
+    for group in range(len(file.groups)):
+        if (table := file.row_group(group, names)).num_rows:
+            yield table
+
+
 @dataclass(frozen=True)
 class _File:
     """A manifest whose footer was looked at."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, BinaryIO, TypeVar
 
+import pyarrow as pa
+
 import manifests
 from manifests import Row
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
@@ -98,6 +100,10 @@ class DataSet:
         Raises UserError where the data set is not finished or the file is damaged.
         """
         return _told(self.store, manifests.read_rows, where)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Some columns of the manifest, a row group at a time. Raises UserError as :meth:`rows`."""
+        return _told(self.store, manifests.read_tables, columns)
 
     def chunks(self) -> Iterator[Chunk]:
         """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.

@@ -66,6 +66,17 @@ class ShardWriter:
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def tar_length(end: int, members: Mapping[str, bytes]) -> int:
+    """Return the bytes of a tar whose data so far end at ``end``, and that ends after these members."""
+    for name, data in members.items():
+        end = _rounded(end, tarfile.BLOCKSIZE) + len(member_header(name, len(data))) + len(data)
+    return _rounded(_rounded(end, tarfile.BLOCKSIZE) + 2 * tarfile.BLOCKSIZE, tarfile.RECORDSIZE)
+
+
+def _rounded(size: int, unit: int) -> int:
+    return size + -size % unit
+
+
 def member_header(name: str, size: int) -> bytes:
     """The header of a member, as tarfile writes it; long or non-ASCII names take a PAX header before it."""
     if not name.isascii() or len(name) > tarfile.LENGTH_NAME:

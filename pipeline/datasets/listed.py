@@ -1,0 +1,274 @@
+"""The manifest against the listing of a data set's files: names, lengths and counts, without reading a payload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from posixpath import dirname
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+import manifests
+from pipeline.datasets.base import MAX_CHUNKS, DataSet
+from pipeline.datasets.built import Built
+from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.findings import Findings
+from pipeline.datasets.indexed import PIXELS
+from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.paths import MANIFEST_FILE, SHARDS
+from pipeline.datasets.samples import TOLD, side_members
+from pipeline.datasets.shards import tar_length
+from pipeline.errors import UserError
+from pipeline.storage import READERS, Store
+from pipeline.transforms.family import Condition
+
+COLUMNS = (*TOLD, "shard", "status", "offset", "size")
+"""Columns that are read: neither digests nor sizes of images."""
+
+ROWS_TOGETHER = 8192
+"""Rows whose texts are in memory at one time."""
+
+Checked = Callable[[Findings], None]
+
+Part = tuple[Condition, pa.Table]
+"""Some rows of one condition, as columns."""
+
+
+def verify_listing(output: str, checked: Checked = lambda findings: None, data: str | None = None) -> Findings:
+    """Check a finished data set by its manifest and the listing of its files; no payload is read.
+
+    Finds shards that are missing, left over, cut short or of any other length than the manifest implies; rows that are
+    missing, doubled or foreign; conditions that are not those of the recipe, or do not cover the same images and
+    labels. Does not find changed bytes in a file of the right length, nor rows whose digests were changed: ``verify``
+    reads every byte.
+
+    Args:
+        output: Path or URL of the data set.
+        checked: Called now and then with what was found so far.
+        data: Path or URL of the files of an index, as of ``open_data_set``.
+
+    Raises:
+        UserError: There is no finished data set.
+    """
+    data_set = open_data_set(output, data)
+    sizes = data_set.store.listing(SHARDS, ".tar") if isinstance(data_set, Built) else {}
+    coverage = Coverage(data_set.conditions, sizes)
+    parts = _seen(_parts(data_set), coverage, checked)
+    if isinstance(data_set, Built):
+        _check_shards(_shards(parts), sizes, data_set.recipe.shards.size, coverage)
+    else:
+        with ThreadPoolExecutor(READERS) as pool:
+            _check_files(parts, _Lengths(data_set.files, pool), coverage.found)
+    return coverage.findings()
+
+
+def _parts(data_set: DataSet) -> Iterator[Part]:
+    """Yield the manifest, some rows of one condition at a time."""
+    for table in data_set.tables(COLUMNS):
+        for start, stop in _runs(table, "transform", "level"):
+            for first in range(start, stop, ROWS_TOGETHER):
+                part = table.slice(first, min(ROWS_TOGETHER, stop - first))
+                yield Condition(part["transform"][0].as_py(), part["level"][0].as_py()), part
+
+
+def _runs(table: pa.Table, *names: str) -> list[tuple[int, int]]:
+    """Return first and last + 1 of consecutive rows with the same values in these columns."""
+    if not table.num_rows:
+        return []
+    changed = np.zeros(table.num_rows - 1, bool)
+    for name in names:
+        codes = _codes(_values(table, name))
+        changed |= codes[1:] != codes[:-1]
+    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), table.num_rows]
+    return list(pairwise(bounds))
+
+
+def _codes(values: pa.Array) -> NDArray[np.int64]:
+    """Return a number for each value; different numbers for different values."""
+    encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
+    codes: NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _values(table: pa.Table, name: str) -> pa.Array:
+    """Return a column of a table that has one chunk."""
+    return table[name].chunk(0)
+
+
+def _texts(table: pa.Table, name: str) -> pa.Array:
+    return manifests.unfolded(_values(table, name))
+
+
+def _seen(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterator[Part]:
+    """Pass the parts on; what they say of images, labels and keys is checked on the way."""
+    found, images = coverage.found, _Images(coverage.found)
+    for condition, part in parts:
+        source_id, class_name = _texts(part, "source_id"), _texts(part, "class_name")
+        label = _values(part, "label")
+        coverage.see(condition, part.num_rows, _content(source_id, label.cast(pa.string()), class_name))
+        images.see(condition, source_id, label, class_name)
+        wrong = pc.not_equal(_texts(part, "key"), pc.binary_join_element_wise(source_id, str(condition), "-"))
+        for row in part.filter(wrong).select(["key", "shard"]).to_pylist():
+            found.fault(row["key"], f"does not belong in {row['shard']}")
+        found.samples += part.num_rows
+        found.failed += pc.sum(pc.equal(_texts(part, "status"), manifests.FAILED)).as_py()
+        checked(found)
+        yield condition, part
+
+
+def _content(*columns: pa.Array) -> bytes:
+    """Return the values of the columns row by row, each with a line end behind it."""
+    lines = pc.binary_join_element_wise(*columns, "", "\n")
+    _, offsets, content = lines.buffers()
+    return bytes(content[: int(np.frombuffer(offsets, np.int32)[len(lines)])])
+
+
+class _Images:
+    """The images of the first condition: none is there twice. Others cover the same, as their digests tell."""
+
+    def __init__(self, found: Findings) -> None:
+        self._found = found
+        self._first: Condition | None = None
+        self._ids: set[str] = set()
+        self._classes: dict[int, str] = {}
+
+    def see(self, condition: Condition, source_ids: pa.Array, labels: pa.Array, class_names: pa.Array) -> None:
+        """Take note of some images of a condition."""
+        self._first = self._first or condition
+        if condition != self._first:
+            return
+        for id_, label, class_name in zip(
+            *(each.to_pylist() for each in (source_ids, labels, class_names)), strict=True
+        ):
+            if id_ in self._ids:
+                self._found.fault(f"{id_}-{condition}", "stands in the manifest twice")
+            self._ids.add(id_)
+            if self._classes.setdefault(label, class_name) != class_name:
+                self._found.fault(f"{id_}-{condition}", f"label {label} is of class {self._classes[label]}")
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """What the manifest says of a built shard; ``last`` has the columns of the last sample in it, if there is one."""
+
+    name: str
+    condition: Condition
+    rows: int
+    last: Mapping[str, Any] | None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the tar: a build writes nothing behind the last sample but the end of a tar."""
+        if self.last is None:
+            return tar_length(0, {})
+        sides = {f"{self.last['key']}{suffix}": data for suffix, data in side_members(self.last).items()}
+        return tar_length(self.last["offset"] + self.last["size"], sides)
+
+
+def _shards(parts: Iterable[Part]) -> Iterator[_Shard]:
+    """Yield the shards of a built data set in the manifest's order."""
+    waiting: _Shard | None = None
+    for shard in (shard for condition, part in parts for shard in _shards_of(condition, part)):
+        if waiting is None:
+            waiting = shard
+        elif (waiting.name, waiting.condition) == (shard.name, shard.condition):
+            waiting = replace(waiting, rows=waiting.rows + shard.rows, last=shard.last or waiting.last)
+        else:
+            yield waiting
+            waiting = shard
+    if waiting is not None:
+        yield waiting
+
+
+def _shards_of(condition: Condition, part: pa.Table) -> Iterator[_Shard]:
+    is_ok = pc.equal(_texts(part, "status"), manifests.OK).to_numpy(zero_copy_only=False)
+    latest = np.maximum.accumulate(np.where(is_ok, np.arange(part.num_rows), -1))
+    for start, stop in _runs(part, "shard"):
+        last = int(latest[stop - 1])
+        columns = part.slice(last, 1).to_pylist()[0] if last >= start else None
+        yield _Shard(part["shard"][start].as_py(), condition, stop - start, columns)
+
+
+def _check_shards(shards: Iterable[_Shard], sizes: Mapping[str, int], shard_size: int, coverage: Coverage) -> None:
+    """Compare the shards of a built data set with the files that there are. Raises UserError for too many."""
+    found, names, before = coverage.found, set[str](), None
+    for shard in shards:
+        if len(names) == MAX_CHUNKS:
+            raise UserError(f"{MANIFEST_FILE} names more than {MAX_CHUNKS} shards: it is damaged")
+        if shard.name in names:
+            found.fault(shard.name, "stands in the manifest twice")
+        names.add(shard.name)
+        coverage.see_shard(shard.name)
+        found.shards += 1
+        if before and before.condition == shard.condition and before.rows < shard_size:
+            found.fault(before.name, f"has {before.rows} rows in the manifest, the recipe has {shard_size} in a shard")
+        if shard.rows > shard_size:
+            found.fault(shard.name, f"has {shard.rows} rows in the manifest, the recipe has {shard_size} in a shard")
+        if (size := sizes.get(shard.name)) is None:
+            found.fault(shard.name, "is missing")
+        elif size != shard.length:
+            found.fault(shard.name, f"has {size} bytes, by the manifest it has {shard.length}")
+        before = shard
+
+
+class _Lengths:
+    """Lengths of files that others made: each folder is listed once, those that are asked for together at one time."""
+
+    def __init__(self, files: Store, pool: ThreadPoolExecutor) -> None:
+        self._files, self._pool = files, pool
+        self._folders: dict[str, dict[str, int]] = {}
+
+    def of(self, names: Iterable[str]) -> dict[str, int]:
+        """Return name -> bytes of what is in the folders of these files."""
+        folders = list(dict.fromkeys(map(dirname, names)))
+        new = [folder for folder in folders if folder not in self._folders]
+        listed = dict(zip(new, self._pool.map(self._listed, new), strict=True))
+        # Rows of a folder follow each other: older folders are not asked for again.
+        self._folders = {folder: listed.get(folder, self._folders.get(folder, {})) for folder in folders}
+        return {name: size for lengths in self._folders.values() for name, size in lengths.items()}
+
+    def _listed(self, folder: str) -> dict[str, int]:
+        try:
+            entries = self._files.entries(folder)
+        except UserError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise
+            return {}
+        return {
+            f"{folder}/{entry.name}" if folder else entry.name: entry.size for entry in entries if not entry.is_folder
+        }
+
+
+def _check_files(parts: Iterable[Part], lengths: _Lengths, found: Findings) -> None:
+    """Compare the files of an index with those that there are."""
+    latest, faulty = "", ""
+    for _, part in parts:
+        shards, encoders, offsets, sizes = (
+            _texts(part, name).to_pylist() for name in ("shard", "encoder", "offset", "size")
+        )
+        there = lengths.of(shards)
+        for shard, encoder, offset, size in zip(shards, encoders, offsets, sizes, strict=True):
+            found.shards += shard != latest
+            latest = shard
+            if shard != faulty and (what := _fault_of_file(there.get(shard), encoder, offset, size)):
+                found.fault(shard, what)
+                faulty = shard
+
+
+def _fault_of_file(length: int | None, encoder: str, offset: int | None, size: int | None) -> str:
+    """What is wrong with a file of which these bytes are a payload; empty if nothing is."""
+    if length is None:
+        return "is missing"
+    if offset is None or size is None:
+        return ""
+    if offset + size > length:
+        return f"has {length} bytes, by the manifest at least {offset + size}"
+    if not offset and encoder != PIXELS and size != length:  # no row of an array, but a file of its own
+        return f"has {length} bytes, by the manifest it has {size}"
+    return ""
