@@ -1,0 +1,85 @@
+"""What a user gets by ``pip install robustshards``: the wheel works without the checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+from pipeline.software import PACKAGES
+from tests.conftest import ROOT
+from tests.face.installed import build_wheel, environment_with, run
+
+DATA = ("*.toml", "*.jpg", "*.j2", "*.json", "py.typed")
+"""Files beside the modules that the program reads."""
+
+MODEL = """
+import torch
+
+def classifier():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 5))
+"""
+
+PROGRAM = """
+import importlib, json, sys
+import robustshards as rs
+from mine import classifier
+
+rs.build("imagenet-c", sys.argv[1], "by-python", only="contrast", severities=(1, 3), workers=1)
+data = rs.open("by-python")
+evaluation = rs.evaluate(classifier(), data)
+report = rs.report(evaluation, out="python-report")
+print(json.dumps({
+    "samples": sum(sample.intact for sample in data.samples()),
+    "frames": evaluation.done.frames,
+    "error": report.facts()["corruptions"][0]["mean_error"],
+    "recipes": rs.recipes.shipped(),
+    "version": rs.__version__,
+    "files": {name: importlib.import_module(name).__file__ for name in sys.argv[2:]},
+    "prefix": sys.prefix,
+}))
+"""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(folder.glob("shards/**/*.tar"))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_wheel_builds_verifies_and_evaluates_by_command_and_by_python(small_source: Path, tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path / "wheel")
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for kind in DATA
+        for path in (ROOT / package).rglob(kind)
+    }
+    assert expected <= set(zipfile.ZipFile(wheel).namelist())
+    assert any(name.endswith(".j2") for name in expected)
+
+    python = environment_with(wheel)
+    command = str(python.with_name("robustshards"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.py").write_text(MODEL)
+    (elsewhere / "program.py").write_text(PROGRAM)
+
+    chosen = ["--only", "contrast", "--severities", "1,3", "--workers", "1"]
+    run([command, "build", "imagenet-c", "--source", str(small_source), "--out", "by-command", *chosen], elsewhere)
+    verified = json.loads(run([command, "verify", "by-command", "--deep", "--samples", "2", "--json"], elsewhere))
+    assert (verified["samples"], verified["faults"], verified["regenerated"]) == (12, [], 2)
+    run([command, "evaluate", "by-command", "--model", "mine:classifier", "--out", "results"], elsewhere)
+    figures = json.loads(run([command, "report", "results", "--out", "report", "--json"], elsewhere))
+    assert (elsewhere / "report" / "report.html").stat().st_size > 10_000
+
+    told = json.loads(run([str(python), "program.py", str(small_source), *PACKAGES], elsewhere))
+    assert (told["samples"], told["frames"]) == (12, 12)
+    assert told["error"] == figures["corruptions"][0]["mean_error"]
+    assert digests(elsewhere / "by-python") == digests(elsewhere / "by-command")
+    assert len(digests(elsewhere / "by-python")) == 2
+    assert len(told["recipes"]) == 2 * len(list((ROOT / "pipeline" / "recipes" / "shipped").glob("*.toml")))
+    site_packages = Path(told["prefix"]) / "lib"
+    assert all(Path(file).is_relative_to(site_packages) for file in told["files"].values())
+    assert Path(told["prefix"]).is_relative_to(ROOT / "build")
