@@ -1,4 +1,4 @@
-"""Corruptions of ImageNet-C: ``corrupt`` an image, ask for ``names``, look one up with ``get``."""
+"""Corruptions of ImageNet-C: ``corrupt`` an image, list ``names``, look one up with ``get``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def corrupt(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """The image corrupted as ImageNet-C does it, a new C-contiguous uint8 RGB array (H, W, 3).
+    """Return the image corrupted as in ImageNet-C, a new C-contiguous uint8 RGB array (H, W, 3).
 
     ``image``: uint8, 0..255, RGB (H, W, 3), or grey (H, W) or (H, W, 1), which becomes three equal channels; sides from
     16 up; never modified. ``severity``: 1..5. ``profile``: whose published numbers, "imagenet", "inception", "tiny" or
@@ -63,7 +63,7 @@ def corruptor(
 
 
 def _chosen(name: str, severity: int, profile: str, options: Options) -> tuple[Corruption, Any]:
-    """A corruption and its parameters. Raises TypeError and ValueError."""
+    """Return a corruption and its parameters. Raises TypeError and ValueError."""
     row, severity = get(name), validation.level(severity, SEVERITIES, "severity")
     published = row.parameters(validation.profile_name(profile), severity)
     return row, validation.known_options(options).bind(published)

@@ -39,11 +39,11 @@ class Corruption:
     apply: Callable[[Image, Any, Any], Image]
 
     def parameters(self, profile: str, severity: int) -> Any:
-        """The published parameters of one severity (1..5) in one profile."""
+        """Return the published parameters of one severity (1..5) in one profile."""
         return self.table[profile][severity - 1]
 
     def make(self, image: Image, parameters: Any, source: Any) -> Image:
-        """The corrupted image."""
+        """Return the corrupted image."""
         return self.apply(image, parameters, self.draw(source, image, parameters))
 
 
@@ -64,7 +64,7 @@ class Options:
             raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
 
     def bind(self, parameters: Any) -> Any:
-        """The parameters with those of these options that they have a field for."""
+        """Return the parameters with those of these options that they have a field for."""
         kind: Any = type(parameters)  # hashable, which mypy does not see
         chosen = {name: getattr(self, name) for name in _options_of(kind)}
         changed = {name: value for name, value in chosen.items() if value != getattr(parameters, name)}
@@ -73,13 +73,13 @@ class Options:
 
 @cache
 def _options_of(kind: type) -> tuple[str, ...]:
-    """The options that parameters of a kind have a field for."""
+    """Return the options that parameters of a kind have a field for."""
     known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     return tuple(field.name for field in fields(Options) if field.name in known)
 
 
 def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-    """A parameter table: one row of ``kind`` per severity for each of the four profiles."""
+    """Return a parameter table: one row of ``kind`` per severity for each of the four profiles."""
     return {profile: tuple(kind(*row) for row in rows) for profile, rows in profiles.items()}
 
 

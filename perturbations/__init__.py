@@ -1,4 +1,4 @@
-"""Perturbation sequences of ImageNet-P: ``perturb`` a photograph, make one ``frame``, ask for ``names``."""
+"""Perturbation sequences of ImageNet-P: ``perturb`` a photograph, make one ``frame``, list ``names``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def perturb(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Frames:
-    """The sequence that ImageNet-P makes of a photograph: uint8 RGB frames (T, N, N, 3), N the profile's side.
+    """Return the sequence that ImageNet-P makes of a photograph: uint8 RGB frames (T, N, N, 3), N the profile's side.
 
     ``source``: the decoded photograph before preparation, uint8, 0..255, RGB (H, W, 3) or grey, of any size; never
     modified. ``difficulty``: 1..3, larger noise; the sequences without noise are the same at each. ``profile``,

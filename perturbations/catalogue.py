@@ -46,13 +46,13 @@ class Perturbation:
         return DIFFICULTIES[: max(map(len, self.table.values()))]
 
     def parameters(self, profile: str, difficulty: int) -> Any:
-        """The published parameters; a perturbation without difficulties has the same at each."""
+        """Return the published parameters; a perturbation without difficulties has the same at each."""
         rows = self.table[profile]
         return rows[min(difficulty, len(rows)) - 1]
 
 
 def stack(views: Views, indices: Indices, frame: Callable[[int], NDArray[np.uint8]]) -> Frames:
-    """The frames that a function of the index makes, each as large as the clean image."""
+    """Return the frames that a function of the index makes, each as large as the clean image."""
     out = np.empty((len(indices), *views.base.shape), np.uint8)
     for place, index in enumerate(indices):
         out[place] = frame(index)

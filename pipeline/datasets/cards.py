@@ -1,4 +1,4 @@
-"""What lies beside a data set so that others understand it: a card with Hugging Face's metadata, and Croissant."""
+"""Descriptions written beside a data set: a card with Hugging Face's metadata, and Croissant."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _CONTEXT: Mapping[str, Any] = {
 
 
 def card(recipe: Recipe, samples: int, failed: int) -> str:
-    """The data set's README.md: a configuration for each transform that ``datasets`` loads, and what was built."""
+    """Return the data set's README.md: with a configuration per transform for ``datasets``, and what was built."""
     size = next((words for limit, words in SIZES if samples < limit), "10M<n<100M")
     head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}", "task_categories:"]
     head += ["- image-classification", "tags:", "- robustness", "- webdataset", "size_categories:", f"- {size}"]
@@ -102,7 +102,7 @@ def is_our_card(text: str) -> bool:
 
 
 def croissant(recipe: Recipe, manifest_sha256: str) -> str:
-    """The data set's Croissant description (JSON-LD): its files, and the columns of its manifest."""
+    """Return the data set's Croissant description (JSON-LD): its files, and the columns of its manifest."""
     about = {
         "name": recipe.name,
         "description": recipe.title or recipe.name,

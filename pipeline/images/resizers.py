@@ -15,7 +15,7 @@ __all__ = ["OPERATORS", "STEPS", "prepare"]
 
 
 def pillow_operator(resampling: PillowImage.Resampling) -> Operator:
-    """A resize operator of Pillow."""
+    """Return a resize operator of Pillow."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
         return np.asarray(PillowImage.fromarray(image).resize((width, height), resampling, box=box))
@@ -24,7 +24,7 @@ def pillow_operator(resampling: PillowImage.Resampling) -> Operator:
 
 
 def opencv_operator(interpolation: int) -> Operator:
-    """A resize operator of OpenCV; of a part of the image it takes whole pixels."""
+    """Return a resize operator of OpenCV; a part of the image is rounded to whole pixels."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
         if box:
@@ -52,5 +52,5 @@ OPERATORS: Mapping[str, Operator] = {
 
 
 def prepare(image: Image, steps: Steps, operator: str = "pillow-bilinear") -> Image:
-    """A decoded photograph, RGB (H, W, 3), after the named steps in order; always a new array."""
+    """Return a decoded photograph, RGB (H, W, 3), after the named steps in order; always a new array."""
     return prepare_with(image, steps, OPERATORS[operator])

@@ -32,7 +32,11 @@ def shipped() -> tuple[str, ...]:
 
 
 def load(name: str) -> Recipe:
-    """A shipped recipe by name, or the user's own by its path. Raises UserError that names the file and the field."""
+    """Return a shipped recipe by name, or the user's own by its path.
+
+    Raises:
+        UserError: There is no such recipe, or it is invalid; the message names the file and the field.
+    """
     edition = name.removesuffix(CLEAN)
     if edition in editions():
         recipe = parse(_SHIPPED.joinpath(f"{edition}.toml").read_bytes(), f"recipe {edition}")
@@ -50,7 +54,7 @@ def load(name: str) -> Recipe:
 
 
 def parse(text: bytes | str, where: str) -> Recipe:
-    """A recipe from the text of a TOML file; one that ``extends`` a shipped recipe states only what differs from it.
+    """Return the recipe in a TOML text; one that ``extends`` a shipped recipe states only what differs from it.
 
     Raises UserError that names ``where`` and the field.
     """
@@ -66,7 +70,7 @@ def parse(text: bytes | str, where: str) -> Recipe:
 
 
 def clean_companion(recipe: Recipe) -> Recipe:
-    """The same images prepared and stored in the same way, with nothing done to them: for clean error."""
+    """Return the recipe of the same images, prepared and stored in the same way, but not transformed."""
     return recipe.changed(
         name=recipe.name + CLEAN,
         title=f"The prepared clean images of {recipe.name}, for clean error",
@@ -75,7 +79,7 @@ def clean_companion(recipe: Recipe) -> Recipe:
 
 
 def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
-    """``table.field=value`` texts as the changes that :meth:`Recipe.changed` takes; a value is TOML, or a bare word.
+    """Return ``table.field=value`` texts as changes for :meth:`Recipe.changed`; a value is TOML, or a bare word.
 
     Raises UserError for a text of another form.
     """

@@ -24,7 +24,7 @@ MAX_SHARD_SIZE = 10_000
 
 
 class SourceTable(StrictTable):
-    """``[source]``: the layout of the clean images ("auto": what lies there tells); ``limit``: the first so many."""
+    """``[source]``: the layout of the clean images ("auto": detected); ``limit``: the first N images, 0 for all."""
 
     kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=0)] = 0
@@ -92,7 +92,7 @@ class Recipe(StrictTable):
         return family_named(self.transforms.family)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What is built, in the order of the shards: published order of the transforms, rising levels."""
+        """Return what is built, in the order of the shards: published order of the transforms, rising levels."""
         names, levels, family = (
             self.family.select(self.transforms.only),
             sorted(set(self.transforms.levels)),
@@ -101,15 +101,15 @@ class Recipe(StrictTable):
         return tuple(dict.fromkeys(Condition(name, family.level_of(name, level)) for name in names for level in levels))
 
     def pair(self, condition: Condition) -> Pair:
-        """The decoder and the resize operator through which the outputs of a step come."""
+        """Return the decoder and the resize operator of a condition."""
         return self.family.pairs.get(condition.transform) or Pair(self.prepare.decoder, self.prepare.resize)
 
     def used_decoders(self) -> tuple[str, ...]:
-        """The decoders of all steps."""
+        """Return the decoders of all conditions."""
         return tuple(sorted({self.pair(condition).decoder for condition in self.conditions()}))
 
     def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
-        """As built here: names in published order instead of groups, levels rising, these versions and decoders."""
+        """Return the recipe as built here: names in published order, no groups, levels rising, these versions."""
         chosen = {
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
@@ -118,7 +118,7 @@ class Recipe(StrictTable):
         return self.model_copy(update={"transforms": transforms, "software": software, "decoders": decoders})
 
     def changed(self, **tables: Any) -> Recipe:
-        """A validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None leaves as it is.
+        """Return a validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None keeps one.
 
         Raises UserError that names the field.
         """
@@ -137,5 +137,5 @@ class Recipe(StrictTable):
         return validated(Recipe, content, where)
 
     def to_toml(self) -> str:
-        """The recipe as a TOML file that loads to an equal one."""
+        """Return the recipe as the text of a TOML file that loads to an equal one."""
         return tomli_w.dumps(self.model_dump(mode="json"))

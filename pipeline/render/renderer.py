@@ -22,7 +22,7 @@ Image = NDArray[np.uint8]
 
 
 class Renderer:
-    """All that turns one source image into the payloads of a recipe; the same bytes wherever it runs."""
+    """Turns one source image into the payloads of a recipe; the same bytes wherever it runs."""
 
     def __init__(self, recipe: Recipe, frost_folder: str | None = None) -> None:
         # Workers are processes of their own: threads inside OpenCV would only compete with the other workers.
@@ -35,7 +35,7 @@ class Renderer:
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
-        """The photograph as RGB (H, W, 3), cut to its box, or still encoded where the family starts there.
+        """Return the photograph as RGB (H, W, 3), cut to its box, or still encoded where the family starts there.
 
         Raises SampleError.
         """
@@ -49,7 +49,7 @@ class Renderer:
         return photograph if box is None else _cut(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
-        """What the transforms start from: the clean image, or all that a family's transforms share.
+        """Return what the transforms start from: the clean image, or all that a family's transforms share.
 
         Raises SampleError for a photograph that is smaller than a crop.
         """
@@ -63,29 +63,29 @@ class Renderer:
         return self._family.prepared_bytes(prepared)
 
     def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
-        """The output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
+        """Return the output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
         return self._renders[condition](prepared, sample_seed(self._recipe.seed, source_id, *condition))
 
     def encode(self, output: Image, condition: Condition) -> dict[str, bytes]:
-        """The payload members of an output, suffix -> bytes."""
+        """Return the payload members of an output, suffix -> bytes."""
         return encode_members(self._recipe.encoder, output, self._family.grain(condition.transform))
 
     def members(
         self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None
     ) -> dict[str, bytes]:
-        """From what a source reads to payload members. Raises SampleError."""
+        """Return the payload members of what a source reads. Raises SampleError."""
         return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, condition), condition)
 
 
 def source_digest(data: bytes | Image) -> str:
-    """The sha256 of what a source reads: of the encoded bytes, or of the pixels'."""
+    """Return the sha256 of what a source reads: encoded bytes, or pixels."""
     return hashlib.sha256(data if isinstance(data, bytes) else data.data).hexdigest()
 
 
 def _cut(photograph: Image, box: Box) -> Image:
-    """The part of a photograph inside a box. Raises SampleError where that is nothing."""
+    """Return the part of a photograph inside a box. Raises SampleError if that is empty."""
     left, top, right, bottom = box
     part = photograph[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
     if not part.size:

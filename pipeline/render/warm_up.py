@@ -26,7 +26,7 @@ TRIED_SIDES = (32, 512, 8192)
 
 
 def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """A renderer that has made and encoded each transform once, on a small image; its kernels are compiled then.
+    """Return a renderer that has made and encoded each transform once, on a small image; its kernels are compiled.
 
     Raises UserError for what is missing on this machine.
     """
@@ -98,7 +98,7 @@ def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
 
 
 def _large_enough(renderer: Renderer) -> bytes:
-    """A photograph of which no crop of the recipe wants more than there is. Raises UserError."""
+    """Return a photograph that is large enough for all crops of the recipe. Raises UserError."""
     for side in TRIED_SIDES:
         photograph = Jpeg().encode(np.full((side, side, 3), 128, np.uint8))
         try:

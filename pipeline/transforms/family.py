@@ -23,7 +23,7 @@ class Pair(NamedTuple):
     resize: str
 
     def __str__(self) -> str:
-        """The name of the transform: ``opencv_pillow-bilinear``."""
+        """Return the name of the transform: ``opencv_pillow-bilinear``."""
         return f"{self.decoder}_{self.resize}"
 
 

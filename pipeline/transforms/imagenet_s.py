@@ -61,17 +61,17 @@ class Decodings:
     _decoded: dict[str, Image] = field(default_factory=dict)
 
     def prepared(self, pair: Pair) -> Image:
-        """The photograph through a pair, RGB. Raises SampleError, and UserError where the decoder is not there."""
+        """Return the photograph through a pair, RGB. Raises SampleError, and UserError for a missing decoder."""
         if pair.decoder not in self._decoded:
             self._decoded[pair.decoder] = decode(self.data, pair.decoder)
         return prepare(self._decoded[pair.decoder], self.steps, pair.resize)
 
 
 def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RESIZE, side: int = 224) -> Image:
-    """An encoded photograph as uint8 RGB (side, side, 3), through one decoder and one resize operator.
+    """Return an encoded photograph as uint8 RGB (side, side, 3), through one decoder and one resize operator.
 
     It is resized straight to ``int(side * 8 / 7)``, the aspect not kept, and its middle is cropped.
-    Raises SampleError where it cannot be decoded, UserError for unknown names, sides below 1 and absent decoders.
+    Raises SampleError if it cannot be decoded, UserError for unknown names, sides below 1 and missing decoders.
     """
     if resize not in OPERATORS:
         raise UserError(f"no resize operator is called {resize!r}; allowed: {', '.join(OPERATORS)}")
@@ -81,7 +81,7 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
 
 
 def steps_for(side: int) -> Steps:
-    """The preparation of ImageNet-S for a side in pixels."""
+    """Return the preparation of ImageNet-S for a side in pixels."""
     return (("square", int(side * 8 / 7)), ("center_crop", side))
 
 
@@ -94,7 +94,7 @@ class Difference(NamedTuple):
 
 
 def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Difference]:
-    """Mean and largest difference of every decoder that is there, and every operator, from the default.
+    """Yield mean and largest difference of every installed decoder, and every operator, from the default.
 
     Over encoded photographs, one factor changed at a time. Raises SampleError.
     """
@@ -115,7 +115,7 @@ def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Diffe
 
 
 def published_differences() -> dict[str, Any]:
-    """What ``make differences`` measured last: ``measured_on`` in words, and ``pairs`` with name, mean and largest."""
+    """Return what ``make differences`` measured: ``measured_on``, and ``pairs`` with name, mean and largest."""
     text = resources.files(__package__).joinpath("decoder_differences.json").read_text("utf-8")
     measured: dict[str, Any] = json.loads(text)
     return measured

@@ -11,7 +11,7 @@ _PURPOSE = b"robustshards"
 
 
 def sample_seed(seed: int, source_id: str, transform: str, level: int) -> int:
-    """The 128-bit seed of one output: a BLAKE2b hash keyed by the build's seed (0 <= seed < 2**64).
+    """Return the 128-bit seed of one output: a BLAKE2b hash keyed by the build's seed (0 <= seed < 2**64).
 
     A hash, not a sum: neighbouring seeds, ids and levels share nothing. Each field is preceded by its length, so
     that no two tuples spell the same bytes.

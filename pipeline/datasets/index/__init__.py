@@ -31,10 +31,10 @@ from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
 PART_ROWS = 1000
-"""Rows of one step that are looked at and written together."""
+"""Rows of one condition that are read and written together."""
 
 ARRAY_LEVELS = (1, 2, 3, 4, 5)
-"""What an array of CIFAR-10-C holds one after another."""
+"""Severities stacked in each array of CIFAR-10-C, in order."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def index(
         out: Folder or URL for the manifest: outside of the data, or the very folder that holds them.
         name: What to call the data set; default: the folder's name.
         classes: Names of the classes in the order of their labels; default: all class folders, sorted.
-        levels: Levels that arrays hold one after another.
-        threads: Samples that are read at one time.
-        told: Called with each step.
+        levels: Levels stacked in each array, in order; arrays of transforms without levels have one.
+        threads: Samples that are read at the same time.
+        told: Called with the name of each condition before it is read.
 
     Raises:
         UserError: Nothing is found, what is found does not fit together, or ``out`` holds something else.
@@ -168,7 +168,7 @@ def _one_family(families: Counter[tuple[str, str]], location: str) -> str:
 
 
 def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
-    """What lies at a location. Raises UserError."""
+    """Return what is found at a location. Raises UserError."""
     if not path.exists():
         raise UserError(f"{path} does not exist; give the folder or the tar that holds the data set")
     if not path.is_dir():
@@ -232,7 +232,7 @@ def _published_order(condition: Condition) -> tuple[int, str, int]:
 def _rows(
     layout: Layout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
-    """The rows of a step, some at a time. ``digests``: those of the tars and arrays that were read so far."""
+    """Yield the rows of a condition in lists of PART_ROWS. ``digests``: those of tars and arrays read so far."""
     entries = list(layout.conditions[condition](layout.classes))
     refuse_duplicates(f"{condition} has the files", ((entry.id, entry.origin) for entry in entries))
     listed = iter(entries)
@@ -245,7 +245,7 @@ def _rows(
 
 
 def _examined(entry: Entry, condition: Condition, files: Store, shard_sha256: str | None) -> Row:
-    """The row of one sample, read and decoded."""
+    """Return the row of one sample after reading and decoding it."""
     row = _blank_row(entry, condition, shard_sha256 or "")
     if not entry.size <= MAX_PAYLOAD_BYTES:
         return row._replace(error=f"{entry.origin}: {entry.size} bytes are more than the {MAX_PAYLOAD_BYTES} allowed")

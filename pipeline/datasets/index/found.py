@@ -1,4 +1,4 @@
-"""What is found at a place: steps, their samples, and the classes. Base of the layouts, and their names."""
+"""What an index finds: conditions, their samples, and the classes. Base of the layouts, and their names."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Entry:
 
 
 Listing = Callable[[Sequence[str]], Iterable[Entry]]
-"""Class names -> the samples of one step; each step is listed by itself, since it may have 50,000."""
+"""Class names -> the samples of one condition; each is listed by itself, since it may have 50,000."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What was found: how it is laid out, below which folder, its steps, and its classes in the order of labels.
+    """What was found: how it is laid out, below which folder, its conditions, and its classes in the order of labels.
 
     ``passed_over`` counts files that are no samples.
     """
@@ -82,7 +82,7 @@ def bare_level(name: str, sequences: bool | None = None) -> int | None:
 
 
 def condition_of(folders: Sequence[str], path: str) -> Condition:
-    """Return the step that the folders above a class folder name. Raises UserError."""
+    """Return the condition that the folders above a class folder name. Raises UserError."""
     if not folders:
         return CLEAN
     last = folders[-1]
@@ -104,7 +104,7 @@ def identifier_of_transform(name: str) -> str:
 
 
 def level_of(text: str, path: str) -> int:
-    """Return the level that a name tells. Raises UserError for one that is too large."""
+    """Return the level that a name holds. Raises UserError for one that is too large."""
     if len(text) > len(str(MAX_LEVEL)) or int(text) > MAX_LEVEL:
         raise UserError(f"{path} names the level {shown(text)}: 0 to {MAX_LEVEL} are allowed")
     return int(text)
