@@ -40,6 +40,7 @@ def build(
     frost_folder: Location | None = None,
     workers: int | None = None,
     address: str | None = None,
+    executor: str = "auto",
     retry_failed: bool = False,
     max_bytes: float | str | None = None,
 ) -> BuildResult:
@@ -69,6 +70,7 @@ def build(
         frost_folder: Folder of the six frost textures. Default: those of the package ``imagecorruptions``.
         workers: Worker processes. Default: one per CPU.
         address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
+        executor: ``"local"`` (child processes of this machine), ``"ray"``, or ``"auto"``, by the amount of work.
         retry_failed: Make shards with failed samples again.
         max_bytes: Stop before all shards together take more: bytes, or text such as ``"50GB"``.
 
@@ -95,6 +97,7 @@ def build(
             output=location(out, "out"),
             workers=None if workers is None else whole(workers, "workers", least=1),
             address=text(address, "address"),
+            executor=str(executor),
             frost_folder=optional_location(frost_folder, "frost_folder"),
             ids=optional_location(ids, "ids"),
             retry_failed=retry_failed,
