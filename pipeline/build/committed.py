@@ -35,31 +35,32 @@ _SHOWN = 3
 """Names that a message gives as examples."""
 
 COMPARED = 8
-"""Photographs whose content is compared with that of an earlier build."""
+"""Number of photographs whose content is compared with an earlier build."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a manifest part says of its block: the part's name, the number of images, and their listing's digest."""
+    """What a manifest part records of its block: name of the part, number of images, digest of their listing."""
 
     part: str
     images: int
     listing: str
 
     def begins(self, block: WorkItem) -> bool:
-        """Whether the images of a block begin with those that were built."""
+        """Return whether the images of a block begin with those that were built."""
         if len(block.images) == self.images:  # its tasks know the digest
             return block.tasks[0].listing == self.listing
         return listing_digest(block.images[: self.images]) == self.listing
 
 
 @dataclass(frozen=True)
-class There:
-    """What the output holds of a plan: digests of the tasks that are done; the blocks that must not be other ones.
+class Committed:
+    """What the output holds of a plan.
 
-    ``compared``: blocks of which a photograph is read again, each with a part that tells its digest.
+    ``done``: digests of the finished tasks. ``blocks``: those whose images must be the ones that were built.
+    ``compared``: blocks of which photographs are read again, each with a manifest part that has their digests.
     """
 
     done: frozenset[str] = frozenset()
@@ -67,12 +68,22 @@ class There:
     compared: Mapping[int, str] = field(default_factory=dict)
 
 
-def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
-    """Find the tasks whose shard is there and whole; with ``retry_failed``, and without failures.
+def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Committed:
+    """Find the finished tasks of a plan.
 
-    Shards and parts are listed once, and only parts that are there are opened: object stores answer slowly. Of a
-    finished data set without failures, the photographs are those that it was built from, and maybe more.
-    Raises UserError for shards and parts that the plan does not have.
+    Shards and parts are listed once, and only listed parts are opened: object stores answer slowly. A finished data
+    set without failures keeps its photographs; more may be added after them.
+
+    Args:
+        store: The output.
+        plan: The build.
+        retry_failed: Count a shard with failed samples as missing.
+
+    Returns:
+        The tasks whose shard is complete, and what later checks compare.
+
+    Raises:
+        UserError: There are shards or parts that the plan does not have.
     """
     sizes = store.listing(SHARDS, ".tar")
     conditions = frozenset(plan.recipe.conditions())
@@ -92,16 +103,16 @@ def look(store: Store, plan: Plan, retry_failed: bool = False) -> There:
     if foreign:
         _refuse_foreign(store, plan, foreign)
     kept = not failed and not retry_failed and store.size(MANIFEST_FILE) >= 0
-    return There(frozenset(done), blocks if kept else {}, _some(parts))
+    return Committed(frozenset(done), blocks if kept else {}, _some(parts))
 
 
 def _some(parts: Mapping[int, str]) -> dict[int, str]:
-    """A few of the blocks, from the first to the last."""
+    """Return a few of the blocks, from the first to the last."""
     return {block: parts[block] for block in spread(sorted(parts), COMPARED)}
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
-    """Up to ``count`` items at even distances, the first and the last among them."""
+    """Return up to ``count`` items at even distances, with the first and the last."""
     places = {round(place * (len(items) - 1) / max(count - 1, 1)) for place in range(min(count, len(items)))}
     return [items[place] for place in sorted(places)]
 
@@ -111,7 +122,7 @@ def _block_of(part: str) -> int:
 
 
 def _refuse_foreign(store: Store, plan: Plan, names: Sequence[str]) -> NoReturn:
-    """Raises UserError for shards and parts that the plan does not have: they would stay among the new ones."""
+    """Raise UserError for shards and parts that the plan does not have: they would stay among the new ones."""
     some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     raise UserError(
         f"{store.root} holds {len(names):,} shards and manifest parts that this build does not make ({some}): it was "
@@ -121,12 +132,12 @@ def _refuse_foreign(store: Store, plan: Plan, names: Sequence[str]) -> NoReturn:
 
 
 def _whole(facts: Mapping[str, str], *names: str) -> bool:
-    """Whether these facts are there, and are whole numbers."""
+    """Return whether these facts exist and are whole numbers."""
     return all(_NUMBER.fullmatch(facts.get(name, "")) for name in names)
 
 
 def _planned(name: str, conditions: frozenset[Condition], blocks: int) -> bool:
-    """Whether a file in the folders of shards and parts is one that the plan has."""
+    """Return whether the plan has this shard or part."""
     found = _NAMED.fullmatch(name.rpartition("/")[2].rpartition(".")[0])
     if not found:
         return False

@@ -24,7 +24,11 @@ FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARD
 
 
 def check_claim(store: Store, recipe: Recipe) -> None:
-    """Check that what is there, if anything, is the same data set or a part of it. Raises UserError."""
+    """Check that the output is empty, or holds the same data set or a part of it.
+
+    Raises:
+        UserError: It holds anything else; the message names what differs.
+    """
     _check_kinds(store, recipe)
     if store.size(RECIPE_FILE) < 0:
         taken = [name for name in (*FILES, INDEX_FILE) if store.size(name) >= 0]
@@ -44,7 +48,7 @@ def check_claim(store: Store, recipe: Recipe) -> None:
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:
-    """Raises UserError where a name that a build writes is a folder instead of a file, or leads out by a link."""
+    """Check that files that a build writes are no folders, and its folders no files. Raises UserError."""
     if not isinstance(store, LocalStore):
         return
     for name in FILES:
@@ -62,7 +66,7 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
 
 
 def _holds_any(store: Store, folder: str) -> bool:
-    """Whether there is anything in a folder, if there is one."""
+    """Return whether a folder exists and is not empty."""
     try:
         return bool(store.entries(folder))
     except UserError:
@@ -70,7 +74,7 @@ def _holds_any(store: Store, folder: str) -> bool:
 
 
 def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
-    """Where two canonical recipes differ. More transforms, levels or images than there are is no conflict."""
+    """Return where two canonical recipes differ, apart from transforms, levels and images that are added."""
     old, new = _flat(there), _flat(wanted)
     new_decoders = {f"decoders.{name}" for name in wanted.decoders.keys() - there.decoders.keys()}
     grown = {

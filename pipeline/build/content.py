@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 import manifests
-from pipeline.build.committed import COMPARED, Recorded, There, spread
+from pipeline.build.committed import COMPARED, Committed, Recorded, spread
 from pipeline.build.plan import WorkItem
 from pipeline.errors import UserError
 from pipeline.render.renderer import source_digest
@@ -17,18 +17,31 @@ _DIGITS = 12
 """Digits of a digest that a message shows."""
 
 
-def checked(blocks: Iterable[WorkItem], there: There, store: Store, source: Source) -> Iterator[WorkItem]:
-    """Give the blocks as they are.
+def checked_blocks(
+    blocks: Iterable[WorkItem], committed: Committed, store: Store, source: Source
+) -> Iterator[WorkItem]:
+    """Yield the blocks unchanged, each after its check.
 
-    Raises UserError at one that does not begin with the images that were built, or of which a photograph that is read
-    again has other content: names and sizes can be alike, as they are in every array of CIFAR.
+    Some photographs are read again: names and sizes may be equal where content is not, as in every array of CIFAR.
+
+    Args:
+        blocks: The blocks of the plan.
+        committed: What the output holds.
+        store: The output.
+        source: The source of the photographs.
+
+    Yields:
+        The blocks.
+
+    Raises:
+        UserError: A block does not begin with the images that were built, or a photograph has other content.
     """
-    each = -(-COMPARED // max(len(there.compared), 1))
+    each = -(-COMPARED // max(len(committed.compared), 1))
     for block in blocks:
-        part = there.compared.get(block.index)
-        if part and any(task.digest in there.done for task in block.tasks):
+        part = committed.compared.get(block.index)
+        if part and any(task.digest in committed.done for task in block.tasks):
             _compare_content(store, part, block, source, each)
-        recorded = there.blocks.get(block.index)
+        recorded = committed.blocks.get(block.index)
         if recorded and not recorded.begins(block):
             raise UserError(
                 f"{store.root} is finished, and was built from other photographs: "
@@ -39,7 +52,7 @@ def checked(blocks: Iterable[WorkItem], there: There, store: Store, source: Sour
 
 
 def _compare_content(store: Store, part: str, block: WorkItem, source: Source, count: int) -> None:
-    """Read some photographs of a block again. Raises UserError where one is not that of the manifest part."""
+    """Read some photographs of a block again, and compare them with the manifest part. Raises UserError."""
     try:
         rows = {row.source_id: row for row in manifests.read_rows(store.path(part)) if row.status == manifests.OK}
     except (OSError, ValueError):
@@ -58,7 +71,7 @@ def _compare_content(store: Store, part: str, block: WorkItem, source: Source, c
 
 
 def _difference(store: Store, recorded: Recorded, block: WorkItem) -> str:
-    """The first image of a block that is another than the one which was built."""
+    """Return in words how a block differs from the one that was built, by its first different image."""
     where = f"block {block.index:06d}"
     try:
         rows = list(manifests.read_rows(store.path(recorded.part)))

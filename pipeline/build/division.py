@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pipeline.build.committed import There
+from pipeline.build.committed import Committed
 from pipeline.build.plan import WorkItem
 
 SHARED, SHARED_OF_SEQUENCES = 3, 0
@@ -30,7 +30,7 @@ def split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
         yield replace(block, tasks=block.tasks[first::pieces])
 
 
-def missing_blocks(blocks: Iterator[WorkItem], there: There) -> Iterator[WorkItem]:
+def missing_blocks(blocks: Iterator[WorkItem], there: Committed) -> Iterator[WorkItem]:
     """The blocks with the tasks that are not done; blocks without any are left out."""
     for block in blocks:
         tasks = tuple(task for task in block.tasks if task.digest not in there.done)

@@ -1,4 +1,4 @@
-"""What there is on this machine and what is missing, with the command that installs it."""
+"""What this machine has and what is missing, with the command that installs it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pipeline.images.fingerprints import fingerprint
 from pipeline.software import cpu_count, versions
 
 BESIDE = {"ray": "pip install ray", "torch": "pip install torch"}
-"""Libraries that decide no bytes, and the commands that install them."""
+"""Libraries that do not decide any bytes, and the commands that install them."""
 
 NVIDIA_TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, what was found, and, where something is missing, what to do."""
+    """One line: what was examined, what was found, and what to do if something is missing."""
 
     what: str
     found: str
@@ -35,12 +35,12 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at decoders, libraries, CPU, memory, GPU, and what single features need."""
+    """Examine decoders, libraries, CPU, memory, GPU, and what single features need."""
     return [*_machine(), *_libraries(), *_decoders(), *_features()]
 
 
 def facts(findings: list[Finding]) -> dict[str, Any]:
-    """For machines: what -> found and remedy."""
+    """Return the findings as JSON values: what -> found and remedy."""
     return {each.what: {"found": each.found, "remedy": each.remedy} for each in findings}
 
 
@@ -69,7 +69,7 @@ def _libraries() -> Iterator[Finding]:
 def _decoders() -> Iterator[Finding]:
     for name, decoder in DECODERS.items():
         missing = decoder.missing()
-        found = "not there" if missing else fingerprint(name)
+        found = "not installed" if missing else fingerprint(name)
         yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.beside}" if missing else None)
 
 
@@ -82,12 +82,12 @@ def _features() -> Iterator[Finding]:
         yield Finding("frost textures", str(error), "pip install imagecorruptions")
     try:
         imagemagick.image_class()
-        yield Finding("ImageMagick", "there")
+        yield Finding("ImageMagick", "installed")
     except ImportError:
         command = "pip install wand, and apt-get install libmagickwand-6.q16-6"
-        yield Finding("ImageMagick", "not there: only motion blur by ImageMagick itself needs it", command)
+        yield Finding("ImageMagick", "not installed (only needed for motion=imagemagick)", command)
     there = shutil.which("ffmpeg")
-    found = there or "not there: only a test and a benchmark need it"
+    found = there or "not installed (only a test and a benchmark need it)"
     yield Finding("ffmpeg command", found, None if there else "apt-get install ffmpeg")
     yield Finding("compiled kernels", f"kept in {_kernel_cache()}")
 
@@ -101,7 +101,7 @@ def _processor() -> str:
 
 
 def _gpu() -> str:
-    """Names of the GPUs, as the driver's own command tells them."""
+    """Return the names of the GPUs as the driver's own command prints them."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return ""
@@ -114,7 +114,7 @@ def _gpu() -> str:
 
 
 def _kernel_cache() -> str:
-    """Where numba keeps what it compiles: beside the package if that can be written, else in the user's cache."""
+    """Return where numba keeps compiled kernels: beside the package if that is writable, else in the user's cache."""
     package = importlib.util.find_spec("corruptions")
     beside = Path(package.origin).parent / "kernels" if package and package.origin else Path()
     return numba_config.CACHE_DIR or f"{beside}/__pycache__"

@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.build.committed import look
+from pipeline.build.committed import find_committed
 from pipeline.build.compatibility import check_claim
-from pipeline.build.content import checked
+from pipeline.build.content import checked_blocks
 from pipeline.build.division import missing_blocks
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, make_blocks, survey
-from pipeline.build.quota import reckoned
+from pipeline.build.quota import estimated_bytes
 from pipeline.build.run import BuildRequest, BuildWatcher, prepare
 from pipeline.storage import open_store
 
@@ -72,10 +72,10 @@ def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
     store = open_store(request.output)
     store.check_exclusive()
     check_claim(store, plan.recipe)
-    there = look(store, plan, request.retry_failed)
-    missing = survey(missing_blocks(checked(make_blocks(plan, source), there, store, source), there))
+    there = find_committed(store, plan, request.retry_failed)
+    missing = survey(missing_blocks(checked_blocks(make_blocks(plan, source), there, store, source), there))
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)
-    to_make = reckoned(samples, known, measured)
+    to_make = estimated_bytes(samples, known, measured)
     return DryRun(plan, missing, known.bytes.total(), to_make, store.free(), request.max_bytes)

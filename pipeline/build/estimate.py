@@ -1,4 +1,4 @@
-"""What a build will cost, by a few images, or by the shards that are there."""
+"""What a build will cost, estimated from a few images or from finished shards."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ, Store
 
 MEASURED = 5
-"""Images to measure on, where nobody says how many."""
+"""Default number of images to measure on."""
 
 TAR_BYTES_PER_SAMPLE = 5 * 512
-"""Label and description padded to blocks, and their headers."""
+"""Label and description, padded to tar blocks, with their headers."""
 
 TAR_BYTES_PER_MEMBER = 512 + 256
-"""A header, and half a block of padding behind the payload."""
+"""A header, and half a tar block of padding after the payload."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,19 @@ class Estimate:
 
 
 def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> Estimate:
-    """Render ``samples`` images, spread over the listing, through the whole recipe, and extrapolate.
+    """Render some images through the whole recipe, and extrapolate.
 
-    Raises UserError if none of them can be read.
+    Args:
+        plan: The build.
+        source: Its source.
+        samples: Number of images to measure on, at even distances in the listing.
+        frost_folder: Folder of the frost textures, if not the installed ones.
+
+    Returns:
+        Bytes and seconds of the whole build.
+
+    Raises:
+        UserError: None of the images can be read.
     """
     renderer = Renderer(plan.recipe, frost_folder)
     sizes, measured = Sizes(), 0
@@ -61,7 +71,7 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
 
 
 def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:
-    """Step -> bytes that the samples of one image take in shards. Raises what readers and transforms raise."""
+    """Return condition -> bytes that the sample of one image takes. Raises what readers and transforms raise."""
     if image.size > LARGEST_READ:
         raise SampleError("it is too large")
     clean = renderer.prepare(renderer.decode(source.read(image), image.box))
@@ -75,7 +85,7 @@ def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage)
 
 
 def shard_sizes(plan: Plan, store: Store) -> Sizes:
-    """What the samples of the plan take in those of its shards that are there."""
+    """Return what the samples of the plan take in its finished shards."""
     sizes, full, there = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
     for condition in plan.recipe.conditions():
         for block in range(plan.blocks):
@@ -87,7 +97,7 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
 def measured_sizes(
     plan: Plan, source: Source, conditions: Iterable[str], known: Sizes, frost_folder: str | None
 ) -> Sizes:
-    """What samples take on a few images, if not all of these steps are known; nothing where none can be read."""
+    """Return what samples of a few images take; empty if all conditions are known, or if no image can be read."""
     if all(known.samples[condition] for condition in conditions):
         return Sizes()
     try:
@@ -97,7 +107,7 @@ def measured_sizes(
 
 
 def _spread(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
-    """Up to ``samples`` images at even distances."""
+    """Yield up to ``samples`` images at even distances."""
     samples = min(samples, plan.images)
     stride = max(plan.images // samples, 1)
     return islice(islice(iter(source), 0, plan.images, stride), samples)

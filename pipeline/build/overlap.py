@@ -19,9 +19,16 @@ _SAME = {"s3a": "s3", "gcs": "gs"}
 
 
 def check_places(source: str, output: str) -> None:
-    """Raises UserError where the output is in the source, or the source in what a build writes; links are followed.
+    """Check that the output is not inside the source, nor the source in what a build writes. Links are followed.
 
-    What is written would be listed by the next run, as a class of its own.
+    The next run would list what is written as a class of its own.
+
+    Args:
+        source: Path or URL of the photographs.
+        output: Path or URL of the data set.
+
+    Raises:
+        UserError: They overlap.
     """
     if _inside(output, source):
         raise UserError(
@@ -37,7 +44,7 @@ def check_places(source: str, output: str) -> None:
 
 
 def _inside(location: str, folder: str) -> bool:
-    """Whether a location is a folder or below it, as far as that is known: all links are followed."""
+    """Return whether a location is a folder or below it, as far as can be known. All links are followed."""
     if _is_local(location) and _is_local(folder):
         return _inside_path(_path(location), _path(folder))
     if _is_local(location) or _is_local(folder):
@@ -87,6 +94,6 @@ def _path(location: str) -> Path:
 
 
 def _url_parts(url: str) -> list[str]:
-    """Protocol, host and the names of the path."""
+    """Return protocol, host and the names of the path."""
     protocol, _, rest = url.partition("://")
     return [_SAME.get(protocol.lower(), protocol.lower()), *(part for part in rest.split("/") if part)]

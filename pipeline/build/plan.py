@@ -19,7 +19,7 @@ from pipeline.transforms.family import Condition
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard: a block of source images x one transform x one level.
+    """One shard: a block of source images x one condition.
 
     ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
     """
@@ -56,14 +56,14 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is still to make: samples by step, shards, and the blocks that they are in."""
+    """What is missing of a data set: samples by condition, shards, and the blocks that they belong to."""
 
     samples: Counter[Condition]
     shards: int
     blocks: int
 
     def by_transform(self) -> Counter[str]:
-        """Samples still to make of each transform."""
+        """Return the missing samples of each transform."""
         todo: Counter[str] = Counter()
         for condition, count in self.samples.items():
             todo[condition.transform] += count
@@ -72,7 +72,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a build comes to. Its size in memory does not depend on the number of images.
+    """What a build will make. Its size in memory does not depend on the number of images.
 
     ``listing`` is the digest of the source listing; ``ignored`` counts files passed over, by suffix.
     """
@@ -104,13 +104,13 @@ class Plan:
         return _digest(_identity(self.recipe), [str(condition) for condition in self.recipe.conditions()], self.listing)
 
     def parts(self) -> Iterator[list[str]]:
-        """The manifest parts of each step, in the order of the merged manifest: transform, level, block."""
+        """Yield the manifest parts of each condition, in the order of the merged manifest: transform, level, block."""
         for condition in self.recipe.conditions():
             yield [part_file(condition, block) for block in range(self.blocks)]
 
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:
-    """Walk the source once. Raises UserError where it is empty or lists an id twice."""
+    """List the source once, and return the plan. Raises UserError if it is empty or lists an id twice."""
     state, images, classes = hashlib.sha256(), 0, set[str]()
     for image in _limited(recipe, source):
         state.update(_image_digest(image))
@@ -126,7 +126,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
-    """The blocks of the plan, with all their tasks, one at a time. Walks the source again.
+    """List the source again, and yield each block of the plan with all its tasks.
 
     Raises UnfinishedError if the listing has changed since the plan was made.
     """
@@ -162,7 +162,7 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
 
 
 def survey(blocks: Iterator[WorkItem]) -> Missing:
-    """What the tasks of the blocks come to."""
+    """Return what the tasks of the blocks add up to."""
     samples: Counter[Condition] = Counter()
     shards = number = 0
     for block in blocks:
@@ -178,7 +178,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 
 def _identity(recipe: Recipe) -> str:
-    """All of a recipe that decides the bytes of a shard, beside the shard's own transform and level."""
+    """Return what decides the bytes of a shard in a recipe, apart from the shard's own condition."""
     content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders"})
     for selection in ("only", "levels"):
         del content["transforms"][selection]

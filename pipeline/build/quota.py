@@ -1,4 +1,4 @@
-"""How much work may be given out where the shards of a data set must not exceed a size. Pure: no files, no clock."""
+"""How much work may be handed out while the shards of a data set stay within a size. Pure: no files, no clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.build.plan import WorkItem
 from pipeline.errors import UserError
 
 MARGIN = 1.25
-"""What a sample is reckoned with, over the shard that has most bytes per sample of all that are known of its step."""
+"""An unmade sample is assumed to take this times the most bytes per sample of any known shard of its condition."""
 
 _SIZE: TypeAdapter[int] = TypeAdapter(Annotated[ByteSize, Field(gt=0, lt=2**63)])
 
@@ -28,22 +28,22 @@ _SHOWN = 40
 
 @dataclass
 class Sizes:
-    """What samples take in shards, tar headers included, by step (``fog-3``)."""
+    """What samples take in shards, tar headers included, by condition (``fog-3``)."""
 
     samples: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     largest: dict[str, float] = field(default_factory=dict)
-    """Step -> bytes per sample where they are most."""
+    """Condition -> bytes per sample, in the shard where they are most."""
 
     def add(self, condition: str, samples: int, size: int) -> None:
-        """Take in a shard, or one measured sample."""
+        """Add a shard, or one measured sample."""
         self.samples[condition] += samples
         self.bytes[condition] += size
         self.largest[condition] = max(self.largest.get(condition, 0.0), size / samples)
 
 
-def reckoned(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
-    """Bytes that so many samples of each step will take on average; ``measured`` where nothing is known of a step."""
+def estimated_bytes(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
+    """Return the bytes that these samples will take; ``measured`` stands in for conditions that are not ``known``."""
     total = 0.0
     for condition, count in samples.items():
         sizes = known if known.samples[condition] else measured
@@ -53,35 +53,35 @@ def reckoned(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
 
 @dataclass
 class Quota:
-    """Keeps the shards that are there, and those in the making, within ``limit`` bytes; infinity: no limit.
+    """A limit in bytes on the finished shards and those in progress; infinity: no limit.
 
-    ``known`` are the shards that are there; ``measured`` stands in for a step of which there is none yet.
-    ``withheld`` is the piece of work that did not fit, or what is left of it.
+    ``known``: the finished shards. ``measured``: stands in for a condition without any. ``withheld``: the work item
+    that did not fit, or the rest of it.
     """
 
     limit: float = math.inf
     known: Sizes = field(default_factory=Sizes)
     measured: Sizes = field(default_factory=Sizes)
     withheld: WorkItem | None = None
-    _making: Counter[str] = field(default_factory=Counter)
-    """Step -> samples given out and not made yet."""
+    _in_progress: Counter[str] = field(default_factory=Counter)
+    """Condition -> samples handed out and not finished."""
 
     def rounds(self, work: Iterator[WorkItem]) -> Iterator[Iterator[WorkItem]]:
-        """The work, one part after another that fits: once a part is made, its true size may leave room for more.
+        """Yield the work in rounds that fit: once a round is finished, its true size may leave room for more.
 
-        Ends when all is given out, or when the next task does not fit.
+        Ends when everything has been handed out, or when the next task does not fit.
         """
         self.withheld = next(work, None)
         while self.withheld and self._fit(self.withheld):
             yield self._fitting(chain([self.withheld], work))
 
     def _fitting(self, work: Iterator[WorkItem]) -> Iterator[WorkItem]:
-        """The pieces of work that fit, the last one cut to those of its tasks that do."""
+        """Yield the work items that fit, the last one cut to those of its tasks that do."""
         for block in work:
             count = self._fit(block)
             if count:
                 for task in block.tasks[:count]:
-                    self._making[str(task.condition)] += len(block.images)
+                    self._in_progress[str(task.condition)] += len(block.images)
                 yield replace(block, tasks=block.tasks[:count])
             if count < len(block.tasks):
                 self.withheld = replace(block, tasks=block.tasks[count:])
@@ -89,33 +89,34 @@ class Quota:
         self.withheld = None
 
     def made(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Shards are finished: step -> their samples, step -> their bytes."""
+        """Count finished shards: condition -> their samples, condition -> their bytes."""
         for condition, size in sizes.items():
             self.known.add(condition, samples[condition], size)
-            self._making[condition] -= samples[condition]
+            self._in_progress[condition] -= samples[condition]
 
     def reserved(self) -> float:
-        """Bytes of what is there, and what may come of that in the making."""
+        """Return the bytes of the finished shards and the most that those in progress may take."""
         return self.known.bytes.total() + sum(
-            count * self._reckoned(condition) for condition, count in self._making.items()
+            count * self._sample_bytes(condition) for condition, count in self._in_progress.items()
         )
 
     def _fit(self, block: WorkItem) -> int:
-        """How many tasks of a piece fit, from the first."""
+        """Return how many tasks of a work item fit, from the first."""
         reserved = self.reserved()
         for count, task in enumerate(block.tasks):
-            reserved += len(block.images) * self._reckoned(str(task.condition))
+            reserved += len(block.images) * self._sample_bytes(str(task.condition))
             if reserved > self.limit:
                 return count
         return len(block.tasks)
 
-    def _reckoned(self, condition: str) -> float:
+    def _sample_bytes(self, condition: str) -> float:
+        """Return the most that a sample of a condition is assumed to take."""
         return MARGIN * (self.known.largest.get(condition) or self.measured.largest.get(condition, 0.0))
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """What --max-bytes has left unmade: shards and their reckoned bytes; ``there``: bytes of all shards that are."""
+    """What --max-bytes has left unmade: shards and their estimated bytes; ``there``: bytes of all finished shards."""
 
     shards: int
     bytes: int

@@ -1,4 +1,4 @@
-"""A random part of a data set made anew from its source, and compared."""
+"""A random selection of a data set, made again from its source and compared."""
 
 from __future__ import annotations
 
@@ -11,23 +11,35 @@ from pipeline.datasets.built import Built
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.opening import open_built
 from pipeline.datasets.samples import payload_digest
-from pipeline.errors import SampleError, UnreachableError, UserError, shown
+from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.render.renderer import Renderer, source_digest
 from pipeline.software import versions
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.kinds import open_source
 from pipeline.storage import SMALL_FILE, open_store, places
+from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
 MAX_SIDE = 2048
-"""Largest step of a recipe's ``prepare.steps`` that is made again: recipes come from others too, and some transforms
-hold many copies of an image at once."""
+"""Largest value in a recipe's ``prepare.steps`` that is rendered: recipes may come from others, and some
+transforms hold many copies of an image at once."""
 
 
 def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: str | None = None) -> Findings:
-    """Make ``samples`` randomly chosen samples again and compare digests; ``seed`` chooses them.
+    """Make randomly chosen samples again and compare their digests.
 
-    Raises UserError where data set or source cannot be read.
+    Args:
+        output: Folder or URL of the data set.
+        source: Folder or URL of its photographs.
+        samples: Number of samples.
+        seed: Of the random choice.
+        frost_folder: Folder of the frost textures, if not the installed ones.
+
+    Returns:
+        What was found.
+
+    Raises:
+        UserError: Data set or source cannot be read.
     """
     data_set = open_built(output)
     recipe = data_set.recipe
@@ -53,9 +65,9 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
 
 
 def last_source(output: str) -> str:
-    """Return where this user built the data set from, on this machine. Raises UserError where that is not known.
+    """Return the source that this user built the data set from, on this machine. Raises UserError if unknown.
 
-    What the data set's own files say is not believed: they may come from anybody, and would be opened.
+    The data set's own files are not trusted with it: they may come from anybody, and the source is opened.
     """
     known = places.recall(output, "source")
     if known is None:
@@ -64,7 +76,7 @@ def last_source(output: str) -> str:
 
 
 def _hint(output: str) -> str:
-    """Return what the latest run says of its source, to be read by people only."""
+    """Return what the latest run says of its source, for people to read only."""
     store = open_store(output)
     try:
         runs = list(store.listing("runs", ".json"))
@@ -75,7 +87,7 @@ def _hint(output: str) -> str:
 
 
 def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:
-    """A uniform choice from a stream of unknown length (reservoir sampling), in the manifest's order."""
+    """Return a uniform choice of rows in the manifest's order, by reservoir sampling: the length is not known."""
     generator, kept = random.Random(seed), list[tuple[int, Row]]()
     for index, row in enumerate(data_set.rows()):
         if len(kept) < samples:
@@ -90,7 +102,7 @@ def _find(images: Source, wanted: set[str]) -> dict[str, SourceImage]:
 
 
 def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -> str | None:
-    """What differs, or None."""
+    """Return what differs, or None."""
     try:
         data = images.read(image)
     except (OSError, SampleError) as error:

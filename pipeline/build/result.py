@@ -1,9 +1,9 @@
-"""What a build came to, in numbers and in words."""
+"""The result of a build, in numbers and in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from pipeline.build.counts import BuildCounts
@@ -15,12 +15,22 @@ from pipeline.execution.work import Lost
 
 @dataclass
 class BuildResult:
-    """What a build came to. ``failed`` counts failed samples of the whole data set, ``lost`` the work given up.
+    """The result of a build.
 
-    ``kept``: files that the build would have written, left as somebody has changed them.
+    Attributes:
+        plan: What the whole data set is: recipe, images, samples, shards.
+        shards_before: Shards that were there before.
+        failed: Failed samples of the whole data set, known once it is complete.
+        done: What this run has made.
+        lost: Work items that were given up after several attempts, and why.
+        withheld: What was left out to stay within ``max_bytes``; None if nothing was.
+        kept: Files that the build did not overwrite, since somebody has changed them.
+        workers: Workers that were used; 0 if nothing was missing.
+        seconds: Duration.
     """
 
     plan: Plan
+    _: KW_ONLY
     shards_before: int = 0
     failed: int = 0
     done: BuildCounts = field(default_factory=BuildCounts)
@@ -32,11 +42,11 @@ class BuildResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every shard is there."""
+        """Whether every shard is finished."""
         return not self.lost and not self.withheld
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as JSON values."""
         return {
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
@@ -54,7 +64,7 @@ class BuildResult:
         }
 
     def summary(self, output: str) -> Iterator[str]:
-        """For people: a few lines."""
+        """Yield a few lines that describe the result."""
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
             yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"

@@ -12,16 +12,16 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Protocol
 
-from pipeline.build.committed import There, look
+from pipeline.build.committed import Committed, find_committed
 from pipeline.build.compatibility import check_claim
-from pipeline.build.content import checked
+from pipeline.build.content import checked_blocks
 from pipeline.build.counts import BuildCounts
 from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, missing_blocks, pieces_of_a_block, split
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_places
 from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
-from pipeline.build.quota import Quota, Withheld, reckoned
+from pipeline.build.quota import Quota, Withheld, estimated_bytes
 from pipeline.build.result import BuildResult
 from pipeline.build.worker import BuildJob, Worker
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RUNS
@@ -124,7 +124,7 @@ class _Build:
         self._request, self._plan, self._source, self._watcher, self._worker = request, plan, source, watcher, worker
         self.store = open_store(request.output)
         self.result = BuildResult(plan)
-        self._committed = There()
+        self._committed = Committed()
         self._missing = Missing(Counter(), shards=0, blocks=0)
         self._quota = Quota()
         self._begun, self._start = datetime.now(UTC), perf_counter()
@@ -132,8 +132,8 @@ class _Build:
     def claim(self) -> None:
         """Check that the output is empty, or holds this data set or a part of it, and write the recipe."""
         check_claim(self.store, self._plan.recipe)
-        self._committed = look(self.store, self._plan, self._request.retry_failed)
-        blocks = checked(make_blocks(self._plan, self._source), self._committed, self.store, self._source)
+        self._committed = find_committed(self.store, self._plan, self._request.retry_failed)
+        blocks = checked_blocks(make_blocks(self._plan, self._source), self._committed, self.store, self._source)
         self._missing = survey(missing_blocks(blocks, self._committed))
         self.store.publish_bytes(self._plan.recipe.to_toml().encode(), RECIPE_FILE)
         remember(self._request.output, "source", self._request.source)
@@ -221,7 +221,7 @@ def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, miss
 def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quota: Quota) -> Withheld:
     """Return what is there, and what is missing, of a build that has stopped at its limit."""
     left = Counter({str(condition): count for condition, count in missing.samples.items()}) - done.shard_samples
-    size = reckoned(left, quota.known, quota.measured)
+    size = estimated_bytes(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 
 

@@ -68,7 +68,7 @@ def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> 
     found = {each.what: each for each in doctor.examine()}
     for name in DECODERS:
         each = found[f"decoder {name}"]
-        assert each.found == (fingerprint(name) if name in HERE else "not there")
+        assert each.found == (fingerprint(name) if name in HERE else "not installed")
         assert (each.remedy is None) == (name in HERE)
     assert found["frost textures"].found == "all six, sound"
     assert {"ray", "torch", "GPU", "vector extensions", "memory", "numpy"} <= set(found)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.quota import MARGIN, Quota, Sizes, Withheld, parse_size, reckoned
+from pipeline.build.quota import MARGIN, Quota, Sizes, Withheld, estimated_bytes, parse_size
 from pipeline.errors import UserError
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
@@ -105,7 +105,7 @@ def test_a_finished_shard_says_more_than_a_measured_image() -> None:
     measured.add("fog-3", 1, 500)
     known.add("fog-1", 10, 10_000)
     known.add("fog-1", 10, 30_000)
-    assert reckoned({"fog-1": 4, "fog-3": 2}, known, measured) == 4 * 2000 + 2 * 500
+    assert estimated_bytes({"fog-1": 4, "fog-3": 2}, known, measured) == 4 * 2000 + 2 * 500
     rest = WorkItem(0, IMAGES, (ShardTask(Condition("fog", 1), 0, ""),))
     enough = 40_000 + MARGIN * 10 * 3000
     assert not list(Quota(enough - 1, known, measured).rounds(iter([rest])))
