@@ -18,6 +18,7 @@ from bench import (
     cifar_speed,
     corruption_speed,
     images,
+    import_speed,
     loader_speed,
     peers,
     report,
@@ -63,6 +64,7 @@ def main() -> None:
     memory = scaling.worker_megabytes(photographs, scratch)
     costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds(photographs))
     sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
+    sections.append(_said(import_speed.table(import_speed.measure())))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
     sections.append("### The evaluator's loader\n\n" + _said(loader))
     shutil.rmtree(scratch)
