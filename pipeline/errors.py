@@ -53,12 +53,3 @@ def file_error(error: OSError) -> str:
     """Return an error of a file as text: its name, and what is wrong."""
     name = error.filename2 or error.filename  # of a renaming, where the file was to go
     return f"{name}: {error.strerror}" if name and error.strerror else str(error)
-
-
-SHOWN = 200
-"""Characters of what a file says that a message repeats."""
-
-
-def shown(text: str) -> str:
-    """Return what a file says, fit for a message: escaped, and not too long."""
-    return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")

@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.cli.output import OutputError, escape_controls, one_line, writing
+from pipeline.cli.output import OutputError, writing
 from pipeline.cli.signals import preempted
 from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error, is_lasting
+from pipeline.text import escape_controls, one_line
 
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -12,18 +12,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
-from unicodedata import category
 
 from pipeline.errors import Exit
-
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories: control and format characters, surrogates, separators of lines and paragraphs."""
-
-_HARMLESS = "\n\u200c\u200d"
-"""Joiners stand in names and between the parts of an emoji."""
-
-LONGEST_MESSAGE = 2000
-"""Characters of an error: it may quote what came, and that may be anything."""
 
 
 class OutputError(Exception):
@@ -79,22 +69,6 @@ def writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError from error
-
-
-def escape_controls(text: str) -> str:
-    """Return a text with its control characters escaped: in file names they could steer a terminal."""
-    return "".join(_escaped(c) if category(c) in _UNPRINTABLE and c not in _HARMLESS else c for c in text)
-
-
-def one_line(text: str) -> str:
-    """Return an error as one printable line of bounded length."""
-    line = escape_controls(" ".join(text.split("\n")))
-    half = LONGEST_MESSAGE // 2
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _give_up(error: BaseException | None) -> NoReturn:

@@ -25,8 +25,8 @@ from rich.text import Text
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan
 from pipeline.datasets.findings import Findings
-from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
 from pipeline.execution.work import Event, Failed, Tally
+from pipeline.text import LONGEST_MESSAGE, printable
 
 LINE_EVERY_S = 10.0
 """Seconds between two lines where there is no terminal."""

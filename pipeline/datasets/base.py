@@ -17,9 +17,10 @@ import manifests
 from manifests import Row
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
 from pipeline.datasets.samples import Sample
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.recipes.schema import MAX_SHARD_SIZE
 from pipeline.storage import Store
+from pipeline.text import shown
 from pipeline.transforms.family import Condition, Family
 from pipeline.transforms.registry import FAMILIES
 

@@ -11,8 +11,8 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, _bounded
 from pipeline.datasets.samples import Sample
-from pipeline.errors import shown
 from pipeline.images.encoders import ENCODERS, Npy, npy_header
+from pipeline.text import shown
 
 PIXELS = "pixels"
 """The encoder of samples that lie as bare pixels in a larger array."""

@@ -11,10 +11,11 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, places
+from pipeline.text import shown
 from pipeline.transforms.registry import FAMILIES
 
 

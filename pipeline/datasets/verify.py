@@ -19,9 +19,10 @@ from pipeline.datasets.indexed import CHUNK_ROWS
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.datasets.samples import Sample, pixel_digest
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
 

@@ -30,7 +30,7 @@ from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"

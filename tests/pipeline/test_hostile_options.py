@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 from pipeline.cli import signals
 from pipeline.cli.app import app, main
 from pipeline.cli.console import errors_told, print_table
-from pipeline.cli.output import LONGEST_MESSAGE, escape_controls, one_line
 from pipeline.cli.progress import FrameCount
 from pipeline.errors import UserError
+from pipeline.text import LONGEST_ERROR, escape_controls, one_line
 
 DIGITS = "1" * 5000
 
@@ -31,7 +31,7 @@ def refused(result: Result, *words: str) -> None:
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.count("\n") == 1
-    assert len(result.stderr) < LONGEST_MESSAGE + 100
+    assert len(result.stderr) < LONGEST_ERROR + 100
     for word in words:
         assert word in result.stderr
     assert "run the same command again" not in result.stderr
@@ -247,4 +247,4 @@ def test_texts_are_printable_lines() -> None:
     assert escape_controls("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\n"
     assert escape_controls("Bild\u202f10 é 👩\u200d🔬") == "Bild\u202f10 é 👩\u200d🔬"
     assert one_line("a\nb\udcff") == "a b\\udcff"
-    assert len(one_line("x" * 10_000)) == LONGEST_MESSAGE + 5
+    assert len(one_line("x" * 10_000)) == LONGEST_ERROR + 5

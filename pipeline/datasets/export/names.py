@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from manifests import Row
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.sources.base import folded, is_system_folder
+from pipeline.text import shown
 
 UNLABELLED = "unlabelled"
 """Folder of images that have neither a label nor a class name."""

@@ -13,9 +13,10 @@ from typing import BinaryIO, Literal
 import tomli_w
 
 from pipeline.config import StrictTable, read_toml, validated
-from pipeline.errors import UnfinishedError, UserError, shown
+from pipeline.errors import UnfinishedError, UserError
 from pipeline.sources.base import folded, is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
+from pipeline.text import shown
 
 STATEMENT = "export.toml"
 """States what an export is of, from before its first file on."""

@@ -9,10 +9,11 @@ from pathlib import Path, PurePosixPath
 
 from pipeline.datasets.index.found import ENCODER_OF_SUFFIX, Entry, Layout, condition_of, file_entry, looked_for
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
-from pipeline.errors import SHOWN, UserError, shown
+from pipeline.errors import UserError
 from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_passed_over, is_system_folder, suffix
 from pipeline.storage import LocalStore
 from pipeline.storage.tar_index import TarIndex
+from pipeline.text import SHOWN, shown
 from pipeline.transforms.family import Condition
 
 EXPORT_FILE = "export.toml"

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED, identifier, suffix
+from pipeline.text import shown
 from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.errors import UserError, shown
+from pipeline.errors import UserError
 from pipeline.evaluate.models.guards import first_line, optional_library
 from pipeline.storage import open_regular
+from pipeline.text import shown
 
 PROVIDERS: Mapping[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 """Kind of device -> its name in onnxruntime."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.scores import Clean, Evaluation, Images, Rows, named
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 
 Warn = Callable[[str], None]
 """Takes what a reader of the report must know."""

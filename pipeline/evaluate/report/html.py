@@ -16,7 +16,7 @@ from pipeline.evaluate.report.family import Table
 from pipeline.evaluate.report.plots import PLOTS, BarPlot, HeatMap, LinePlot, Slots, _no_plots
 from pipeline.evaluate.report.sections import Headline, Section, sections
 from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
+from pipeline.text import LONGEST_MESSAGE, printable
 
 TEMPLATE = "report.html.j2"
 

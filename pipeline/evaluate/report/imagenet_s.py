@@ -10,7 +10,7 @@ from pipeline.evaluate.report.estimates import Estimate, _column, _Figures, _mea
 from pipeline.evaluate.report.family import Column, Family, Figure, Table
 from pipeline.evaluate.report.formats import PLAIN, shown
 from pipeline.evaluate.report.scores import About, Scores
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import PAIRS
 

@@ -12,7 +12,7 @@ from pipeline.evaluate.metrics.alexnet import SEVERITIES
 from pipeline.evaluate.report.estimates import Estimate
 from pipeline.evaluate.report.formats import PERCENT, shown
 from pipeline.evaluate.report.tables import accuracy, marked_names, rows_of, transforms
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 
 CURVE_HEIGHT, SMALL_HEIGHT = 240, 96
 """Of the plot of a data set, and of the small ones of its corruptions."""

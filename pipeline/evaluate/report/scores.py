@@ -27,8 +27,8 @@ from pipeline.evaluate.results.folder import (
     require_finished,
 )
 from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
-from pipeline.evaluate.results.words import LONGEST_PATH, printable
 from pipeline.storage import Store, open_store
+from pipeline.text import LONGEST_PATH, printable
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 

@@ -12,7 +12,7 @@ from pipeline.evaluate.report.family import Column, Family, Table
 from pipeline.evaluate.report.formats import NOTHING, shown
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.tables import _marked, _part_notes, _whole, coverage
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.evaluate.report.estimates import Estimate
 from pipeline.evaluate.report.family import Column, Content, Family, Figure, Table
 from pipeline.evaluate.report.formats import EXTRA, NOTHING, PARTIAL, shown, shown_short
-from pipeline.evaluate.results.words import printable
+from pipeline.text import printable
 
 # Words
 

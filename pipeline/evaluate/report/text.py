@@ -20,7 +20,7 @@ from pipeline.evaluate.report.formats import value_of
 from pipeline.evaluate.report.imagenet_c import CURVE
 from pipeline.evaluate.report.sections import summaries_of
 from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.results.words import LONGEST_MESSAGE, printable
+from pipeline.text import LONGEST_MESSAGE, printable
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What spreadsheets take for the beginning of a formula, if a text begins with it; the last four are full-width."""
