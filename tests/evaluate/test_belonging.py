@@ -34,8 +34,11 @@ def test_clean_error_of_other_photographs_is_not_used(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=OTHERS)
     summary = summarise([mine, clean])
-    assert (summary.corruptions[0].clean_error, summary.corruptions[0].residual_robustness) == (None, None)
-    assert summary.clean[0].error.value == 0.25
+    assert (summary.families["corruptions"][0].clean_error, summary.families["corruptions"][0].residual_robustness) == (
+        None,
+        None,
+    )
+    assert summary.families["clean"][0].error.value == 0.25
     assert any(mine in text and f"{clean} is of other images" in text for text in summary.warnings)
 
 
@@ -45,8 +48,8 @@ def test_clean_error_is_over_the_images_of_the_corruptions(tmp_path: Path) -> No
         tmp_path / "k", {("none", 0): predictions(False, True, True, False)}, LABELS, family="none", names=IDS
     )
     summary = summarise([mine, clean])
-    assert (summary.corruptions[0].clean_error, summary.clean[0].error.value) == (0.5, 0.5)
-    assert summary.corruptions[0].residual_robustness == 0.0
+    assert (summary.families["corruptions"][0].clean_error, summary.families["clean"][0].error.value) == (0.5, 0.5)
+    assert summary.families["corruptions"][0].residual_robustness == 0.0
     assert any("over its 2 images, of the 4" in text for text in summary.warnings)
 
 
@@ -64,7 +67,7 @@ def test_what_is_relative_is_over_common_images(tmp_path: Path) -> None:
         digest="1" * 64,
     )  # fmt: skip
     summary = summarise([mine, clean], [base, base_clean])
-    (found,) = summary.corruptions
+    (found,) = summary.families["corruptions"]
     assert found.clean_error == pytest.approx(1 / 3)
     assert found.residual_robustness == pytest.approx(2 / 3 - 1 / 3)
     assert found.rows[0].mean_error.value == 0.75
@@ -78,7 +81,7 @@ def test_images_are_matched_by_id_not_by_order(tmp_path: Path) -> None:
     """Each image is wrong in one of two transforms, so the mean is the same whichever images are drawn."""
     logits = {("fog", 1): votes([0, 1, 6, 6]), ("snow", 1): votes([6, 6, 2, 3])}
     mine = write_evaluation(tmp_path / "c", logits, LABELS, names=IDS, only={("snow", 1): (3, 2, 1, 0)})
-    mean = summarise([mine]).corruptions[0].mean_error
+    mean = summarise([mine]).families["corruptions"][0].mean_error
     assert mean is not None
     assert (mean.value, mean.low, mean.high) == (0.5, 0.5, 0.5)
 
@@ -101,10 +104,10 @@ def test_the_clean_set_of_the_same_images_is_chosen(tmp_path: Path) -> None:
     ]
     for folders in ([mine, ours, *others], [*others, ours, mine]):
         summary = summarise(folders)
-        assert summary.corruptions[0].clean_error == 0.25
-        assert len(summary.clean) == 4
+        assert summary.families["corruptions"][0].clean_error == 0.25
+        assert len(summary.families["clean"]) == 4
     summary = summarise([mine, others[2]])
-    assert summary.corruptions[0].clean_error is None
+    assert summary.families["corruptions"][0].clean_error is None
     assert any("has the profile 'cifar', not 'tiny'" in text for text in summary.warnings)
     again = write_evaluation(tmp_path / "k2", CLEAN, LABELS, family="none", names=IDS, data_set="again")
     with pytest.raises(UserError, match=r"k and .*k2 both have its clean images: give one of them"):
@@ -118,10 +121,10 @@ def test_arrays_are_matched_by_position_and_label(tmp_path: Path) -> None:
     batch = [f"test_batch_{place:06d}" for place in range(4)]
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=batch)
     summary = summarise([mine, clean])
-    assert summary.corruptions[0].clean_error == 0.25
+    assert summary.families["corruptions"][0].clean_error == 0.25
     assert any("matched by their positions" in text for text in summary.warnings)
     other = write_evaluation(tmp_path / "o", CLEAN, (1, 1, 2, 3), family="none", names=batch)
-    assert summarise([mine, other]).corruptions[0].clean_error is None
+    assert summarise([mine, other]).families["corruptions"][0].clean_error is None
 
 
 @pytest.mark.parametrize("role", ["evaluations", "baseline", "anomalous"])
@@ -137,7 +140,7 @@ def test_the_same_weights_under_another_name_are_named(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="other")
     summary = summarise([mine, clean])
-    assert summary.corruptions[0].clean_error is None
+    assert summary.families["corruptions"][0].clean_error is None
     assert any("same weights under another name, 'other'" in text for text in summary.warnings)
 
 
@@ -224,8 +227,8 @@ def test_a_baseline_is_over_the_images_of_the_evaluation(tmp_path: Path) -> None
         tmp_path / "b", {("fog", 1): predictions(True, False, False, False)}, LABELS, names=IDS, model="base"
     )
     summary = summarise([mine], [base])
-    assert summary.corruptions[0].mean_corruption_error is not None
-    assert summary.corruptions[0].mean_corruption_error.value == 1.0
+    assert summary.families["corruptions"][0].mean_corruption_error is not None
+    assert summary.families["corruptions"][0].mean_corruption_error.value == 1.0
     assert any("over its 2 images, of the 4" in text for text in summary.warnings)
 
 
@@ -234,7 +237,7 @@ def test_a_baseline_without_the_family_is_named(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "p", walk, LABELS, family="perturbations")
     base = write_evaluation(tmp_path / "b", FOG, LABELS, model="base")
     summary = summarise([mine], [base])
-    assert summary.perturbations[0].baseline is None
+    assert summary.families["perturbations"][0].baseline is None
     assert any("has no evaluation of perturbations" in text for text in summary.warnings)
     lacks = write_evaluation(
         tmp_path / "l", {("rotate", 1): walk["tilt", 1]}, LABELS, family="perturbations", model="base"
@@ -247,7 +250,7 @@ def test_alexnet_over_other_than_its_photographs_is_named(tmp_path: Path) -> Non
     logits = {("fog", level): votes([999, 1, 2, 3], 1000) for level in range(1, 6)}
     mine = write_evaluation(tmp_path / "c", logits, LABELS, profile="imagenet")
     summary = summarise([mine])
-    assert summary.corruptions[0].baseline == "AlexNet (published)"
+    assert summary.families["corruptions"][0].baseline == "AlexNet (published)"
     assert any("50,000 photographs, these are over 4" in text for text in summary.warnings)
 
 
@@ -269,7 +272,7 @@ def test_a_level_of_an_extra_corruption_alone_is_no_mean(tmp_path: Path) -> None
     extra = next(name for name in corruptions.names("all") if name not in corruptions.names("benchmark"))
     right = predictions(True, True, True, True)
     mine = write_evaluation(tmp_path / "c", {("fog", 1): right, (extra, 2): right}, LABELS)
-    assert list(summarise([mine]).corruptions[0].curve) == [1]
+    assert list(summarise([mine]).families["corruptions"][0].curve) == [1]
 
 
 def test_levels_far_apart_are_drawn(tmp_path: Path) -> None:
@@ -282,7 +285,7 @@ def test_one_image_and_one_class(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("fog", 1): votes([0], 1)}, [0])
     walk = write_evaluation(tmp_path / "p", {("tilt", 1): votes([0, 0, 0], 1)[None]}, [0], family="perturbations")
     summary = summarise([mine, walk])
-    assert summary.corruptions[0].mean_error is not None
-    assert summary.corruptions[0].mean_error.value == 0.0
-    assert summary.perturbations[0].rows[0].flip_probability.value == 0.0
+    assert summary.families["corruptions"][0].mean_error is not None
+    assert summary.families["corruptions"][0].mean_error.value == 0.0
+    assert summary.families["perturbations"][0].rows[0].flip_probability.value == 0.0
     assert tables(summary)

@@ -31,8 +31,9 @@ def predictions(right: int, classes: int = 7) -> np.ndarray:
 def test_without_a_baseline_nothing_is_normalised(tmp_path: Path) -> None:
     logits = {("fog", 1): predictions(3), ("fog", 2): predictions(1), ("snow", 1): predictions(4)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS)
-    (found,) = summarise([folder]).corruptions
+    (found,) = summarise([folder]).families["corruptions"]
     assert (found.baseline, found.mean_corruption_error, found.complete, found.images) == (None, None, False, 4)
+    assert found.robustness is None
     fog, snow = found.rows
     assert {level: error.value for level, error in fog.errors.items()} == {1: 0.25, 2: 0.75}
     assert (fog.mean_error.value, snow.mean_error.value) == (0.5, 0.0)
@@ -61,12 +62,14 @@ def test_alexnet_is_the_baseline_of_imagenet_at_224(tmp_path: Path) -> None:
         write_evaluation(tmp_path / "clean", clean, labels, family="none", **common),
     ]
     summary = summarise(folders)
-    (found,) = summary.corruptions
+    (found,) = summary.families["corruptions"]
     assert (found.baseline, found.complete) == (ALEXNET, True)
     assert found.mean_corruption_error is not None
-    clean_error = summary.clean[0].error.value
+    clean_error = summary.families["clean"][0].error.value
     assert clean_error == pytest.approx(0.1)
     assert found.mean_corruption_error.value == pytest.approx(metrics.mean_corruption_error(errors, ALEXNET_ERRORS))
+    assert found.robustness.value == pytest.approx(1 - metrics.mean_corruption_error(errors, ALEXNET_ERRORS))
+    assert found.robustness.low == pytest.approx(1 - found.mean_corruption_error.high)
     assert found.relative_mean_corruption_error == pytest.approx(
         metrics.relative_mean_corruption_error(errors, clean_error, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR)
     )
@@ -78,7 +81,7 @@ def test_alexnet_is_the_baseline_of_imagenet_at_224(tmp_path: Path) -> None:
         )
         assert row.corruption_error.low < row.corruption_error.value < row.corruption_error.high
     other = write_evaluation(tmp_path / "c299", logits, labels, profile="inception")
-    assert summarise([other]).corruptions[0].baseline is None
+    assert summarise([other]).families["corruptions"][0].baseline is None
 
 
 def test_any_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_any_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
     )
     clean = write_evaluation(tmp_path / "bc", {("none", 0): predictions(3)}, LABELS, family="none", model="base")
     own = write_evaluation(tmp_path / "rc", {("none", 0): predictions(4)}, LABELS, family="none")
-    (found,) = summarise([mine, own], [base, clean]).corruptions
+    (found,) = summarise([mine, own], [base, clean]).families["corruptions"]
     assert found.baseline == "base"
     ratios = {row.name: row.corruption_error and row.corruption_error.value for row in found.rows}
     assert ratios == {"fog": 0.5, "snow": 0.5}
@@ -106,7 +109,7 @@ def test_sequences(tmp_path: Path) -> None:
     frames = np.stack([votes(classes) for classes in walk])
     logits = {("gaussian_noise", 1): frames, ("gaussian_noise", 2): frames[:, ::-1], ("tilt", 1): frames}
     folder = write_evaluation(tmp_path / "r", logits, (0, 2), family="perturbations")
-    easy, hard = summarise([folder]).perturbations
+    easy, hard = summarise([folder]).families["perturbations"]
     assert (easy.difficulty, hard.difficulty, easy.complete, easy.baseline) == (1, 2, False, None)
     assert {row.name: row.flip_probability.value for row in easy.rows} == {
         "gaussian_noise": pytest.approx((2 + 1) / 10),
@@ -123,6 +126,8 @@ def test_sequences(tmp_path: Path) -> None:
     }
     assert easy.mean_flip_probability is not None
     assert easy.mean_flip_probability.value == pytest.approx(0.3)
+    assert easy.nmfp.value == pytest.approx(-0.3)
+    assert easy.nmfp.low == pytest.approx(-easy.mean_flip_probability.high)
 
 
 def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) -> None:
@@ -131,13 +136,13 @@ def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) ->
         (name, 1): generator.normal(size=(5, 6, 1000)).astype(np.float32) for name in perturbations.names("benchmark")
     }
     folder = write_evaluation(tmp_path / "r", logits, [0] * 5, family="perturbations", profile="imagenet")
-    (found,) = summarise([folder]).perturbations
+    (found,) = summarise([folder]).families["perturbations"]
     assert (found.baseline, found.complete, found.mean_top5_ratio) == (ALEXNET, True, None)
     flips = {row.name: row.flip_probability.value for row in found.rows}
     assert found.mean_flip_rate is not None
     assert found.mean_flip_rate.value == pytest.approx(metrics.mean_flip_rate(flips, ALEXNET_FLIP_PROBABILITIES))
     base = write_evaluation(tmp_path / "b", logits, [0] * 5, family="perturbations", model="base", profile="imagenet")
-    (found,) = summarise([folder], [base]).perturbations
+    (found,) = summarise([folder], [base]).families["perturbations"]
     assert found.mean_top5_ratio is not None
     assert found.mean_top5_ratio.value == pytest.approx(1)
     assert found.baseline == "base"
@@ -146,7 +151,7 @@ def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) ->
 def test_system_noise(tmp_path: Path) -> None:
     logits = {("pillow_pillow-bilinear", 0): predictions(4), ("opencv_pillow-bilinear", 0): predictions(2)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS, family="system-noise")
-    (found,) = summarise([folder]).system_noise
+    (found,) = summarise([folder]).families["system_noise"]
     assert [(row.decoder, row.resize, row.accuracy.value) for row in found.rows] == [
         ("pillow", "pillow-bilinear", 1.0),
         ("opencv", "pillow-bilinear", 0.5),
@@ -161,8 +166,8 @@ def test_clean_images_and_anomalies(tmp_path: Path) -> None:
         tmp_path / "r", {("none", 0): votes([0, 1, 6, 6]) * 4 + np.arange(7)}, LABELS, family="none"
     )
     summary = summarise([usual])
-    assert summary.clean[0].error.value == 0.5
-    assert summary.clean[0].top5_error.value == 0.0
+    assert summary.families["clean"][0].error.value == 0.5
+    assert summary.families["clean"][0].top5_error.value == 0.0
     unsure = write_evaluation(tmp_path / "o", {("none", 0): votes([0, 1, 2]) / 50}, (0, 1, 2), family="none")
     summary = summarise([usual], anomalous=unsure)
     assert summary.anomalies["made"].value == 1.0
@@ -174,7 +179,7 @@ def test_images_that_every_transform_has_are_compared(tmp_path: Path) -> None:
     """A sample that failed under one corruption is left out of all, so that intervals are over the same images."""
     logits = {("fog", 1): predictions(2), ("snow", 1): predictions(4)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS, only={("snow", 1): (1, 2, 3)})
-    (found,) = summarise([folder]).corruptions
+    (found,) = summarise([folder]).families["corruptions"]
     assert found.images == 3
     assert [row.mean_error.value for row in found.rows] == [pytest.approx(2 / 3), 0.0]
 

@@ -159,7 +159,7 @@ def test_a_folder_whose_name_is_no_text(tmp_path: Path, fog: str) -> None:
 
 
 def test_too_many_transforms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores, "MOST_STEPS", 3)
+    monkeypatch.setattr(scores, "MOST_CONDITIONS", 3)
     mine = write_evaluation(tmp_path / "r", {(f"own{place}", 1): votes([0, 6]) for place in range(4)}, LABELS)
     with pytest.raises(UserError, match="more than 3 transforms and levels"):
         summarise([mine])
@@ -222,7 +222,7 @@ def test_damaged_predictions_are_one_line(tmp_path: Path, what: str) -> None:
 def test_labels_that_change_between_steps_are_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "r", TWO, LABELS)
     rewritten(folder, changed_column("label", [0, 1, 0, 2]))
-    with pytest.raises(UserError, match="the label of 'image1' is not the same in all steps"):
+    with pytest.raises(UserError, match="the label of 'image1' is not the same in all conditions"):
         summarise([folder])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
+from pipeline.text import printable
 from rich.console import Console
 
 import corruptions
@@ -20,17 +21,16 @@ from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_MEAN_ERRORS,
     SEVERITIES,
 )
+from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.clean import CleanSummary
-from pipeline.evaluate.report.estimates import Estimate
 from pipeline.evaluate.report.family import Table
-from pipeline.evaluate.report.formats import NOTHING, shown, shown_short
+from pipeline.evaluate.report.formats import COUNT, NOTHING, PLAIN, Number
 from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
 from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
 from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from pipeline.text import printable
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"
@@ -43,7 +43,17 @@ MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
 }
 """Clean error, and CE by corruption in percent: the first two as published, the third made up."""
 
-EMPTY = Summary([], [], [], [], {}, [])
+KEYS = ("corruptions", "perturbations", "system_noise", "clean")
+
+
+def summary_of(
+    *, anomalies: Mapping[str, Estimate] | None = None, warnings: Sequence[str] = (), **families: Sequence[Any]
+) -> Summary:
+    """What ``summarise`` makes: the project's families in the order of a report."""
+    return Summary({**dict.fromkeys(KEYS, ()), **families}, anomalies or {}, warnings)
+
+
+EMPTY = summary_of()
 
 
 def estimate(value: float, half: float = 0.004) -> Estimate:
@@ -93,6 +103,9 @@ def made_corruptions(
         mean([row.relative_corruption_error or 0 for row in counted]) if baseline else None,
         clean,
         mean_error - clean,
+        robustness=estimate(1 - mean([row.corruption_error.value for row in counted if row.corruption_error]), 0.003)
+        if baseline
+        else None,
     )
 
 
@@ -128,6 +141,7 @@ def made_perturbations(
         estimate(mean(rates), 0.006) if rates else None,
         estimate(mean([row.top5_distance.value for row in counted]), 0.02),
         None,
+        nmfp=estimate(-mean([row.flip_probability.value for row in counted]), 0.001),
     )
 
 
@@ -153,13 +167,13 @@ def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSum
 
 def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[str] = ()) -> Summary:
     """Every kind of data set for every one of these models."""
-    return Summary(
-        [made_corruptions(model) for model in models],
-        [made_perturbations(model) for model in models],
-        [made_system_noise(model) for model in models],
-        [made_clean(model) for model in models],
-        {model: estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01) for model in models},
-        warnings,
+    return summary_of(
+        corruptions=[made_corruptions(model) for model in models],
+        perturbations=[made_perturbations(model) for model in models],
+        system_noise=[made_system_noise(model) for model in models],
+        clean=[made_clean(model) for model in models],
+        anomalies={model: estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01) for model in models},
+        warnings=warnings,
     )
 
 
@@ -170,13 +184,13 @@ def hostile_summary() -> Summary:
     rows = [replace(whole.rows[0], name=f"{HOSTILE}' onload='x", group=HOSTILE), *whole.rows[1:]]
     noise = made_system_noise(name=name)
     pairs = [replace(noise.rows[0], decoder=HOSTILE, resize=f"a&b{HOSTILE}"), *noise.rows[1:]]
-    return Summary(
-        [replace(whole, rows=rows)],
-        [made_perturbations(name=name)],
-        [replace(noise, rows=pairs)],
-        [made_clean(name=name)],
-        {name: estimate(0.5)},
-        [f"{HOSTILE} & more"],
+    return summary_of(
+        corruptions=[replace(whole, rows=rows)],
+        perturbations=[made_perturbations(name=name)],
+        system_noise=[replace(noise, rows=pairs)],
+        clean=[made_clean(name=name)],
+        anomalies={name: estimate(0.5)},
+        warnings=[f"{HOSTILE} & more"],
     )
 
 
@@ -188,9 +202,9 @@ def other_corruptions() -> CorruptionSummary:
 
 
 def table(found: Iterable[Table], section: str, title: str) -> dict[str, Sequence[str]]:
-    """First cell of a row -> the others, of one table."""
+    """First cell of a row -> the others as text, of one table."""
     (one,) = [each for each in found if (each.section, each.title) == (section, title)]
-    return {row[0]: row[1:] for row in one.rows}
+    return {str(row[0]): [str(cell) for cell in row[1:]] for row in one.rows}
 
 
 def terminal_text(found: Sequence[Table], width: int = 100) -> str:
@@ -221,6 +235,7 @@ def test_figures_of_one_model_in_every_output() -> None:
     figures = table(found, "ImageNet-C", "key figures")
     assert figures["mCE"] == ["76.9 [76.6, 77.2]"]
     assert figures["relative mCE"] == ["105.3"]
+    assert figures["1 - mCE"] == ["23.1 [22.8, 23.4]"]
     assert figures["clean error"] == ["23.9"]
     assert figures["baseline"] == [ALEXNET]
     assert figures["images"] == ["50,000"]
@@ -228,6 +243,9 @@ def test_figures_of_one_model_in_every_output() -> None:
     assert table(found, "ImageNet-C", "accuracy by severity")["1"] == ["51.4 [51.1, 51.7]"]
     assert table(found, "ImageNet-P", "flip rate (FR)")["zoom_blur"] == ["66.1 [64.9, 67.3]"]
     assert table(found, "ImageNet-P", "flip probability")["zoom_blur"] == ["3.9 [3.8, 4.1]"]
+    flips = table(found, "ImageNet-P", "key figures")
+    assert flips["mean flip probability (unnormalised)"] == ["8.5 [8.4, 8.6]"]
+    assert flips["NmFP"] == ["-8.5 [-8.6, -8.4]"]
     assert table(found, "ImageNet-P", "top-5 distance")["rotate"] == ["1.27 [1.24, 1.30]"]
     assert table(found, "ImageNet-S", "key figures")["NSD (percentage points)"] == ["-1.43 [-1.51, -1.35]"]
     assert table(found, "ImageNet", "key figures")["top-1 error"] == ["23.9 [23.5, 24.3]"]
@@ -238,21 +256,25 @@ def test_figures_of_one_model_in_every_output() -> None:
     for each in found:
         for row in each.rows:
             assert len(row) == len(each.columns)
-            assert all(row)
+            assert all(map(str, row))
 
 
 def test_accuracy_is_one_minus_the_error() -> None:
     row = made_corruptions().rows[3]
-    (one,) = [each for each in tables(made_summary()) if each.about == "accuracies"]
-    assert one.rows[3][:3] == ["defocus_blur", "ResNet-50", f"{100 - 100 * row.errors[1].value:.1f} ±0.4"]
-    assert one.rows[3][-1] == f"{100 - 100 * row.mean_error.value:.1f} ±0.3"
+    (one,) = [each for each in tables(made_summary()) if each.title == "accuracy by corruption and severity"]
+    assert [str(cell) for cell in one.rows[3][:3]] == [
+        "defocus_blur",
+        "ResNet-50",
+        f"{100 - 100 * row.errors[1].value:.1f} ±0.4",
+    ]
+    assert str(one.rows[3][-1]) == f"{100 - 100 * row.mean_error.value:.1f} ±0.3"
 
 
 def test_models_of_one_data_set_stand_side_by_side() -> None:
     found = tables(made_summary(tuple(MODELS)))
     assert len({(each.section, each.title) for each in found}) == len(found)
     assert [cell[:4] for cell in table(found, "ImageNet-C", "key figures")["mCE"]] == ["76.9", "84.5", "50.7"]
-    errors = next(each for each in found if each.about == "corruption errors")
+    errors = next(each for each in found if each.title == "corruption error (CE)")
     assert [(column.model, column.title) for column in errors.columns][1:] == [
         (model, title) for model in MODELS for title in ("CE", "relative CE")
     ]
@@ -284,11 +306,11 @@ def test_two_models_fit_a_terminal(models: int) -> None:
     whole = "\n".join(lines)
     for each in found:
         for row in each.rows:
-            assert all(cell in whole for cell in row)  # none is broken over two lines
+            assert all(str(cell) in whole for cell in row)  # none is broken over two lines
 
 
 def test_numbers_are_aligned_to_the_right() -> None:
-    lines = terminal_text(tables(replace(EMPTY, clean=[made_clean()]))).splitlines()
+    lines = terminal_text(tables(summary_of(clean=[made_clean()]))).splitlines()
     ends = [line.rstrip() for line in lines[2:6]]
     assert ends[0].endswith("23.9 [23.5, 24.3]")
     assert len({len(line) for line in ends}) == 1
@@ -298,20 +320,20 @@ def test_a_part_of_the_benchmark_is_called_one() -> None:
     few = made_corruptions(only=corruptions.names("all")[:12])
     low = made_corruptions("ResNet-18", severities=(1, 3))
     noise = made_perturbations(only=("gaussian_noise", "tilt"))
-    found = tables(replace(EMPTY, corruptions=[few, low], perturbations=[noise]))
+    found = tables(summary_of(corruptions=[few, low], perturbations=[noise]))
     figures = table(found, "ImageNet-C", "key figures")
-    for name in ("mCE", "relative mCE", "mean corruption error (unnormalised)"):
+    for name in ("mCE", "relative mCE", "1 - mCE", "mean corruption error (unnormalised)"):
         assert all(cell.endswith(" *") for cell in figures[name])
     assert not any("*" in cell for cell in figures["clean error"])
     assert all(cell.endswith(" *") for cell in table(found, "ImageNet-C", "accuracy by severity")["3"])
     assert table(found, "ImageNet-C", "accuracy by severity").keys() == {"1", "2", "3", "4", "5"}
     assert table(found, "ImageNet-C", "accuracy by severity")["2"][1] == NOTHING
     note = found[0].note
-    assert "ResNet-50: mCE, relative mCE, mean corruption error (unnormalised)" in note
+    assert "ResNet-50: mCE, relative mCE, 1 - mCE, mean corruption error (unnormalised)" in note
     assert "over 12 of 15 corruptions." in note
     assert "over 15 of 15 corruptions, not at every severity." in note
     assert "over 2 of 10 perturbations." in to_markdown(found)
-    lead = sections(replace(EMPTY, corruptions=[few]))[0].headline("ResNet-50")
+    lead = sections(summary_of(corruptions=[few]))[0].headline("ResNet-50")
     assert lead is not None
     assert lead.part == "12 of 15 corruptions"
 
@@ -319,16 +341,16 @@ def test_a_part_of_the_benchmark_is_called_one() -> None:
 def test_a_baseline_that_lacks_a_corruption_has_its_own_count() -> None:
     made = made_corruptions(baseline="mine")
     rows = [replace(made.rows[0], corruption_error=None, relative_corruption_error=None), *made.rows[1:]]
-    found = tables(replace(EMPTY, corruptions=[replace(made, rows=rows)]))
+    found = tables(summary_of(corruptions=[replace(made, rows=rows)]))
     figures = table(found, "ImageNet-C", "key figures")
     assert figures["mCE"][0].endswith(" *")
     assert not figures["mean corruption error (unnormalised)"][0].endswith(" *")
-    assert "* ResNet-50: mCE, relative mCE over 14 of 15 corruptions." in found[0].note
+    assert "* ResNet-50: mCE, relative mCE, 1 - mCE over 14 of 15 corruptions." in found[0].note
 
 
 def test_without_a_baseline_nothing_is_normalised() -> None:
-    summary = replace(
-        EMPTY, corruptions=[made_corruptions(baseline=None)], perturbations=[made_perturbations(baseline=None)]
+    summary = summary_of(
+        corruptions=[made_corruptions(baseline=None)], perturbations=[made_perturbations(baseline=None)]
     )
     found = tables(summary)
     figures = table(found, "ImageNet-C", "key figures")
@@ -344,7 +366,7 @@ def test_without_a_baseline_nothing_is_normalised() -> None:
 
 def test_models_with_and_without_a_baseline_together() -> None:
     both = [made_corruptions(), made_corruptions("ResNet-18", baseline=None)]
-    found = tables(replace(EMPTY, corruptions=both))
+    found = tables(summary_of(corruptions=both))
     assert table(found, "ImageNet-C", "key figures")["mCE"] == ["76.9 [76.6, 77.2]", NOTHING]
     assert table(found, "ImageNet-C", "corruption error (CE)")["fog"][2:] == [NOTHING, NOTHING]
     assert "mean error over the severities (unnormalised)" in {each.title for each in found}
@@ -364,24 +386,24 @@ def test_validation_transforms_are_marked_and_come_last() -> None:
 
 
 def test_corruptions_of_somebody_else() -> None:
-    found = tables(replace(EMPTY, corruptions=[other_corruptions()]))
+    found = tables(summary_of(corruptions=[other_corruptions()]))
     assert "over 4 corruptions that are not of the benchmark." in found[0].note
     assert "†" not in to_markdown(found)
 
 
 def test_two_evaluations_of_one_name_are_told_apart() -> None:
-    found = tables(replace(EMPTY, clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
+    found = tables(summary_of(clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
     assert [column.title for column in found[0].columns] == ["figure", "ResNet-50", "ResNet-50 (2)"]
     assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
 
 
 def test_difficulties_are_sections_of_their_own() -> None:
     made = [made_perturbations(difficulty=difficulty) for difficulty in (1, 3)]
-    assert [each.title for each in sections(replace(EMPTY, perturbations=made))] == [
+    assert [each.title for each in sections(summary_of(perturbations=made))] == [
         "ImageNet-P",
         "ImageNet-P, difficulty 3",
     ]
-    assert {row["level"] for row in csv_rows(replace(EMPTY, perturbations=made))} == {"1", "3"}
+    assert {row["level"] for row in csv_rows(summary_of(perturbations=made))} == {"1", "3"}
 
 
 def test_nothing_is_an_empty_report() -> None:
@@ -393,11 +415,13 @@ def test_nothing_is_an_empty_report() -> None:
 
 def test_an_evaluation_without_rows_has_its_counts() -> None:
     nothing = replace(made_corruptions(), rows=[], curve={}, mean_error=None, mean_corruption_error=None)
-    bare = replace(nothing, relative_mean_corruption_error=None, residual_robustness=None, complete=False)
-    found = tables(replace(EMPTY, corruptions=[bare]))
+    bare = replace(
+        nothing, relative_mean_corruption_error=None, residual_robustness=None, robustness=None, complete=False
+    )
+    found = tables(summary_of(corruptions=[bare]))
     assert [each.title for each in found] == ["key figures"]
     assert [row[0] for row in found[0].rows] == ["clean error", "baseline", "images", "failed"]
-    assert sections(replace(EMPTY, corruptions=[bare]))[0].headline("ResNet-50") is None
+    assert sections(summary_of(corruptions=[bare]))[0].headline("ResNet-50") is None
 
 
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
@@ -414,13 +438,22 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     assert "\x1b" not in text
     assert HOSTILE in text
     (row,) = {row["model"] for row in csv_rows(summary)}
-    assert row == summary.clean[0].model
+    assert row == summary.families["clean"][0].model
 
 
-def test_words() -> None:
-    assert shown(Estimate(0.2336, 0.2291, 0.2388)) == "23.4 [22.9, 23.9]"
-    assert shown(0.5) == "50.0"
-    assert shown(None) == shown(float("nan")) == shown_short(Estimate(float("nan"), 0, 0)) == NOTHING
-    assert shown_short(Estimate(0.234, 0.229, 0.239)) == "23.4 ±0.5"
+def test_numbers_become_text() -> None:
+    found = Estimate(0.2336, 0.2291, 0.2388)
+    assert (Number(found).figure, Number(found).interval) == ("23.4", "[22.9, 23.9]")
+    assert str(Number(found)) == "23.4 [22.9, 23.9]"
+    assert str(Number(found, partial=True)) == "23.4 [22.9, 23.9] *"
+    assert str(Number(Estimate(0.234, 0.229, 0.239), short=True)) == "23.4 ±0.5"
+    assert str(Number(0.5)) == "50.0"
+    assert str(Number(-1.434, PLAIN)) == "-1.43"
+    assert str(Number(50_000, COUNT)) == "50,000"
+    for missing in (None, float("nan"), Estimate(float("nan"), 0, 0)):
+        assert str(Number(missing, short=True, partial=True)) == NOTHING
+
+
+def test_names_are_printable() -> None:
     assert printable("a\n\u202eb\x00") == "a  b"
     assert printable(" \t") == "unnamed"

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.evaluate.report.estimates import Estimate, _column, _Figures
-from pipeline.evaluate.report.family import Figure
-from pipeline.evaluate.report.scores import About, Clean
-
-CLEAN_FIGURES = (Figure("top-1 error", "error"), Figure("top-5 error", "top5_error"))
+from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.context import ReportContext
+from pipeline.evaluate.report.estimates import column_mean
+from pipeline.evaluate.report.family import Figure, Layout, ReportFamily
+from pipeline.evaluate.report.scores import Evaluation
+from pipeline.transforms.clean import FAMILY
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,34 @@ class CleanSummary:
     source_ids_sha256: str = ""
 
 
-def clean_figures(clean: Clean, about: About, resamples: int) -> CleanSummary:
+def summarise_clean(each: Evaluation, context: ReportContext) -> list[CleanSummary]:
     """Return top-1 and top-5 error of clean images."""
-    figures = _Figures(np.stack([clean.errors, clean.beyond], axis=1).astype(np.float64), resamples)
-    return CleanSummary(
-        about.model,
-        about.data_set,
-        len(clean.errors),
-        about.failed,
-        figures.estimate(_column(0)),
-        figures.estimate(_column(1)),
-        about.manifest_sha256,
-        about.source_ids_sha256,
-    )
+    clean = context.clean_images(each)
+    found = context.bootstrap(np.stack([clean.errors, clean.beyond], axis=1))
+    about = context.about(each, clean.images)
+    return [
+        CleanSummary(
+            about.model,
+            about.data_set,
+            len(clean.errors),
+            about.failed,
+            column_mean(found, 0),
+            column_mean(found, 1),
+            about.manifest_sha256,
+            about.source_ids_sha256,
+        )
+    ]
+
+
+TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error)
+
+REPORT = ReportFamily(
+    FAMILY.name,
+    summarise_clean,
+    Layout[CleanSummary](
+        key="clean",
+        figures=(TOP1_ERROR, Figure("top-5 error", lambda summary: summary.top5_error)),
+        leads=(TOP1_ERROR,),
+        note="Images without any transform. Percent, in brackets the 95 % interval over images. Lower is better.",
+    ),
+)

@@ -1,69 +1,87 @@
-"""The registry of reports: one row per family."""
+"""The registry of reports: those of the project, and those that installed packages add."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-import corruptions
-import perturbations
-from pipeline.evaluate.report.clean import CLEAN_FIGURES
-from pipeline.evaluate.report.family import Family, Figure
-from pipeline.evaluate.report.imagenet_c import CORRUPTION_FIGURES, CORRUPTION_ROWS, _corruption_tables
-from pipeline.evaluate.report.imagenet_p import PERTURBATION_FIGURES, PERTURBATION_ROWS, _perturbation_tables
-from pipeline.evaluate.report.imagenet_s import SYSTEM_NOISE_FIGURES, _pair_tables
+from pipeline.errors import UserError
+from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s
+from pipeline.evaluate.report.default import default_report
+from pipeline.evaluate.report.family import Layout, ReportFamily
+from pipeline.transforms.registry import FAMILIES
 
-FAMILIES: Sequence[Family] = (
-    Family(
-        "corruptions",
-        CORRUPTION_FIGURES,
-        ("mCE", "mean corruption error (unnormalised)"),
-        "Percent, in brackets the 95 % interval over images. Residual robustness is clean accuracy less mean accuracy. "
-        "Lower is better.",
-        total=len(corruptions.names("benchmark")),
-        what="corruptions",
-        normalised_note="mCE and relative mCE are in percent of the baseline's.",
-        rows=CORRUPTION_ROWS,
-        tables=_corruption_tables,
-    ),
-    Family(
-        "perturbations",
-        PERTURBATION_FIGURES,
-        ("mFR", "mean flip probability (unnormalised)"),
-        "Percent but for top-5 distances, which run from 0 to 15; in brackets the 95 % interval over sequences. "
-        "Lower is better.",
-        counted=("sequences", "failed"),
-        total=len(perturbations.names("benchmark")),
-        what="perturbations",
-        normalised_note="mFR and mT5D are in percent of the baseline's.",
-        rows=PERTURBATION_ROWS,
-        tables=_perturbation_tables,
-        title=lambda summary: (
-            summary.data_set + (f", difficulty {summary.difficulty}" if summary.difficulty != 1 else "")
-        ),
-    ),
-    Family(
-        "system_noise",
-        SYSTEM_NOISE_FIGURES,
-        ("mean accuracy",),
-        "In brackets the 95 % interval over images. Accuracy in percent; NSD is minus the standard deviation of the "
-        "accuracies. Higher is better.",
-        rows=(Figure("accuracy", "accuracy"),),
-        tables=_pair_tables,
-    ),
-    Family(
-        "clean",
-        CLEAN_FIGURES,
-        ("top-1 error",),
-        "Images without any transform. Percent, in brackets the 95 % interval over images. Lower is better.",
-    ),
-    Family(
-        "anomalies",
-        (Figure("AUPR", "aupr"),),
-        ("AUPR",),
-        "Area under the precision-recall curve of the anomalies, in percent, in brackets the 95 % interval over "
-        "images; an image is the more anomalous the smaller its largest probability. Higher is better.",
-        counted=(),
-        title=lambda summary: "Anomalies",
-    ),
-)
-"""The kinds of data sets in the order of a report."""
+ENTRY_POINTS = "robustshards.reports"
+"""Entry points of installed packages that are reports, each called like its family."""
+
+REPORTS: Sequence[ReportFamily[Any]] = (imagenet_c.REPORT, imagenet_p.REPORT, imagenet_s.REPORT, clean.REPORT)
+"""The project's reports: one row per family that the default report does not serve."""
+
+_KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
+_RESERVED = frozenset({anomalies.LAYOUT.key, "generator", "warnings"})
+"""Keys of ``report.json`` that are of no family."""
+
+
+def report_of(family: str) -> ReportFamily[Any]:
+    """Return the report on a family: its own, or the default one if its transforms give images.
+
+    Raises:
+        UserError: The family has no report and gives sequences, which the default report does not serve, or its report
+            is invalid.
+    """
+    if own := next((report for report in REPORTS if report.name == family), None):
+        return own
+    if points := entry_points(group=ENTRY_POINTS, name=family):
+        return _installed(next(iter(points)), family)
+    if FAMILIES[family].sequences:
+        raise UserError(
+            f"the family {family!r} has no report, and the default one is not for sequences: install a package with an "
+            f"entry point {family!r} in the group {ENTRY_POINTS!r}"
+        )
+    return default_report(FAMILIES[family])
+
+
+def layouts() -> dict[str, Layout[Any]]:
+    """Return key -> layout of every report, in the order of a report.
+
+    Raises:
+        UserError: As ``report_of``, and where two reports have one key. A family without a report is left out.
+    """
+    found: dict[str, Layout[Any]] = {}
+    for name in FAMILIES:
+        if not has_report(name):
+            continue
+        layout = report_of(name).layout
+        if layout.key in found:
+            raise UserError(f"two reports have the key {layout.key!r}: the later one, of {name!r}, needs another key")
+        found[layout.key] = layout
+    return found
+
+
+def has_report(family: str) -> bool:
+    """Return whether a family has a report of its own, or the default one serves it."""
+    own = {report.name for report in REPORTS} | entry_points(group=ENTRY_POINTS).names
+    return family in own or not FAMILIES[family].sequences
+
+
+def _installed(point: EntryPoint, family: str) -> ReportFamily[Any]:
+    """Load the report of an installed package."""
+    package = point.dist.name if point.dist else "unknown"
+    where = f"the report {point.name!r} ({point.value}) of the installed package {package!r}"
+    try:
+        report = point.load()
+    except Exception as error:  # importing the code of others raises anything
+        what = f"{type(error).__name__}: {error}"
+        raise UserError(f"{where} cannot be loaded: {what}; repair or uninstall that package") from error
+    if not isinstance(report, ReportFamily):
+        raise UserError(f"{where} is a {type(report).__name__}: it must be a {ReportFamily.__name__}")
+    if report.name != family:
+        raise UserError(f"{where} is on the family {report.name!r}: name the entry point like its family")
+    if not _KEY.fullmatch(report.layout.key) or report.layout.key in _RESERVED:
+        raise UserError(
+            f"{where} has the invalid key {report.layout.key!r}: use lower case letters, digits and underscores, and "
+            f"none of {', '.join(sorted(_RESERVED))}"
+        )
+    return report

@@ -1,50 +1,87 @@
-"""Numbers as text."""
+"""Numbers of a report, and how they are shown as text."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from pipeline.evaluate.report.estimates import Estimate
+from pipeline.evaluate.metrics.bootstrap import Estimate
 
 NOTHING = "—"
-"""Stands where a figure does not exist."""
+"""Shown where a figure does not exist."""
 
-
-PARTIAL, EXTRA = " *", " †"
+PARTIAL, EXTRA = "*", "†"
 """Marks of a mean over a part of the benchmark, and of a transform that is not in the benchmark."""
+
+Value = Estimate | float | None
+"""A figure with its interval, a figure without one, or none."""
 
 
 @dataclass(frozen=True)
-class Unit:
-    """How a figure is shown: multiplied by ``scale``, with so many ``digits`` after the point."""
+class NumberFormat:
+    """How a number is shown: times ``scale``, with ``digits`` after the point, thousands ``grouped`` by commas."""
 
     scale: float
     digits: int
+    grouped: bool = False
 
-    def words(self, value: float) -> str:
-        """The figure."""
-        return f"{value * self.scale:.{self.digits}f}"
-
-
-PERCENT, PLAIN = Unit(100, 1), Unit(1, 2)
+    def text(self, number: float) -> str:
+        """Return the number as text."""
+        return f"{number * self.scale:{',' if self.grouped else ''}.{self.digits}f}"
 
 
-def shown(figure: Estimate | float | None, unit: Unit = PERCENT) -> str:
-    """``23.4 [22.9, 23.9]``, or ``23.4`` of a figure without an interval."""
-    if figure is None or math.isnan(value_of(figure)):
-        return NOTHING
-    interval = f" [{unit.words(figure.low)}, {unit.words(figure.high)}]" if isinstance(figure, Estimate) else ""
-    return f"{unit.words(value_of(figure))}{interval}"
+PERCENT, PLAIN, COUNT = NumberFormat(100, 1), NumberFormat(1, 2), NumberFormat(1, 0, grouped=True)
 
 
-def shown_short(figure: Estimate | float | None, unit: Unit = PERCENT) -> str:
-    """``23.4 ±0.5``, half the width of the interval, for tables of many columns."""
-    if not isinstance(figure, Estimate) or math.isnan(figure.value):
-        return shown(figure, unit)
-    return f"{unit.words(figure.value)} ±{unit.words((figure.high - figure.low) / 2)}"
+@dataclass(frozen=True)
+class Number:
+    """A table cell with a number.
+
+    Attributes:
+        value: The number.
+        format: How it is shown.
+        short: Whether half the width of the interval is shown in place of its ends, for tables of many columns.
+        partial: Whether it is a mean over a part of the benchmark, which is marked.
+    """
+
+    value: Value
+    format: NumberFormat = PERCENT
+    short: bool = False
+    partial: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a number to show."""
+        return self.value is not None and not math.isnan(value_of(self.value))
+
+    @property
+    def figure(self) -> str:
+        """The number without its interval."""
+        return self.format.text(value_of(self.value)) if self.value is not None and self.exists else NOTHING
+
+    @property
+    def interval(self) -> str:
+        """The interval, ``[22.9, 23.9]`` or ``±0.5``; empty where there is none."""
+        if not isinstance(self.value, Estimate) or not self.exists:
+            return ""
+        low, high = self.value.low, self.value.high
+        if self.short:
+            return f"±{self.format.text((high - low) / 2)}"
+        return f"[{self.format.text(low)}, {self.format.text(high)}]"
+
+    @property
+    def details(self) -> str:
+        """What follows the figure: interval and mark."""
+        return " ".join(filter(None, (self.interval, PARTIAL if self.partial and self.exists else "")))
+
+    def __str__(self) -> str:
+        return f"{self.figure} {self.details}".rstrip()
 
 
-def value_of(figure: Estimate | float) -> float:
-    """The figure itself, without its interval."""
-    return figure.value if isinstance(figure, Estimate) else figure
+Cell = str | Number
+"""A cell of a table."""
+
+
+def value_of(value: Estimate | float) -> float:
+    """Return the figure without its interval."""
+    return value.value if isinstance(value, Estimate) else value

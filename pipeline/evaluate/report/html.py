@@ -1,32 +1,42 @@
-"""A report as one HTML page that needs nothing else: key figures, plots as SVG, and tables with the same figures.
-
-Here the figures become places on plots; ``report.html.j2`` draws them. Across, places are percent of the plot's width,
-whatever that is, so a plot fills a phone or a page while its text keeps its size; downwards they are CSS pixels.
-"""
+"""A report as one HTML page that needs nothing else: key figures, plots as SVG, and tables with the same figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
+from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.report import anomalies
+from pipeline.evaluate.report.bar_plots import BarPlot, bar_plots
+from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import Table
-from pipeline.evaluate.report.plots import PLOTS, BarPlot, HeatMap, LinePlot, Slots, _no_plots
+from pipeline.evaluate.report.heat_maps import HeatMap, heat_maps
+from pipeline.evaluate.report.line_plots import LinePlot, line_plots, small_line_plots
+from pipeline.evaluate.report.plots import PlotKind, Slots
 from pipeline.evaluate.report.sections import Headline, Section, sections
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
 TEMPLATE = "report.html.j2"
 
+DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[LinePlot | BarPlot | HeatMap]]] = {
+    PlotKind.LINES: line_plots,
+    PlotKind.SMALL_LINES: small_line_plots,
+    PlotKind.BARS: bar_plots,
+    PlotKind.HEAT_MAPS: heat_maps,
+}
+"""How each kind of plot is drawn."""
+
 
 @dataclass(frozen=True)
 class Part:
-    """Plots, and below them the table with their figures. ``kind`` chooses how they are drawn; "" is no plot."""
+    """Plots, and below them the table with their figures; ``kind`` is None where there are none."""
 
     table: Table
-    kind: str
+    kind: PlotKind | None
     plots: Sequence[LinePlot | BarPlot | HeatMap]
 
 
@@ -41,12 +51,17 @@ class Chapter:
 
 
 def page(summary: Summary, title: str) -> str:
-    """The report as HTML. Raises UserError where Jinja2 is missing."""
+    """Return the report as HTML.
+
+    Raises:
+        UserError: Jinja2 is missing.
+    """
     try:
         import jinja2
     except ImportError:
         raise UserError("the page needs Jinja2: pip install 'robustshards[evaluate]'") from None
     found = sections(summary)
+    shown = [*layouts().values(), anomalies.LAYOUT]
     slots = {model: slot for slot, model in enumerate(dict.fromkeys(model for s in found for model in s.models))}
     text = resources.files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -59,6 +74,9 @@ def page(summary: Summary, title: str) -> str:
         cards={model: list(_headlines(found, model)) for model in slots},
         chapters=[_chapter(section, slots) for section in found],
         heads=_heads,
+        kinds=PlotKind,
+        glossary=[term for layout in shown for term in layout.glossary],
+        sources=list(dict.fromkeys(source for layout in shown for source in layout.sources)),
     )
 
 
@@ -69,27 +87,16 @@ def _headlines(found: Iterable[Section], model: str) -> Iterator[Headline]:
 
 
 def _heads(table: Table) -> list[tuple[str, int]]:
-    """Models above the titles of columns, and how many columns of each; empty where there are none."""
+    """Return models above the titles of columns, and how many columns each has; empty where there are none."""
     groups = [(model, len(list(columns))) for model, columns in groupby(table.columns, key=lambda each: each.model)]
     return groups if any(model for model, _ in groups) else []
 
 
 def _chapter(section: Section, slots: Slots) -> Chapter:
-    parts = []
-    for table in section.tables:
-        kind, plots = PLOTS.get(table.about, ("", _no_plots))
-        parts.append(Part(table, kind, list(plots(section.models, slots))))
-    named = (getattr(each, "baseline", None) for each in section.models.values())
-    return Chapter(section.title, list(section.models), list(dict.fromkeys(printable(n) for n in named if n)), parts)
+    parts = [_part(table, slots) for table in section.tables]
+    return Chapter(section.title, list(section.models), section.baselines(), parts)
 
 
-# Accuracy against severity
-
-
-# Bars
-
-
-# Heat maps
-
-
-# Words
+def _part(table: Table, slots: Slots) -> Part:
+    plots = list(DRAW[table.plot.kind](table.plot.figures, slots)) if table.plot else []
+    return Part(table, table.plot.kind if table.plot and plots else None, plots)

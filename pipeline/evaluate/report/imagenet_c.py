@@ -1,104 +1,52 @@
-"""The report on ImageNet-C and its editions."""
+"""The report on ImageNet-C and its editions: summary, figures, tables and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.alexnet import SEVERITIES
-from pipeline.evaluate.report.baseline import Baseline
+from pipeline.evaluate.metrics import alexnet
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.report.baseline import warn_of_other_images
 from pipeline.evaluate.report.belonging import CleanError
-from pipeline.evaluate.report.estimates import Estimate, _column, _Figures, _mean_of
-from pipeline.evaluate.report.family import Column, Content, Family, Figure, Table
-from pipeline.evaluate.report.formats import shown_short
-from pipeline.evaluate.report.scores import About, Scores
+from pipeline.evaluate.report.context import ReportContext
+from pipeline.evaluate.report.error_baseline import ErrorBaseline, error_baseline
+from pipeline.evaluate.report.estimates import accuracy, column_mean
+from pipeline.evaluate.report.family import (
+    Benchmark,
+    Column,
+    Figure,
+    Layout,
+    LevelFigure,
+    Models,
+    ReportFamily,
+    Table,
+)
+from pipeline.evaluate.report.formats import Cell, Number
+from pipeline.evaluate.report.plots import Curves, Plot, PlotKind, words
+from pipeline.evaluate.report.scores import Evaluation, error_scores
 from pipeline.evaluate.report.tables import (
-    _by_transform,
-    _extra_note,
-    _marked,
-    _part_notes,
-    accuracy,
+    Content,
+    by_transform,
+    coverage,
+    extra_note,
     marked_names,
-    rows_of,
+    part_notes,
+    rows_by_name,
 )
-from pipeline.transforms.family import Condition
+from pipeline.transforms.imagenet_c import FAMILY
+
+Floats = NDArray[np.float64]
+Places = Mapping[str, Mapping[int, int]]
+"""Corruption -> severity -> column of the scores."""
 
 
-def _corruption_tables(family: Family, section: str, models: Mapping[str, Any]) -> Iterator[Table]:
-    yield _curve_table(family, section, models)
-    yield _accuracies(section, models)
-    yield _by_transform(section, CE_TABLE, models, "corruption")
-    if any(all(row.corruption_error is None for row in each.rows) for each in models.values()):
-        yield _by_transform(section, MEAN_ERROR_TABLE, models, "corruption")
-
-
-def _curve_table(family: Family, section: str, models: Mapping[str, Any]) -> Table:
-    """Severities downwards, models side by side."""
-    severities = sorted({severity for each in models.values() for severity in each.curve})
-    rows = [
-        [str(s), *(_marked(family, each, CURVE, each.curve.get(s)) for each in models.values())] for s in severities
-    ]
-    note = "Percent, mean over the corruptions of the benchmark, with the 95 % interval over images. Higher is better."
-    note = " ".join((note, *_part_notes(family, models, [CURVE])))
-    columns = [Column("severity", number=False), *(Column(model) for model in models)]
-    return Table(section, "accuracy by severity", note, columns, rows, "curve")
-
-
-def _accuracies(section: str, models: Mapping[str, Any]) -> Table:
-    """A row for each corruption and model."""
-    severities = sorted({s for each in models.values() for row in each.rows for s in row.errors})
-    found = {model: rows_of(each) for model, each in models.items()}
-    rows = []
-    for name, words in marked_names(models).items():
-        for model in models:
-            if row := found[model].get(name):
-                cells = (accuracy(row.errors[s]) if s in row.errors else None for s in severities)
-                rows.append([words, model, *map(shown_short, cells), shown_short(accuracy(row.mean_error))])
-    columns = [Column("corruption", number=False), Column("model", number=False)]
-    columns += [*(Column(str(severity)) for severity in severities), Column("mean")]
-    note = f"Percent by severity, ± half of the 95 % interval. Higher is better.{_extra_note(rows)}"
-    return Table(section, "accuracy by corruption and severity", note, columns, rows, "accuracies")
-
-
-CORRUPTION_FIGURES = (
-    Figure("mCE", "mean_corruption_error", normalised=True, over="corruption_error"),
-    Figure("relative mCE", "relative_mean_corruption_error", normalised=True, over="relative_corruption_error"),
-    Figure("mean corruption error (unnormalised)", "mean_error", over="mean_error"),
-    Figure("residual robustness", "residual_robustness", over="mean_error"),
-    Figure("clean error", "clean_error"),
-)
-
-
-CURVE = Figure("mean accuracy", "curve", over="mean_error")
-
-
-CORRUPTION_ROWS = (
-    Figure("CE", "corruption_error", normalised=True),
-    Figure("relative CE", "relative_corruption_error", normalised=True),
-    Figure("mean error (unnormalised)", "mean_error"),
-)
-
-
-CE_TABLE = Content(
-    "corruption errors",
-    "corruption error (CE)",
-    "Percent of the baseline's errors, ± half of the 95 % interval. Lower is better, 100 is the baseline.",
-    CORRUPTION_ROWS[:2],
-)
-
-
-MEAN_ERROR_TABLE = Content(
-    "mean errors",
-    "mean error over the severities (unnormalised)",
-    "Percent, with the 95 % interval over images. Lower is better.",
-    CORRUPTION_ROWS[2:],
-)
+# Summary
 
 
 @dataclass(frozen=True)
@@ -118,8 +66,9 @@ class CorruptionRow:
 class CorruptionSummary:
     """ImageNet-C and its editions, of one model.
 
-    The means are over the benchmark's corruptions that are there, ``complete`` tells whether that is all 15 at all five
-    severities. ``mean_error`` is the mean corruption error (unnormalised). ``curve``: severity -> mean accuracy.
+    The means are over the benchmark's corruptions that the data set has, or, of others' own, over all; ``complete``
+    tells whether that is all 15 at all five severities. ``mean_error`` is the mean corruption error (unnormalised),
+    ``robustness`` is 1 - mCE. ``curve``: severity -> mean accuracy.
     """
 
     model: str
@@ -137,94 +86,273 @@ class CorruptionSummary:
     residual_robustness: float | None
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    robustness: Estimate | None = None
 
 
-def corruption_figures(
-    scores: Scores[Condition], clean: CleanError | None, baseline: Baseline | None, about: About, resamples: int
-) -> CorruptionSummary:
+# Figures
+
+
+def summarise_corruptions(each: Evaluation, context: ReportContext) -> list[CorruptionSummary]:
     """Return the figures of ImageNet-C and its editions."""
-    figures = _Figures(scores.values, resamples)
+    scores = error_scores(each)
+    clean = context.clean_error(each, scores.images)
+    baseline = error_baseline(each, scores, clean, context)
+    about = context.about(each, scores.images)
     places: dict[str, dict[int, int]] = {}
     for place, condition in enumerate(scores.keys):
         places.setdefault(condition.transform, {})[condition.level] = place
-    published, of_benchmark = set(corruptions.names("all")), set(corruptions.names("benchmark"))
+    found = context.bootstrap(scores.values)
     over = scores.values[clean.rows].mean(axis=0) if clean else None
-    rows, weights = [], dict[str, float]()
-    for name, levels in places.items():
-        here = list(levels.values())
-        reference = baseline.errors(name, list(levels)) if baseline else None
-        if reference is not None and sum(reference) > 0:
-            weights[name] = len(here) / sum(reference)
-        rows.append(
-            CorruptionRow(
-                name,
-                corruptions.get(name).group if name in published else "",
-                name in of_benchmark,
-                {level: figures.estimate(_column(place)) for level, place in levels.items()},
-                figures.estimate(_mean_of(here)),
-                figures.estimate(_mean_of(here, [weights[name]] * len(here))) if name in weights else None,
-                _relative(over[here], list(levels), name, clean, baseline)
-                if clean and over is not None and name in weights
-                else None,
-            )
+    rows = [_row(name, levels, found, over, clean, baseline) for name, levels in places.items()]
+    benchmark = {name: places[name] for name in places if name in set(corruptions.names("benchmark"))}
+    counted = benchmark or places
+    divisors = _divisors(counted, baseline)
+    normalised = any(row.corruption_error is not None for row in rows)
+    if baseline and normalised and not context.own:
+        warn_of_other_images(each, len(scores.images.ids), context.warn)
+    return [
+        CorruptionSummary(
+            about.model,
+            about.data_set,
+            len(scores.images.ids),
+            about.failed,
+            baseline.name if baseline and normalised else None,
+            _is_complete(benchmark),
+            rows,
+            _curve(counted, found),
+            found.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
+            found.estimate(lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors))
+            if divisors
+            else None,
+            _mean([row.relative_corruption_error for row in rows if row.name in counted]),
+            clean.value if clean else None,
+            _residual_robustness(clean, over, counted),
+            about.manifest_sha256,
+            about.source_ids_sha256,
+            found.estimate(lambda means: metrics.corruption_robustness(_errors(means, counted), divisors))
+            if divisors
+            else None,
         )
-    # The benchmark's corruptions, or, of others' own, all.
-    benchmark = [name for name in places if name in of_benchmark]
-    counted = benchmark or list(places)
-    columns = [list(places[name].values()) for name in counted]
-    known = baseline is not None and all(name in weights for name in counted)
-    relatives = [row.relative_corruption_error for row in rows if row.name in set(counted)]
-    at_level = {
-        level: [places[name][level] for name in counted if level in places[name]]
-        for level in sorted({level for levels in places.values() for level in levels})
-    }
-    clean_accuracy = 1 - clean.value if clean else None
-    return CorruptionSummary(
-        about.model,
-        about.data_set,
-        len(scores.images.ids),
-        about.failed,
-        baseline.name if baseline and weights else None,
-        tuple(benchmark) == tuple(corruptions.names("benchmark"))
-        and all(set(places[name]) == set(SEVERITIES) for name in benchmark),
-        rows,
-        {level: figures.estimate(_accuracy(here)) for level, here in at_level.items() if here},
-        figures.estimate(_mean_of_means(columns)),
-        figures.estimate(_mean_of_means(columns, [weights[name] for name in counted])) if known else None,
-        float(np.mean([each for each in relatives if each is not None])) if None not in relatives else None,
-        clean.value if clean else None,
-        metrics.residual_robustness(clean_accuracy, 1 - float(_mean_of_means(columns)(over)))
-        if clean_accuracy is not None and over is not None
+    ]
+
+
+def _errors(means: Floats, places: Places) -> dict[str, Floats]:
+    """Return the errors of each corruption, (..., severities), from means (..., columns)."""
+    return {name: means[..., list(levels.values())] for name, levels in places.items()}
+
+
+def _row(
+    name: str,
+    levels: Mapping[int, int],
+    found: Bootstrap,
+    over: Floats | None,
+    clean: CleanError | None,
+    baseline: ErrorBaseline | None,
+) -> CorruptionRow:
+    """Return the figures of one corruption; ``over``: errors over the images of which the clean error is known."""
+    places = list(levels.values())
+    published, benchmark = corruptions.names("all"), corruptions.names("benchmark")
+    divisor = _divisor(name, levels, baseline)
+    return CorruptionRow(
+        name,
+        corruptions.get(name).group if name in published else "",
+        name in benchmark,
+        {level: column_mean(found, place) for level, place in levels.items()},
+        found.estimate(lambda means: metrics.mean_error(means[..., places])),
+        found.estimate(lambda means: metrics.corruption_error(means[..., places], divisor)) if divisor else None,
+        _relative(name, list(levels), over[places], clean, baseline)
+        if divisor and clean is not None and over is not None
         else None,
-        about.manifest_sha256,
-        about.source_ids_sha256,
     )
 
 
-def _accuracy(places: Sequence[int]) -> Callable[[NDArray[np.float64]], Any]:
-    return lambda means: 1 - means[..., list(places)].mean(axis=-1)
+def _divisor(name: str, levels: Mapping[int, int], baseline: ErrorBaseline | None) -> Sequence[float] | None:
+    """Return the baseline's errors, where all are known and there is any."""
+    errors = baseline.errors(name, list(levels)) if baseline else None
+    return errors if errors and sum(errors) > 0 else None
 
 
-def _mean_of_means(
-    groups: Sequence[Sequence[int]], weights: Sequence[float] | None = None
-) -> Callable[[NDArray[np.float64]], Any]:
-    """The mean over groups of the mean over the columns of each, times the group's weight."""
-    factors = [1.0] * len(groups) if weights is None else weights
-
-    def figure(means: NDArray[np.float64]) -> Any:
-        each = [means[..., list(group)].mean(axis=-1) * factor for group, factor in zip(groups, factors, strict=True)]
-        return np.mean(each, axis=0)
-
-    return figure
+def _divisors(places: Places, baseline: ErrorBaseline | None) -> dict[str, Sequence[float]]:
+    """Return the baseline's errors of all corruptions, or nothing where one of them lacks any."""
+    found = {name: _divisor(name, levels, baseline) for name, levels in places.items()}
+    return {name: errors for name, errors in found.items() if errors} if None not in found.values() else {}
 
 
 def _relative(
-    errors: NDArray[np.float64], levels: Sequence[int], name: str, clean: CleanError, baseline: Baseline | None
+    name: str, levels: Sequence[int], errors: Floats, clean: CleanError, baseline: ErrorBaseline | None
 ) -> float | None:
-    """Relative corruption error, where both clean errors are known and the baseline loses anything at all."""
+    """Return the relative CE, where both clean errors are known and the baseline loses anything at all."""
     reference = baseline.relative_errors(name, levels) if baseline else None
     if reference is None or baseline is None or baseline.clean_error is None:
         return None
     if sum(reference) <= baseline.clean_error * len(reference):
         return None
-    return metrics.relative_corruption_error(errors, clean.value, reference, baseline.clean_error)
+    return float(metrics.relative_corruption_error(errors, clean.value, reference, baseline.clean_error))
+
+
+def _mean(relatives: Sequence[float | None]) -> float | None:
+    """Return the relative mCE: the mean of relative CEs, where all are known."""
+    known = {str(place): each for place, each in enumerate(relatives) if each is not None}
+    return float(metrics.mean_over_transforms(known)) if len(known) == len(relatives) else None
+
+
+def _curve(counted: Places, found: Bootstrap) -> dict[int, Estimate]:
+    """Return severity -> mean accuracy over the corruptions that have it."""
+    return {
+        level: _accuracy_at(level, counted, found)
+        for level in sorted({level for each in counted.values() for level in each})
+    }
+
+
+def _accuracy_at(level: int, counted: Places, found: Bootstrap) -> Estimate:
+    places = {name: [levels[level]] for name, levels in counted.items() if level in levels}
+
+    def figure(means: Floats) -> Floats:
+        return metrics.robustness_curve({name: 1 - means[..., place] for name, place in places.items()})[..., 0]
+
+    return found.estimate(figure)
+
+
+def _residual_robustness(clean: CleanError | None, over: Floats | None, counted: Places) -> float | None:
+    if clean is None or over is None:
+        return None
+    return float(
+        metrics.residual_robustness(1 - clean.value, 1 - metrics.unnormalised_mean_error(_errors(over, counted)))
+    )
+
+
+def _is_complete(places: Places) -> bool:
+    """Return whether these are all corruptions of the benchmark at all severities."""
+    return tuple(places) == tuple(corruptions.names("benchmark")) and all(
+        set(levels) == set(alexnet.SEVERITIES) for levels in places.values()
+    )
+
+
+# Tables and plots
+
+MCE = Figure(
+    "mCE", lambda summary: summary.mean_corruption_error, normalised=True, over=lambda row: row.corruption_error
+)
+MEAN_ERROR = Figure(
+    "mean corruption error (unnormalised)", lambda summary: summary.mean_error, over=lambda row: row.mean_error
+)
+FIGURES = (
+    MCE,
+    Figure(
+        "relative mCE",
+        lambda summary: summary.relative_mean_corruption_error,
+        normalised=True,
+        over=lambda row: row.relative_corruption_error,
+    ),
+    Figure("1 - mCE", lambda summary: summary.robustness, normalised=True, over=lambda row: row.corruption_error),
+    MEAN_ERROR,
+    Figure("residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.mean_error),
+    Figure("clean error", lambda summary: summary.clean_error),
+)
+CURVE = LevelFigure("mean accuracy", lambda summary: summary.curve, over=lambda row: row.mean_error)
+ROW_FIGURES = (
+    Figure("CE", lambda row: row.corruption_error, normalised=True),
+    Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True),
+    Figure("mean error (unnormalised)", lambda row: row.mean_error),
+)
+CE_TABLE = Content(
+    "corruption error (CE)",
+    "Percent of the baseline's errors, ± half of the 95 % interval. Lower is better, 100 is the baseline.",
+    ROW_FIGURES[:2],
+    bars="corruption error",
+)
+MEAN_ERROR_TABLE = Content(
+    "mean error over the severities (unnormalised)",
+    "Percent, with the 95 % interval over images. Lower is better.",
+    ROW_FIGURES[2:],
+    bars="mean error",
+)
+
+CorruptionLayout = Layout[CorruptionSummary]
+CorruptionModels = Models[CorruptionSummary]
+
+
+def _tables(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Iterator[Table]:
+    yield _curve_table(layout, section, models)
+    yield _accuracy_table(layout, section, models)
+    yield by_transform(layout, section, CE_TABLE, models, "corruption")
+    if any(all(row.corruption_error is None for row in each.rows) for each in models.values()):
+        yield by_transform(layout, section, MEAN_ERROR_TABLE, models, "corruption")
+
+
+def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
+    """Return accuracy with severities downwards, models side by side."""
+    partial = {model: bool(coverage(layout, each, CURVE)) for model, each in models.items()}
+    severities = sorted({severity for each in models.values() for severity in each.curve})
+    rows: list[Sequence[Cell]] = [
+        [str(s), *(Number(each.curve.get(s), partial=partial[model]) for model, each in models.items())]
+        for s in severities
+    ]
+    note = "Percent, mean over the corruptions of the benchmark, with the 95 % interval over images. Higher is better."
+    note = " ".join((note, *part_notes(layout, models, [CURVE])))
+    columns = [Column("severity", number=False), *(Column(model) for model in models)]
+    curves = {model: each.curve for model, each in models.items() if each.curve}
+    title = "mean over the corruptions of the benchmark"
+    plot = Plot(PlotKind.LINES, Curves({title: curves} if curves else {}, "severity", alexnet.SEVERITIES))
+    return Table(section, "accuracy by severity", note, columns, rows, plot)
+
+
+def _accuracy_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
+    """Return accuracy with a row for each corruption and model."""
+    severities = sorted({s for each in models.values() for row in each.rows for s in row.errors})
+    by_model = rows_by_name(layout, models)
+    rows: list[Sequence[Cell]] = []
+    curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
+    for name, marked in marked_names(layout, models).items():
+        for model, found in by_model.items():
+            if row := found.get(name):
+                accuracies = {severity: accuracy(error) for severity, error in row.errors.items()}
+                cells = (Number(accuracies.get(s), short=True) for s in severities)
+                rows.append([marked, model, *cells, Number(accuracy(row.mean_error), short=True)])
+                curves.setdefault(words(marked), {})[model] = accuracies
+    columns = [Column("corruption", number=False), Column("model", number=False)]
+    columns += [*(Column(str(severity)) for severity in severities), Column("mean")]
+    note = (
+        f"Percent by severity, ± half of the 95 % interval. Higher is better.{extra_note(str(row[0]) for row in rows)}"
+    )
+    plot = Plot(PlotKind.SMALL_LINES, Curves(curves, "severity", alexnet.SEVERITIES))
+    return Table(section, "accuracy by corruption and severity", note, columns, rows, plot)
+
+
+GLOSSARY = (
+    (
+        "CE, mCE",
+        "Corruption error: the errors at all severities, summed, divided by the baseline's. mCE is its mean over the "
+        "15 corruptions of the benchmark. Below 100: fewer errors than the baseline.",
+    ),
+    (
+        "Relative CE",
+        "The same of what is lost against clean images: a model that is merely better everywhere gains nothing.",
+    ),
+    (
+        "Mean corruption error (unnormalised)",
+        "The plain mean of the error rates. It is not mCE, and the two must not be compared.",
+    ),
+)
+
+REPORT = ReportFamily(
+    FAMILY.name,
+    summarise_corruptions,
+    CorruptionLayout(
+        key="corruptions",
+        figures=FIGURES,
+        leads=(MCE, MEAN_ERROR),
+        note="Percent, in brackets the 95 % interval over images. Residual robustness is clean accuracy less mean "
+        "accuracy. Lower is better.",
+        normalised_note="mCE and relative mCE are in percent of the baseline's. Of 1 - mCE, higher is better.",
+        benchmark=Benchmark(len(corruptions.names("benchmark")), "corruptions", lambda summary: summary.complete),
+        tables=_tables,
+        rows=lambda summary: summary.rows,
+        row_figures=ROW_FIGURES,
+        level_figures=(CURVE,),
+        row_level_figures=(LevelFigure("error", lambda row: row.errors),),
+        baseline=lambda summary: summary.baseline,
+        glossary=GLOSSARY,
+        sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
+    ),
+)

@@ -1,66 +1,32 @@
-"""The report on ImageNet-P and its editions."""
+"""The report on ImageNet-P and its editions: summary, figures, baselines, tables and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.report.baseline import Baseline
-from pipeline.evaluate.report.estimates import Estimate, _column, _Figures, _mean_of
-from pipeline.evaluate.report.family import Content, Family, Figure, Table
-from pipeline.evaluate.report.formats import PLAIN
-from pipeline.evaluate.report.scores import About, Column, Evaluation, ImagesOf, Scores, joined, reading
-from pipeline.evaluate.report.tables import _by_transform
+from pipeline.evaluate.metrics import alexnet
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.report.baseline import ALEXNET, OwnBaseline, has_published_baseline, warn_of_other_images
+from pipeline.evaluate.report.context import ReportContext
+from pipeline.evaluate.report.estimates import column_mean
+from pipeline.evaluate.report.family import Benchmark, Figure, Layout, Models, ReportFamily, Table
+from pipeline.evaluate.report.formats import COUNT, PLAIN
+from pipeline.evaluate.report.scores import Column, Evaluation, ImagesOf, Scores, joined, reading
+from pipeline.evaluate.report.tables import Content, by_transform
+from pipeline.text import printable
+from pipeline.transforms.imagenet_p import FAMILY
 
+Floats = NDArray[np.float64]
 
-def _perturbation_tables(family: Family, section: str, models: Mapping[str, Any]) -> Iterator[Table]:
-    for content in (FLIPS_TABLE, RATES_TABLE, DISTANCES_TABLE):
-        yield _by_transform(section, content, models, "perturbation")
-
-
-PERTURBATION_FIGURES = (
-    Figure("mFR", "mean_flip_rate", normalised=True, over="flip_rate"),
-    Figure("mean flip probability (unnormalised)", "mean_flip_probability", over="flip_probability"),
-    Figure("mT5D", "mean_top5_ratio", normalised=True, over="top5_ratio"),
-    Figure("mean top-5 distance (unnormalised)", "mean_top5_distance", PLAIN, over="top5_distance"),
-)
-
-
-PERTURBATION_ROWS = (
-    Figure("flip probability", "flip_probability"),
-    Figure("flip rate", "flip_rate", normalised=True),
-    Figure("top-5 distance", "top5_distance", PLAIN),
-    Figure("T5D", "top5_ratio", normalised=True),
-)
-
-
-FLIPS_TABLE = Content(
-    "flips",
-    "flip probability",
-    "How often the prediction changes between frames: percent, with the 95 % interval over sequences. Lower is better.",
-    PERTURBATION_ROWS[:1],
-)
-
-
-RATES_TABLE = Content(
-    "rates",
-    "flip rate (FR)",
-    "Percent of the baseline's flip probability, with the 95 % interval over sequences. Lower is better, 100 is the "
-    "baseline.",
-    PERTURBATION_ROWS[1:2],
-)
-
-
-DISTANCES_TABLE = Content(
-    "distances",
-    "top-5 distance",
-    "How far the first five classes move between frames: 0 to 15; T5D in percent of the baseline's. Lower is better.",
-    PERTURBATION_ROWS[2:],
-)
+# Summary
 
 
 @dataclass(frozen=True)
@@ -81,8 +47,8 @@ class PerturbationRow:
 class PerturbationSummary:
     """ImageNet-P and its editions, of one model at one difficulty.
 
-    ``mean_flip_probability`` is unnormalised; minus it is RobustART's NmFP. Means over the benchmark's perturbations
-    that are there, ``complete``: all ten.
+    Means are over the benchmark's perturbations that the data set has; ``complete`` tells whether that is all ten.
+    ``mean_flip_probability`` is unnormalised; ``nmfp`` is minus that.
     """
 
     model: str
@@ -99,6 +65,10 @@ class PerturbationSummary:
     mean_top5_ratio: Estimate | None
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    nmfp: Estimate | None = None
+
+
+# Scores and baselines
 
 
 @dataclass(frozen=True)
@@ -109,83 +79,247 @@ class SequenceScores:
     moves: Scores[str]
 
 
+@dataclass(frozen=True)
+class SequenceBaseline:
+    """Flip probabilities and top-5 distances of the baseline, by perturbation, as far as they are known."""
+
+    name: str = ""
+    flips: Mapping[str, float] = field(default_factory=dict)
+    moves: Mapping[str, float] = field(default_factory=dict)
+
+
 def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
     """Return, by difficulty, how often the prediction of each sequence changes, and how far its first classes move."""
-    flips: dict[tuple[str, int], Column] = {}
-    moves: dict[tuple[str, int], Column] = {}
+    flips: dict[int, dict[str, Column]] = {}
+    moves: dict[int, dict[str, Column]] = {}
     images, difficulties = ImagesOf(each), each.levels()
     for predicted in each.predictions():
-        name, ordered = predicted.condition.transform, perturbations.get(predicted.condition.transform).group != "noise"
+        name = predicted.condition.transform
+        if name not in FAMILY.names:
+            raise UserError(
+                f"{each.folder}: {printable(name)!r} is no perturbation of ImageNet-P, so it has no figures"
+            )
+        ordered = not FAMILY.grain(name)
         # Only noise has data of its own at each difficulty: of the others, frames further apart are compared.
         for difficulty in difficulties if ordered else [predicted.condition.level]:
             options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
             if difficulty < predicted.top1.shape[1]:
-                place = (name, difficulty)
                 with reading(each.folder):
                     flip = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
                     move = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
-                flips[place], moves[place] = Column(images(predicted), flip), Column(images(predicted), move)
+                flips.setdefault(difficulty, {})[name] = Column(images(predicted), flip)
+                moves.setdefault(difficulty, {})[name] = Column(images(predicted), move)
     if not flips:
         raise UserError(f"{each.folder} has sequences of one frame, so no prediction can change between frames")
-    found = {}
-    for difficulty in difficulties:
-        names = [name for name, other in flips if other == difficulty]
-        if names:
-            found[difficulty] = SequenceScores(
-                joined(each, {name: flips[name, difficulty] for name in names}),
-                joined(each, {name: moves[name, difficulty] for name in names}),
-            )
-    return found
+    return {
+        difficulty: SequenceScores(joined(each, flips[difficulty]), joined(each, moves[difficulty]))
+        for difficulty in sorted(flips)
+    }
 
 
-def perturbation_figures(
-    scores: SequenceScores, difficulty: int, baseline: Baseline | None, about: About, resamples: int
+def _baselines(
+    each: Evaluation, scores: Mapping[int, SequenceScores], context: ReportContext
+) -> dict[int, SequenceBaseline]:
+    """Return difficulty -> the baseline's figures."""
+    if context.own:
+        return _own_baselines(context.own, each, scores)
+    if has_published_baseline(each.table):
+        return {1: SequenceBaseline(ALEXNET, alexnet.ALEXNET_FLIP_PROBABILITIES)}
+    return {}
+
+
+def _own_baselines(
+    own: OwnBaseline, each: Evaluation, scores: Mapping[int, SequenceScores]
+) -> dict[int, SequenceBaseline]:
+    """Return the figures of an evaluated model over the same sequences."""
+    evaluations = own.scores_of(each, sequence_scores)
+    if not evaluations:
+        return {}
+    baselines = {}
+    for difficulty, wanted in scores.items():
+        theirs = {other.place: found[difficulty] for other, found in evaluations if difficulty in found}
+        candidates = [(other, theirs[other.place].flips) for other, _ in evaluations if other.place in theirs]
+        if not candidates:
+            raise UserError(f"{each.folder}: the baseline {own.name!r} was not evaluated at difficulty {difficulty}")
+        found = own.counterparts(each, wanted.flips, candidates)
+        own.check_complete(each, wanted.flips.keys, found, perturbations.names("benchmark"), str)
+        flips = {name: counterpart.mean() for name, counterpart in found.items()}
+        moves = {name: found[name].mean(theirs[found[name].evaluation.place].moves) for name in found}
+        baselines[difficulty] = SequenceBaseline(own.name, flips, moves)
+    return baselines
+
+
+# Figures
+
+
+def summarise_perturbations(each: Evaluation, context: ReportContext) -> list[PerturbationSummary]:
+    """Return the figures of ImageNet-P and its editions, for each difficulty."""
+    scores = sequence_scores(each)
+    baselines = _baselines(each, scores, context)
+    return [
+        _summary(each, difficulty, wanted, baselines.get(difficulty, SequenceBaseline()), context)
+        for difficulty, wanted in scores.items()
+    ]
+
+
+def _summary(
+    each: Evaluation, difficulty: int, scores: SequenceScores, baseline: SequenceBaseline, context: ReportContext
 ) -> PerturbationSummary:
-    """Return the figures of ImageNet-P and its editions at one difficulty."""
     names = scores.flips.keys
-    flip, move = _Figures(scores.flips.values, resamples), _Figures(scores.moves.values, resamples)
-    flip_weights = _weights(names, difficulty, baseline.flip_probabilities if baseline else {})
-    move_weights = _weights(names, difficulty, baseline.top5_distances if baseline else {})
+    flips, moves = context.bootstrap(scores.flips.values), context.bootstrap(scores.moves.values)
+    flip_divisors, move_divisors = _above_zero(names, baseline.flips), _above_zero(names, baseline.moves)
     rows = [
-        PerturbationRow(
-            name,
-            perturbations.get(name).group,
-            perturbations.get(name).benchmark,
-            difficulty,
-            flip.estimate(_column(place)),
-            flip.estimate(_mean_of([place], [flip_weights[name]])) if name in flip_weights else None,
-            move.estimate(_column(place)),
-            move.estimate(_mean_of([place], [move_weights[name]])) if name in move_weights else None,
-        )
+        _row(name, place, difficulty, flips, moves, flip_divisors.get(name), move_divisors.get(name))
         for place, name in enumerate(names)
     ]
-    counted = [place for place, row in enumerate(rows) if row.benchmark] or list(range(len(rows)))
+    any_benchmark = any(row.benchmark for row in rows)
+    counted = {row.name: place for place, row in enumerate(rows) if row.benchmark or not any_benchmark}
+    normalised = bool(flip_divisors or move_divisors)
+    about = context.about(each, scores.flips.images)
+    if normalised and not context.own:
+        warn_of_other_images(each, len(scores.flips.images.ids), context.warn)
     return PerturbationSummary(
         about.model,
         about.data_set,
         len(scores.flips.images.ids),
         about.failed,
         difficulty,
-        baseline.name if baseline and (flip_weights or move_weights) else None,
+        baseline.name if normalised else None,
         tuple(row.name for row in rows if row.benchmark) == tuple(perturbations.names("benchmark")),
         rows,
-        flip.estimate(_mean_of(counted)),
-        _mean_ratio(flip, counted, names, flip_weights),
-        move.estimate(_mean_of(counted)),
-        _mean_ratio(move, counted, names, move_weights),
+        flips.estimate(lambda means: metrics.mean_over_transforms(_columns(means, counted))),
+        flips.estimate(lambda means: metrics.mean_flip_rate(_columns(means, counted), flip_divisors))
+        if counted.keys() <= flip_divisors.keys()
+        else None,
+        moves.estimate(lambda means: metrics.mean_over_transforms(_columns(means, counted))),
+        moves.estimate(lambda means: metrics.mean_top5_distance(_columns(means, counted), move_divisors))
+        if counted.keys() <= move_divisors.keys()
+        else None,
         about.manifest_sha256,
         about.source_ids_sha256,
+        flips.estimate(lambda means: metrics.negative_mean_flip_probability(_columns(means, counted))),
     )
 
 
-def _weights(names: Sequence[str], difficulty: int, reference: Mapping[tuple[str, int], float]) -> dict[str, float]:
-    """One over the baseline's figure, where there is one above zero."""
-    return {name: 1 / reference[name, difficulty] for name in names if reference.get((name, difficulty), 0) > 0}
+def _columns(means: Floats, places: Mapping[str, int]) -> dict[str, Floats]:
+    """Return the figure of each perturbation, (...), from means (..., columns)."""
+    return {name: means[..., place] for name, place in places.items()}
 
 
-def _mean_ratio(
-    figures: _Figures, counted: Sequence[int], names: Sequence[str], weights: Mapping[str, float]
-) -> Estimate | None:
-    if any(names[place] not in weights for place in counted):
-        return None
-    return figures.estimate(_mean_of(counted, [weights[names[place]] for place in counted]))
+def _row(
+    name: str,
+    place: int,
+    difficulty: int,
+    flips: Bootstrap,
+    moves: Bootstrap,
+    flip_divisor: float | None,
+    move_divisor: float | None,
+) -> PerturbationRow:
+    kind = perturbations.get(name)
+    return PerturbationRow(
+        name,
+        kind.group,
+        kind.benchmark,
+        difficulty,
+        column_mean(flips, place),
+        flips.estimate(lambda means: metrics.flip_rate(means[..., place], flip_divisor)) if flip_divisor else None,
+        column_mean(moves, place),
+        moves.estimate(lambda means: metrics.top5_ratio(means[..., place], move_divisor)) if move_divisor else None,
+    )
+
+
+def _above_zero(names: Sequence[str], reference: Mapping[str, float]) -> dict[str, float]:
+    """Return the baseline's figures that can divide others."""
+    return {name: reference[name] for name in names if reference.get(name, 0) > 0}
+
+
+# Tables and plots
+
+MFR = Figure("mFR", lambda summary: summary.mean_flip_rate, normalised=True, over=lambda row: row.flip_rate)
+MEAN_FLIPS = Figure(
+    "mean flip probability (unnormalised)",
+    lambda summary: summary.mean_flip_probability,
+    over=lambda row: row.flip_probability,
+)
+FIGURES = (
+    MFR,
+    MEAN_FLIPS,
+    Figure("NmFP", lambda summary: summary.nmfp, over=lambda row: row.flip_probability),
+    Figure("mT5D", lambda summary: summary.mean_top5_ratio, normalised=True, over=lambda row: row.top5_ratio),
+    Figure(
+        "mean top-5 distance (unnormalised)",
+        lambda summary: summary.mean_top5_distance,
+        PLAIN,
+        over=lambda row: row.top5_distance,
+    ),
+)
+ROW_FIGURES = (
+    Figure("flip probability", lambda row: row.flip_probability),
+    Figure("flip rate", lambda row: row.flip_rate, normalised=True),
+    Figure("top-5 distance", lambda row: row.top5_distance, PLAIN),
+    Figure("T5D", lambda row: row.top5_ratio, normalised=True),
+)
+CONTENTS = (
+    Content(
+        "flip probability",
+        "How often the prediction changes between frames: percent, with the 95 % interval over sequences. Lower is "
+        "better.",
+        ROW_FIGURES[:1],
+        bars="flip probability",
+    ),
+    Content(
+        "flip rate (FR)",
+        "Percent of the baseline's flip probability, with the 95 % interval over sequences. Lower is better, 100 is "
+        "the baseline.",
+        ROW_FIGURES[1:2],
+        bars="flip rate",
+    ),
+    Content(
+        "top-5 distance",
+        "How far the first five classes move between frames: 0 to 15; T5D in percent of the baseline's. Lower is "
+        "better.",
+        ROW_FIGURES[2:],
+    ),
+)
+
+
+def _tables(layout: Layout[PerturbationSummary], section: str, models: Models[PerturbationSummary]) -> Iterator[Table]:
+    for content in CONTENTS:
+        yield by_transform(layout, section, content, models, "perturbation")
+
+
+def _title(summary: PerturbationSummary) -> str:
+    return summary.data_set + (f", difficulty {summary.difficulty}" if summary.difficulty != 1 else "")
+
+
+REPORT = ReportFamily(
+    FAMILY.name,
+    summarise_perturbations,
+    Layout[PerturbationSummary](
+        key="perturbations",
+        figures=FIGURES,
+        leads=(MFR, MEAN_FLIPS),
+        note="Percent but for top-5 distances, which run from 0 to 15; in brackets the 95 % interval over sequences. "
+        "Lower is better, but for NmFP, which is minus the mean flip probability.",
+        normalised_note="mFR and mT5D are in percent of the baseline's.",
+        counts=(
+            Figure("sequences", lambda summary: summary.sequences, COUNT),
+            Figure("failed", lambda summary: summary.failed, COUNT),
+        ),
+        benchmark=Benchmark(len(perturbations.names("benchmark")), "perturbations", lambda summary: summary.complete),
+        tables=_tables,
+        title=_title,
+        rows=lambda summary: summary.rows,
+        row_figures=ROW_FIGURES,
+        level=lambda summary: summary.difficulty,
+        baseline=lambda summary: summary.baseline,
+        glossary=(
+            (
+                "Flip probability, flip rate",
+                "How often the predicted class changes from frame to frame (for noise: from the first frame), and that "
+                "divided by the baseline's; mFR is the mean over the ten perturbations of the benchmark.",
+            ),
+        ),
+        sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
+    ),
+)

@@ -29,11 +29,12 @@ from pipeline.evaluate.results.folder import (
 from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
 from pipeline.storage import Store, open_store
 from pipeline.text import LONGEST_PATH, printable
+from pipeline.transforms.clean import FAMILY as CLEAN
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
-MOST_STEPS = 2000
-"""Transforms times levels that a report takes in one evaluation: it draws a plot of each transform."""
+MOST_CONDITIONS = 2000
+"""Conditions of one evaluation that a report takes: it draws a plot of each transform."""
 
 Rows = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
@@ -58,20 +59,22 @@ class Evaluation:
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
 
     def predictions(self) -> Iterator[ConditionPredictions]:
-        """Yield its predictions, one step at a time. Raises UserError for predictions that no evaluation writes."""
+        """Yield its predictions, one condition at a time. Raises UserError for those that no evaluation writes."""
         seen = 0
         with reading(self.folder):
             for predicted in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.model.classes):
                 seen += 1
-                if seen > MOST_STEPS:
-                    raise UserError(f"{self.folder} has more than {MOST_STEPS} transforms and levels, too many to show")
+                if seen > MOST_CONDITIONS:
+                    raise UserError(
+                        f"{self.folder} has more than {MOST_CONDITIONS} transforms and levels, too many to show"
+                    )
                 self._check(predicted)
                 yield predicted
             if not seen:
                 raise UserError(f"{self.folder} has no predictions: the data set had no image")
 
     def levels(self) -> list[int]:
-        """Return the levels of all steps, rising. Raises UserError for those that are none."""
+        """Return the levels of all conditions, rising. Raises UserError for one below 1."""
         levels = set[int]()
         with reading(self.folder), pq.ParquetFile(self.store.path(PREDICTIONS_FILE)) as file:
             for batch in file.iter_batches(columns=["level"]):
@@ -90,16 +93,21 @@ class Evaluation:
             return pixels_changed(self.store)
 
     def _check(self, predicted: ConditionPredictions) -> None:
-        """Check that a step is one of the family. Raises UserError."""
-        family, classes = self.table.data_set.family, self.table.model.classes
-        if family != "corruptions" and predicted.condition.transform not in FAMILIES[family].names:
-            raise self.damaged(f"{predicted.condition.transform!r} is no transform of the family {family}")
-        if family != "perturbations" and predicted.top1.shape[1] != 1:
-            raise self.damaged(f"{predicted.condition} has sequences, which the family {family} does not have")
+        """Check that a condition is one of the family. Raises UserError."""
+        family, classes = FAMILIES[self.table.data_set.family], self.table.model.classes
+        if not family.recognition.other_names and predicted.condition.transform not in family.names:
+            raise self.damaged(f"{predicted.condition.transform!r} is no transform of the family {family.name}")
+        if not family.sequences and predicted.top1.shape[1] != 1:
+            raise self.damaged(f"{predicted.condition} has sequences, which the family {family.name} does not have")
         if predicted.top5.shape[2] != min(TOP, classes):
             raise self.damaged(
                 f"{predicted.condition} has lists of {predicted.top5.shape[2]} classes, not of {min(TOP, classes)}"
             )
+
+
+def is_clean(each: Evaluation) -> bool:
+    """Return whether an evaluation is of images without any transform."""
+    return each.table.data_set.family == CLEAN.name
 
 
 def open_evaluation(folder: str) -> Evaluation:
@@ -173,14 +181,14 @@ class Scores(Generic[Key]):
 
 
 class ImagesOf:
-    """The images of the steps of one evaluation; steps of the same images share them."""
+    """The images of the conditions of one evaluation; conditions of the same images share them."""
 
     def __init__(self, each: Evaluation) -> None:
         self._each = each
         self._latest: Images | None = None
 
     def __call__(self, predicted: ConditionPredictions) -> Images:
-        """Return the images of a step. Raises UserError where an image comes twice."""
+        """Return the images of a condition. Raises UserError where an image comes twice."""
         latest, ids = self._latest, tuple(predicted.source_ids)
         if latest is None or latest.ids != ids or not np.array_equal(latest.labels, predicted.labels):
             self._latest = latest = Images(ids, predicted.labels)
@@ -214,7 +222,7 @@ def _rows(each: Evaluation, images: Images, among: Images) -> Rows:
         return np.arange(len(images.ids))
     rows = np.array([among.places[id_] for id_ in images.ids], np.int64)
     if (differ := np.flatnonzero(among.labels[rows] != images.labels)).size:
-        raise each.damaged(f"the label of {printable(images.ids[differ[0]])!r} is not the same in all steps")
+        raise each.damaged(f"the label of {printable(images.ids[differ[0]])!r} is not the same in all conditions")
     return rows
 
 
@@ -226,7 +234,7 @@ def wrong(each: Evaluation, predicted: ConditionPredictions) -> NDArray[np.bool_
 
 
 def error_scores(each: Evaluation) -> Scores[Condition]:
-    """Return whether each image is classified wrongly, by step."""
+    """Return whether each image is classified wrongly, by condition."""
     images = ImagesOf(each)
     return joined(
         each,
@@ -245,18 +253,18 @@ class Clean:
 
 
 def clean_of(each: Evaluation) -> Clean:
-    """Return what is right of clean images. Raises UserError without labels, and for more than one step."""
+    """Return what is right of clean images. Raises UserError without labels, and for more than one condition."""
     first, *others = (
         (ImagesOf(each)(predicted), wrong(each, predicted), predicted.label_rank[:, 0] > TOP)
         for predicted in each.predictions()
     )
     if others:
-        raise each.damaged(f"clean images have one step, not {1 + len(others)}")
+        raise each.damaged(f"clean images have one condition, not {1 + len(others)}")
     return Clean(each, *first)
 
 
 def confidences(each: Evaluation) -> NDArray[np.float64]:
-    """Return the largest probability of each image, over all steps, 0..1."""
+    """Return the largest probability of each image, over all conditions, 0..1."""
     found = np.concatenate([predicted.confidence[:, 0] for predicted in each.predictions()]).astype(np.float64)
     return found.clip(max=1)  # rounding may leave a little more
 

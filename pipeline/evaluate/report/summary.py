@@ -1,8 +1,4 @@
-"""What a report shows: the papers' figures, each with its confidence interval over images.
-
-``manifest_sha256`` is the digest of the data set's manifest, ``source_ids_sha256`` that of the sorted source ids of its
-images: summaries in which both are equal are over the same images. Both are empty where they are unknown.
-"""
+"""What a report shows: the papers' figures, each with its confidence interval over images."""
 
 from __future__ import annotations
 
@@ -10,24 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.evaluate.report.clean import CleanSummary
-from pipeline.evaluate.report.estimates import Estimate
-from pipeline.evaluate.report.imagenet_c import CorruptionSummary
-from pipeline.evaluate.report.imagenet_p import PerturbationSummary
-from pipeline.evaluate.report.imagenet_s import SystemNoiseSummary
+from pipeline.evaluate.metrics.bootstrap import Estimate
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that a report shows. ``aupr``: model -> area under the precision-recall curve of the anomalies."""
+    """Everything that a report shows.
 
-    corruptions: Sequence[CorruptionSummary]
-    perturbations: Sequence[PerturbationSummary]
-    system_noise: Sequence[SystemNoiseSummary]
-    clean: Sequence[CleanSummary]
+    Attributes:
+        families: Key of a family's layout -> the summaries of its evaluations, in the order of a report. The keys of
+            the project's families are ``corruptions``, ``perturbations``, ``system_noise`` and ``clean``.
+        anomalies: Model -> area under the precision-recall curve of the anomalies.
+        warnings: What readers must know.
+    """
+
+    families: Mapping[str, Sequence[Any]]
     anomalies: Mapping[str, Estimate]
     warnings: Sequence[str]
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
-        return asdict(self)
+        """Return everything as built-in types, for JSON."""
+        facts = asdict(self)
+        families: dict[str, Any] = facts.pop("families")
+        return {**families, **facts}

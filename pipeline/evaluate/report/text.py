@@ -13,33 +13,31 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pipeline.evaluate.report.estimates import Estimate
-from pipeline.evaluate.report.families import FAMILIES
-from pipeline.evaluate.report.family import Family, Table
-from pipeline.evaluate.report.formats import value_of
-from pipeline.evaluate.report.imagenet_c import CURVE
-from pipeline.evaluate.report.sections import summaries_of
+from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.family import Layout, Table
+from pipeline.evaluate.report.formats import Value, value_of
+from pipeline.evaluate.report.sections import summaries_by_layout
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""What spreadsheets take for the beginning of a formula, if a text begins with it; the last four are full-width."""
+"""First characters by which spreadsheets recognise a formula; the last four are full-width."""
 
 CSV_COLUMNS = ("model", "data_set", "family", "transform", "level", "figure", "value", "low", "high", "baseline")
 
 
 def to_markdown(tables: Iterable[Table]) -> str:
-    """The tables as Markdown of GitHub's kind; what names contain is shown as it is, never as markup."""
+    """Return tables as Markdown of GitHub's kind; markup in names is shown literally."""
     return "\n".join(chain.from_iterable(_markdown(table) for table in tables))
 
 
 def to_terminal(tables: Iterable[Table]) -> list[RenderableType]:
-    """What to print on one of rich's consoles, in order: numbers to the right; two models fit 100 columns."""
+    """Return what to print on one of rich's consoles, in order; two models fit 100 columns."""
     return list(chain.from_iterable(_terminal(table) for table in tables))
 
 
 def to_csv(summary: Summary) -> str:
-    """Every figure on a line of its own, in full precision, with ``CSV_COLUMNS``.
+    """Return every figure on a line of its own, in full precision, with ``CSV_COLUMNS``.
 
     Fractions but for top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty where there is
     no interval; ``baseline`` is what a normalised figure is divided by, and empty for all others. A name that a
@@ -48,18 +46,18 @@ def to_csv(summary: Summary) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    for family in FAMILIES:
-        for each in summaries_of(summary, family):
+    for layout, summaries in summaries_by_layout(summary):
+        for each in summaries:
             names = _plain(each.model), _plain(each.data_set)
-            writer.writerows((*names, family.name, *line) for line in _lines(family, each))
+            writer.writerows((*names, layout.key, *line) for line in _lines(layout, each))
     return lines.getvalue()
 
 
 def to_markdown_page(summary: Summary, title: str, tables: Iterable[Table]) -> str:
     """Return a Markdown document: title, warnings, tables."""
     warnings = "".join(f"- {_literal(printable(each, LONGEST_MESSAGE))}\n" for each in summary.warnings)
-    told = f"**Warnings**\n\n{warnings}\n" if warnings else ""
-    return f"# {_literal(printable(title))}\n\n{told}{to_markdown(tables)}"
+    above = f"**Warnings**\n\n{warnings}\n" if warnings else ""
+    return f"# {_literal(printable(title))}\n\n{above}{to_markdown(tables)}"
 
 
 def _plain(name: str) -> str:
@@ -72,12 +70,12 @@ def _markdown(table: Table) -> Iterator[str]:
     yield from (f"### {_literal(f'{table.section}: {table.title}')}", "", _literal(table.note), "")
     yield f"| {' | '.join(map(_literal, titles))} |"
     yield f"| {' | '.join('---:' if column.number else '---' for column in table.columns)} |"
-    yield from (f"| {' | '.join(map(_literal, row))} |" for row in table.rows)
+    yield from (f"| {' | '.join(_literal(str(cell)) for cell in row)} |" for row in table.rows)
     yield ""
 
 
 def _literal(text: str) -> str:
-    """A text that Markdown shows as it is. Single brackets, and underscores within words, are no markup."""
+    """Return text that Markdown shows literally. Single brackets, and underscores within words, are no markup."""
     return re.sub(r"[\\`<>|~&$*#]|(?<!\w)_|_(?!\w)|(?<=\])[(\[:]", r"\\\g<0>", text)
 
 
@@ -87,34 +85,38 @@ def _terminal(table: Table) -> Iterator[RenderableType]:
         title = Text("\n".join(filter(None, (column.model, column.title))))
         made.add_column(title, justify="right" if column.number else "left", vertical="bottom", overflow="fold")
     for row in table.rows:
-        made.add_row(*map(Text, row))
+        made.add_row(*(Text(str(cell)) for cell in row))
     note = RichTable.grid()  # wraps at words, which bare text does not in a console with soft wrapping
     note.add_row(Text(table.note, style="dim"))
     yield from (Text(f"{table.section}: {table.title}", style="bold"), made, note, Text(""))
 
 
-def _lines(family: Family, summary: Any) -> Iterator[Sequence[str | int]]:
-    """Of one summary, what follows the family's name on each line of the CSV."""
-    baseline = _plain(getattr(summary, "baseline", None) or "")
-    level = getattr(summary, "difficulty", "")
-    for figure in family.figures:
-        yield from _line("", level, figure.name, getattr(summary, figure.field), baseline * figure.normalised)
-    for severity, value in getattr(summary, "curve", {}).items():
-        yield from _line("", severity, CURVE.name, value)
-    for row in getattr(summary, "rows", ()):
+Line = Sequence[str | int]
+"""Of one figure, what follows the family on its line of the CSV."""
+
+
+def _lines(layout: Layout[Any], summary: Any) -> Iterator[Line]:
+    """Yield the lines of one summary."""
+    baseline, level = _plain(layout.baseline(summary) or ""), layout.level(summary)
+    whole = "" if level is None else level
+    for figure in layout.figures:
+        yield from _line("", whole, figure.name, figure.value(summary), baseline * figure.normalised)
+    for figures in layout.level_figures:
+        for at, value in figures.values(summary).items():
+            yield from _line("", at, figures.name, value)
+    for row in layout.rows(summary):
         name = _plain(row.name)
-        for severity, value in getattr(row, "errors", {}).items():
-            yield from _line(name, severity, "error", value)
-        for figure in family.rows:
-            yield from _line(name, level, figure.name, getattr(row, figure.field), baseline * figure.normalised)
-    for field in family.counted:
-        yield from _line("", level, field, getattr(summary, field))
+        for figures in layout.row_level_figures:
+            for at, value in figures.values(row).items():
+                yield from _line(name, at, figures.name, value)
+        for figure in layout.row_figures:
+            yield from _line(name, whole, figure.name, figure.value(row), baseline * figure.normalised)
+    for count in layout.counts:
+        yield from _line("", whole, count.name, count.value(summary))
 
 
-def _line(
-    transform: str, level: str | int, figure: str, value: Estimate | float | None, baseline: str = ""
-) -> Iterator[Sequence[str | int]]:
-    """One line, or none where the figure does not exist."""
+def _line(transform: str, level: str | int, figure: str, value: Value, baseline: str = "") -> Iterator[Line]:
+    """Yield one line, or none where the figure does not exist."""
     if value is not None:
         bounds = (str(value.low), str(value.high)) if isinstance(value, Estimate) else ("", "")
         yield (transform, level, figure, str(value_of(value)), *bounds, baseline)

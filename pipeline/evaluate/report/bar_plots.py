@@ -1,0 +1,114 @@
+"""Plots of figures as bars, as places: across in percent of the plot's width, downwards in CSS pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.formats import PERCENT, Number
+from pipeline.evaluate.report.plots import BarGroups, Slots, Tick, is_finite, shortened, words
+
+BAR, BAR_SPACE = 14, 10
+"""Height of a bar, and space between the bars of two transforms."""
+
+TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
+MOST_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``length``, and ``low`` and ``high`` of its interval, in percent of the width; ``y`` is the middle."""
+
+    slot: int
+    y: float
+    length: float
+    low: float
+    high: float
+    text: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The bars of all models under one transform."""
+
+    name: str
+    y: float
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class BarPlot:
+    """One group of transforms. ``limit``: where the baseline's 100 % is, if that is what is shown."""
+
+    title: str
+    description: str
+    height: int
+    groups: Sequence[Bars]
+    ticks: Sequence[Tick]
+    limit: float | None
+
+
+Members = Mapping[str, Mapping[str, Estimate]]
+"""Transform -> model -> figure."""
+
+
+def bar_plots(figures: BarGroups, slots: Slots) -> Iterator[BarPlot]:
+    """Return a plot for each group of transforms, all with the same axis."""
+    groups = {title: _finite(members) for title, members in figures.groups.items()}
+    highs = (each.high for members in groups.values() for values in members.values() for each in values.values())
+    ticks = _ticks(max(max(highs, default=0.0), 1.0 if figures.relative else 0.0))
+    end = ticks[-1]
+    for title, members in groups.items():
+        if members:
+            drawn, height = _bars(members, slots, end)
+            yield BarPlot(
+                title,
+                f"Bars, {figures.what} in percent, {title}: {'; '.join(_described(members))}.",
+                height,
+                drawn,
+                [Tick(100 * tick / end, f"{100 * tick:g}") for tick in ticks],
+                100 / end if figures.relative else None,
+            )
+
+
+def _finite(members: Members) -> Members:
+    """Return the figures that can be drawn."""
+    found = {
+        name: {model: each for model, each in values.items() if is_finite(each)} for name, values in members.items()
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _described(members: Members) -> Iterator[str]:
+    for name, values in members.items():
+        yield f"{words(name)}: {', '.join(f'{model} {PERCENT.text(each.value)}' for model, each in values.items())}"
+
+
+def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
+    """Return the bars of the transforms one below the other, and how high they are together."""
+    drawn, top = [], 0
+    for name, values in members.items():
+        bars = [
+            Bar(
+                slots[model],
+                top + BAR * (index + 0.5),
+                100 * each.value / end,
+                100 * each.low / end,
+                100 * each.high / end,
+                PERCENT.text(each.value),
+                f"{model}, {words(name)}: {Number(each)} %",
+            )
+            for index, (model, each) in enumerate(values.items())
+        ]
+        drawn.append(Bars(shortened(words(name)), top + BAR * len(bars) / 2, bars))
+        top += BAR * len(bars) + BAR_SPACE
+    return drawn, top - BAR_SPACE
+
+
+def _ticks(largest: float) -> list[float]:
+    """Return places from 0 to the first round number that is not below the largest value."""
+    step = next((step for step in TICK_STEPS if largest <= step * MOST_TICKS), largest / MOST_TICKS)
+    return [step * index for index in range(max(1, math.ceil(largest / step - 1e-9)) + 1)]

@@ -1,0 +1,104 @@
+"""Plots of accuracy against level, as places: across in percent of the plot's width, downwards in CSS pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.formats import PERCENT, Number
+from pipeline.evaluate.report.plots import Curves, Slots, Tick, is_finite
+
+LARGE, SMALL = (240, 5), (96, 3)
+"""Height and ticks upwards of the plot of a data set, and of the small ones of its transforms."""
+
+INSET = 4.0
+"""Percent of the width between the edges of a plot and its first and last level."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of a line; ``tip`` is shown to who points at it."""
+
+    x: float
+    y: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model: marks, the line through them, and the outline of its band of intervals, as ``points`` of SVG."""
+
+    slot: int
+    marks: Sequence[Mark]
+    points: str
+    band: str
+
+
+@dataclass(frozen=True)
+class LinePlot:
+    """Accuracy against level. ``description`` says in words what the plot shows, with its figures."""
+
+    title: str
+    description: str
+    axis: str
+    height: int
+    lines: Sequence[Line]
+    x_ticks: Sequence[Tick]
+    y_ticks: Sequence[Tick]
+
+
+def line_plots(figures: Curves, slots: Slots) -> Iterator[LinePlot]:
+    """Return large plots, one per title."""
+    return _line_plots(figures, slots, *LARGE)
+
+
+def small_line_plots(figures: Curves, slots: Slots) -> Iterator[LinePlot]:
+    """Return small plots, one per title."""
+    return _line_plots(figures, slots, *SMALL)
+
+
+def _line_plots(figures: Curves, slots: Slots, height: int, ticks: int) -> Iterator[LinePlot]:
+    """Return plots whose vertical axis is 0 to 100 %."""
+    y_ticks = [Tick(height * (1 - step / (ticks - 1)), f"{100 * step / (ticks - 1):.0f}") for step in range(ticks)]
+    for title, curves in figures.curves.items():
+        places = _places({*figures.levels, *(level for curve in curves.values() for level in curve)})
+        lines = [_line(model, slots[model], curve, places, figures.axis, height) for model, curve in curves.items()]
+        yield LinePlot(
+            title,
+            f"Accuracy in percent against {figures.axis}, {title}: {'; '.join(_described(curves))}.",
+            figures.axis,
+            height,
+            lines,
+            [Tick(place, str(level)) for level, place in places.items()],
+            y_ticks,
+        )
+
+
+def _places(levels: Iterable[int]) -> dict[int, float]:
+    """Return where levels are, evenly spaced; a single one is in the middle."""
+    ordered = sorted(levels)
+    if len(ordered) == 1:
+        return {ordered[0]: 50.0}
+    return {level: INSET + (100 - 2 * INSET) * index / (len(ordered) - 1) for index, level in enumerate(ordered)}
+
+
+def _described(curves: Mapping[str, Mapping[int, Estimate]]) -> Iterator[str]:
+    for model, curve in curves.items():
+        yield f"{model} {', '.join(f'{PERCENT.text(each.value)} at {level}' for level, each in sorted(curve.items()))}"
+
+
+def _line(
+    model: str, slot: int, curve: Mapping[int, Estimate], places: Mapping[int, float], axis: str, height: int
+) -> Line:
+    points = [(places[level], level, each) for level, each in sorted(curve.items()) if is_finite(each)]
+    marks = [
+        Mark(x, height * (1 - each.value), f"{model}, {axis} {level}: {Number(each)} %") for x, level, each in points
+    ]
+    upper = [(x, height * (1 - each.high)) for x, _, each in points]
+    lower = [(x, height * (1 - each.low)) for x, _, each in reversed(points)]
+    return Line(slot, marks, _svg_points((mark.x, mark.y) for mark in marks), _svg_points([*upper, *lower]))
+
+
+def _svg_points(places: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
