@@ -256,10 +256,10 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
 @pytest.mark.parametrize(
     ("model", "options", "named"),
     [
-        ("few_classes", {}, "has the label 1, and the model knows 1 classes"),
-        ("not_a_number", {}, "gives NaN"),
+        ("few_classes", {}, "has the label 1, but the model has only 1 classes"),
+        ("not_a_number", {}, "returns NaN"),
         ("no_classifier", {}, "logits of shape .images, classes. are allowed"),
-        ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not there"),
+        ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not available"),
         ("tiny", {"size": 3}, "--input-size N resizes them"),
         ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and give --precision"),
     ],
@@ -274,7 +274,7 @@ def test_what_cannot_be_is_said(
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--precision", "fp8"), "the precision 'fp8' is unknown; allowed: fp32, bf16, fp16"),
+        (("--precision", "fp8"), "unknown precision 'fp8': use fp32, bf16, fp16"),
         (("--mean", "1,2"), "give three numbers with commas between"),
     ],
 )
@@ -291,4 +291,4 @@ def test_it_needs_a_finished_data_set(built: Path, tmp_path: Path, robustshards:
     done = robustshards("evaluate", built, "--model", "tests.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT)
     assert (done.returncode, "it is not finished" in done.stderr) == (2, True)
     done = robustshards("report", built)
-    assert (done.returncode, "is no evaluation" in done.stderr) == (2, True)
+    assert (done.returncode, "is not an evaluation" in done.stderr) == (2, True)

@@ -151,12 +151,12 @@ def test_damage_is_noticed(path: Path) -> None:
 
 
 def test_more_than_fits_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_STEP_ROWS", 2)
-    with pytest.raises(UserError, match=r"hold more than the 2 frames or 536870912 bytes allowed of one transform"):
+    monkeypatch.setattr(records, "MAX_CONDITION_ROWS", 2)
+    with pytest.raises(UserError, match=r"contain more than 2 frames or 536870912 bytes of one transform"):
         list(read_predictions(path))
-    monkeypatch.setattr(records, "MAX_STEP_ROWS", 2**23)
-    monkeypatch.setattr(records, "MAX_STEP_BYTES", 50)
-    with pytest.raises(UserError, match=r"hold more than the 8388608 frames or 50 bytes allowed of one transform"):
+    monkeypatch.setattr(records, "MAX_CONDITION_ROWS", 2**23)
+    monkeypatch.setattr(records, "MAX_CONDITION_BYTES", 50)
+    with pytest.raises(UserError, match=r"contain more than 8388608 frames or 50 bytes of one transform"):
         list(read_predictions(path))
 
 
@@ -170,5 +170,5 @@ def test_a_bomb_is_refused_before_it_unfolds(path: Path) -> None:
         writer.add_key_value_metadata(manifests.with_blank_seal({}))
     manifests.seal_file(path)
     assert path.stat().st_size < 2**20
-    with pytest.raises(UserError, match="hold more than the 8388608 frames"):
+    with pytest.raises(UserError, match="contain more than 8388608 frames"):
         list(read_predictions(path))

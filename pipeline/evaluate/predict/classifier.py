@@ -1,4 +1,4 @@
-"""A model as it is run: uint8 images to ranked classes, on a device, at a precision, in whole batches."""
+"""A model on its device: uint8 images to ranked classes, at a precision, in full batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Classifier:
-    """A model as it is run: device, precision, input size, batch size."""
+    """A model with its device, precision, input size and batch size."""
 
     def __init__(self, table: EvaluationTable, model: Model) -> None:
         run = table.run
@@ -36,10 +36,15 @@ class Classifier:
         self._type = PRECISIONS[run.precision]
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
-        """uint8 (N, H, W, 3), N up to the batch size -> float32 (N, K) on the device.
+        """Return float32 logits (N, K) on the device.
 
-        The model is always given whole batches: what it makes of an image then does not depend on how many there are.
-        Raises UserError for whatever it fails with.
+        The model always gets full batches, so that its outputs do not depend on how many images there are.
+
+        Args:
+            images: uint8 (N, H, W, 3), N at most the batch size.
+
+        Raises:
+            UserError: The model fails, with anything.
         """
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
@@ -53,50 +58,50 @@ class Classifier:
                 return self._module(values)[:count].float()
         except (UserError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # anybody's code: SystemExit too would look like success
+        except BaseException as error:  # a user's code: SystemExit would look like success
             side = " x ".join(map(str, values.shape[:1:-1]))
             raise UserError(
-                f"the model {self._table.model.spec} does not take a batch of {len(values)} images of {side}: "
+                f"the model {self._table.model.spec} fails on a batch of {len(values)} images of {side}: "
                 f"{last_line(error)}; {self._advice()}"
             ) from error
 
     def _advice(self) -> str:
-        """What may help a model that fails."""
+        """Return what may help a model that fails."""
         other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._kinds - {torch.float32}))
         if other:
-            return f"its weights are {other} and images float32: call .float() in the factory, and give --precision"
+            return f"its weights are {other} and images are float32: call .float() in the factory, and give --precision"
         return "--input-size N resizes them, --batch-size N sets the batch"
 
     def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Put a batch under way; what comes back may still be in the making. Raises UserError for unknown labels."""
+        """Start a batch and return its outputs, which may still be computed. Raise UserError for unknown labels."""
         labels = np.array([row.label for row in batch.rows])
         logits = self.logits(batch.images)
         if logits.shape[1] != self._table.model.classes:
             given, first = logits.shape[1], self._table.model.classes
-            raise UserError(f"the model {self._table.model.name} gives {given} classes, and gave {first} before")
+            raise UserError(f"the model {self._table.model.name} returned {first} classes before, and now {given}")
         if labels.max() >= logits.shape[1]:
             row = batch.rows[int(labels.argmax())]
-            raise UserError(f"{row.key} has the label {row.label}, and the model knows {logits.shape[1]} classes")
+            raise UserError(f"{row.key} has the label {row.label}, but the model has only {logits.shape[1]} classes")
         return _ranked(logits, torch.from_numpy(labels).to(self.device))
 
     def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
-        """What was put under way, once it is there. Raises UserError for a model that gives no numbers."""
+        """Wait for the outputs of a batch. Raise UserError for NaN and infinite values."""
         top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
         if not np.isfinite(confidence).all():
             raise UserError(
-                f"the model {self._table.model.name} gives NaN or infinite values; with fp16 try bf16 or fp32"
+                f"the model {self._table.model.name} returns NaN or infinite values; with fp16 try bf16 or fp32"
             )
         return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of what torch says, which tells the most; of what others raise, the kind and the first line."""
+    """Return the last line of torch's message, which says most; of other errors the type and the first line."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
 
 
 def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Top-5 classes (N, min(5, K)), rank and probability of the label (0 and NaN without), largest probability.
+    """Return top-5 classes (N, min(5, K)), rank and probability of the label (0, NaN if unknown), and confidence.
 
     Of equal logits the lower index ranks first.
     """

@@ -1,4 +1,4 @@
-"""Pieces of a data set through a model, each committed as a part of the predictions once it is whole."""
+"""A worker of an evaluation: chunks in, parts of the predictions out, each committed when it is complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pipeline.execution.work import Attempt
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
-"""Batches whose outputs are awaited only after the next ones are under way, so that a GPU never waits."""
+"""Batches that are started before the outputs of the first are read, so that a GPU is never idle."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class EvaluationJob:
 
 @dataclass
 class _Part:
-    """The predictions of a piece as far as they are there."""
+    """The predictions of a chunk so far."""
 
     frames: list[tuple[str, str, int, int]] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Predictor:
     """A model on its device, and where its predictions go."""
 
     def __init__(self, job: EvaluationJob, loaded: Model | None = None) -> None:
-        """Raises UserError where the model cannot be loaded, or is another than the evaluation began with.
+        """Raise UserError where the model cannot be loaded, or has changed since the evaluation began.
 
         ``loaded``: the model itself, instead of one that is loaded as the job says.
         """
@@ -76,10 +76,10 @@ class Predictor:
         self._classifier = Classifier(job.table, model)
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
-        """Predict and commit some pieces; says after each batch what has been done so far: one report, which grows.
+        """Predict and commit some chunks; yield the counts so far after each batch, always the same growing record.
 
-        Raises UserError for labels that the model does not have, for outputs that are no numbers, and where a process
-        that loads images dies.
+        Raises:
+            UserError: The model lacks a label's class or returns NaN, or a loader process dies.
         """
         chunks, report = attempt.work, PredictionCounts()
         parts = [_Part() for _ in chunks]
@@ -113,7 +113,7 @@ class Predictor:
         outputs: tuple[torch.Tensor, ...],
         report: PredictionCounts,
     ) -> None:
-        """Add a batch's outputs to its part, and commit the part if they are its last."""
+        """Add a batch's outputs to its part, and commit the part after its last batch."""
         part = parts[batch.chunk]
         part.outputs.append(self._classifier.finish(outputs))
         part.frames += [
@@ -128,7 +128,7 @@ class Predictor:
             parts[batch.chunk].frames.clear()
 
     def _commit(self, chunk: Chunk, part: _Part, report: PredictionCounts) -> None:
-        """Write a part aside and give it its name."""
+        """Write a part and publish it."""
         names = ("top5", "label_rank", "label_probability", "confidence")
         blank = Outputs(
             np.zeros((0, min(TOP, self._job.table.model.classes)), np.int32),
@@ -151,12 +151,12 @@ class Predictor:
 
 
 def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
-    """Covers all that decides the predictions of a piece."""
+    """Return a digest of all that decides the predictions of a chunk."""
     return hashlib.sha256(f"{table.digest}\n{chunk}".encode()).hexdigest()
 
 
 def check_same(table: EvaluationTable, model: Model) -> None:
-    """Raises UserError where a model is not the one that an evaluation began with, or runs on other libraries."""
+    """Raise UserError where a model, or a library that it needs, has changed since an evaluation began."""
     wanted, here = table.model, {**model.software}
     differ = [
         f"{name} is {now[:12] or 'none'}, not {before[:12] or 'none'}"

@@ -1,4 +1,4 @@
-"""All that decides the digits of an evaluation: what was asked for, what the model says, and what is found out."""
+"""The settings that decide the predictions of an evaluation: requested, the model's, or measured."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, Inpu
 BATCHES_TRIED = (8, 16, 32, 64, 128, 256, 512, 1024)
 LARGEST_ON_CPU = 64
 WORTH_IT = 1.05
-"""A larger batch must be faster by this factor to be taken."""
+"""A larger batch size is taken only if it is faster by this factor."""
 
 LARGEST_SIDE = 4096
-"""Pixels: side of the images that a model is given."""
+"""Largest side, in pixels, that images are resized to."""
 
 LARGEST_BATCH_BYTES = 2**30
-"""Bytes of a batch as the model takes it: 1783 images of 224 x 224."""
+"""Largest batch in bytes, as float32: 1783 images of 224 x 224."""
 
 NUMBERS = 1e-6, 1e6
-"""Least standard deviation, and the largest standard deviation and mean: beyond them float32 has no digits left."""
+"""Smallest standard deviation, and largest standard deviation and mean: beyond them float32 loses all precision."""
 
 LONGEST_NAME = 200
-"""Characters of what reports call a model."""
+"""Longest name of a model in reports, in characters."""
 
 NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Kinds of characters (Unicode's categories) that would break a line or cannot be written."""
+"""Unicode categories of characters that would break a line or cannot be encoded."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
-"""Kinds of devices that compute: torch knows others, which only pretend to."""
+"""Kinds of devices that compute; torch has others, for example meta, which do not."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class EvaluationRequest:
     """What to evaluate, with which model, to where, and how.
 
     ``batch``, ``workers``: 0 picks the number. ``size``, ``mean``, ``std``, ``loaders``: None takes the model's or the
-    machine's. ``trust_model``: load files that can run code. ``executor``: auto, ray or local. ``data``: where the files
-    of an index are.
+    machine's. ``data``: where the files of an index are. ``trust_model``: load files that can run code. ``executor``:
+    auto, ray or local.
     """
 
     data_set: str
@@ -74,9 +74,9 @@ class EvaluationRequest:
 
 
 def checked_precision(name: str) -> Precision:
-    """A precision by its name. Raises UserError."""
+    """Return a precision by its name. Raise UserError for an unknown one."""
     if name not in PRECISIONS:
-        raise UserError(f"the precision {name!r} is unknown; allowed: {', '.join(PRECISIONS)}")
+        raise UserError(f"unknown precision {name!r}: use {', '.join(PRECISIONS)}")
     return name  # type: ignore[return-value]
 
 
@@ -87,25 +87,38 @@ def settings(
     model: Model,
     earlier: EvaluationTable | None,
 ) -> EvaluationTable:
-    """All that decides the predictions. What was found out by an earlier run stands. Raises UserError."""
+    """Return all settings that decide the predictions.
+
+    Args:
+        request: What the user asked for.
+        data_set: What the model is run on.
+        chunks: All chunks of it.
+        model: The loaded model.
+        earlier: The settings of an earlier run of the same evaluation, whose batch size is kept.
+
+    Raises:
+        UserError: A setting is not allowed, or the model does not take the images.
+    """
     first = next((chunk for chunk in chunks if chunk.frames), None)
     if first is None:
-        raise UserError(f"{data_set.name} has no sample that did not fail: there is nothing to evaluate")
+        raise UserError(f"{data_set.name} has no sample to evaluate: all of them failed in the build")
     row = next(row for row in data_set.rows_of(first) if row.height)
     height, width = row.height or 0, row.width or 0
-    told = model.input
-    size = told.size if request.size is None else request.size
+    taken = model.input
+    size = taken.size if request.size is None else request.size
     if size is not None and not 0 <= size <= LARGEST_SIDE:
-        raise UserError(f"the input size {size} is not allowed: give --input-size 1 to {LARGEST_SIDE}, or 0 for none")
+        raise UserError(f"invalid input size {size}: give --input-size 1 to {LARGEST_SIDE}, or 0 to keep the size")
     manifest = file_digest(data_set.store.path(MANIFEST_FILE))
     batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
     if model.batch and batch != model.batch:
-        raise UserError(f"the model {request.model} takes batches of {model.batch} alone, not of {batch}")
+        raise UserError(
+            f"the model {request.model} takes batches of {model.batch} only: leave --batch-size {batch} out"
+        )
     largest = largest_batch(height, width, size)
     if not 0 <= batch <= largest:
         raise UserError(
-            f"a batch of {batch} images of {width} x {height} pixels is not allowed: give --batch-size 1 to {largest}, "
-            "or 0 to let it be found"
+            f"invalid batch size {batch} for images of {width} x {height}: give --batch-size 1 to {largest}, or 0 "
+            "for the fastest"
         )
     table = EvaluationTable(
         model=ModelTable(
@@ -118,8 +131,8 @@ def settings(
         ),
         input=InputTable(
             size=0 if size is None or (height, width) == (size, size) else size,
-            mean=_checked(request.mean or told.mean, "--mean", -NUMBERS[1]),
-            std=_checked(request.std or told.std, "--std", NUMBERS[0]),
+            mean=_checked(request.mean or taken.mean, "--mean", -NUMBERS[1]),
+            std=_checked(request.std or taken.std, "--std", NUMBERS[0]),
         ),
         run=RunTable(
             device=_device(request.device),
@@ -144,70 +157,70 @@ def settings(
 
 
 def largest_batch(height: int, width: int, size: int | None) -> int:
-    """Return how many images a batch may have: as they are, and as the model takes them. At least 1."""
+    """Return the largest batch size that is allowed, at least 1, for images of a size that are resized to ``size``."""
     pixels = max(height * width, (size or 0) ** 2)
     return max(LARGEST_BATCH_BYTES // (pixels * 3 * 4), 1)
 
 
 def _checked_name(request: EvaluationRequest) -> str:
-    """What reports call the model. Raises UserError."""
+    """Return the name of the model in reports. Raise UserError for an invalid one."""
     if request.name is None:
         return _storable(request.model, "--model")
     name = request.name
     if not name.strip() or len(name) > LONGEST_NAME or {*map(category, name)} & NOT_IN_NAMES:
         raise UserError(
-            f"the model cannot be called {name[:LONGEST_NAME]!a}: give --name with 1 to {LONGEST_NAME} "
-            "characters, without control characters or line breaks"
+            f"invalid name {name[:LONGEST_NAME]!a}: give --name 1 to {LONGEST_NAME} characters, without control "
+            "characters or line breaks"
         )
     return name
 
 
 def _storable(text: str, option: str) -> str:
-    """A text that a file of UTF-8 can hold. Raises UserError."""
+    """Return a text that can be encoded as UTF-8. Raise UserError for another."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"{option} {text!a} is not valid UTF-8: rename the file, or make a link to it") from error
+        raise UserError(f"{option} {text!a} is not valid UTF-8: rename the file, or create a link to it") from error
     return text
 
 
 def _checked(numbers: tuple[float, float, float], option: str, least: float) -> tuple[float, float, float]:
-    """Three numbers that images can be normalised with. Raises UserError."""
+    """Return three numbers that images can be normalised with. Raise UserError for others."""
     if not all(math.isfinite(number) and least <= number <= NUMBERS[1] for number in numbers):
         given = ",".join(map(str, numbers))
-        raise UserError(f"{given} cannot be used: give {option} with three numbers of {least:g} to {NUMBERS[1]:g}")
+        raise UserError(f"invalid {option} {given}: give three numbers from {least:g} to {NUMBERS[1]:g}")
     return numbers
 
 
 def _device(asked: str) -> str:
-    """The device by name. Raises UserError where it is not there."""
+    """Return the name of the device to use. Raise UserError where it is not available."""
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         kind = torch.device(asked).type
         if kind not in DEVICES:
-            raise ValueError(f"{', '.join(DEVICES)} are allowed")
+            raise ValueError(f"use {', '.join(DEVICES)}")
         torch.zeros(1, device=asked)
     except Exception as error:  # torch raises what it likes, down to ModuleNotFoundError
-        raise UserError(f"the device {asked!r} is not there: {first_line(error)}; cpu always is") from error
+        raise UserError(f"the device {asked!r} is not available: {first_line(error)}; cpu always is") from error
     return kind if kind == "cpu" else asked
 
 
 def _try(table: EvaluationTable, model: Model, height: int, width: int) -> int:
-    """One batch of black images; the number of classes. Raises UserError where the model does not take it."""
+    """Run one batch of black images and return the number of classes. Raise UserError where the model fails."""
     try:
         images = torch.zeros((table.run.batch, height, width, 3), dtype=torch.uint8)
         classifier = Classifier(table, model)
     except (RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise UserError(
             f"the model {table.model.spec} cannot be run on {table.run.device} with a batch of {table.run.batch}: "
-            f"{last_line(error)}; --batch-size N sets the batch"
+            f"{last_line(error)}; give a smaller --batch-size"
         ) from error
     return int(classifier.logits(images).cpu().shape[1])
 
 
 def _with_batch(table: EvaluationTable, model: Model, height: int, width: int, largest: int) -> EvaluationTable:
-    """The smallest batch beyond which larger ones are hardly faster, or do not fit."""
+    """Return the settings with the smallest batch size beyond which larger ones are hardly faster, or do not fit."""
     best, rate = table, 0.0
     for size in BATCHES_TRIED:
         if size > largest or (table.run.device == "cpu" and size > LARGEST_ON_CPU):
@@ -224,7 +237,7 @@ def _with_batch(table: EvaluationTable, model: Model, height: int, width: int, l
 
 
 def _rate(classifier: Classifier, batch: int, height: int, width: int) -> float:
-    """Images per second, of three batches after the first."""
+    """Return images per second, over three batches after the first."""
     images = torch.zeros((batch, height, width, 3), dtype=torch.uint8)
     for turn in range(4):
         if turn == 1:

@@ -1,4 +1,4 @@
-"""Shards as batches for a model: compared with the manifest, decoded in parallel, never extracted."""
+"""Shards as batches for a model: checked against the manifest, decoded in parallel, never extracted."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError
 
 COMPARED = 4
-"""Samples of each piece whose decoded pixels are compared with the manifest: a decoder that differs shows in any."""
+"""Samples of each chunk whose decoded pixels are compared with the manifest; a decoder that differs changes all."""
 
 AHEAD = 4
-"""Batches that each loader process keeps ready."""
+"""Batches that each loader process prefetches."""
 
 VERIFY = "run robustshards verify"
 
 _DEATH = "DataLoader worker"
-"""How torch's message begins where a loader process has died."""
+"""The beginning of torch's message when a loader process has died."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
-"""Keeps Python from putting the current folder first among those it imports from."""
+"""Python's variable that keeps the current folder out of the import path."""
 
 
 @dataclass
 class Batch:
-    """Frames of one piece: images (N, H, W, 3) uint8 and what each of them is; ``last`` ends the piece."""
+    """Frames of one chunk: images (N, H, W, 3) uint8, with a row and frame number each; ``last`` ends the chunk."""
 
     chunk: int
     images: torch.Tensor
@@ -52,14 +52,14 @@ class Batch:
     changed: int = 0
 
     def pin_memory(self) -> Batch:
-        """Where a GPU reads it without a copy in between."""
+        """Move the images to page-locked memory, which a GPU reads without another copy."""
         self.images = self.images.pin_memory()
         return self
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A piece that cannot be read, and why."""
+    """A chunk that cannot be read, and why."""
 
     chunk: int
     reason: str
@@ -75,20 +75,20 @@ class _Waiting:
 
 
 class Stream(IterableDataset[Batch | Broken]):
-    """Pieces of a data set as batches that do not reach over their ends, so that they are the same in any order."""
+    """Chunks of a data set as batches, none of which spans two chunks: they are the same in any order."""
 
     def __init__(self, folder: str, chunks: Sequence[Chunk], batch: int, data: str | None = None) -> None:
         self._folder, self._data = folder, data
-        self._units = chunks
+        self._chunks = chunks
         self._batch = batch
 
     def __iter__(self) -> Iterator[Batch | Broken]:
-        """The batches of all pieces; in a loader process, of its share of them."""
+        """Yield the batches of all chunks; in a loader process, of its share."""
         cv2.setNumThreads(1)
         worker = get_worker_info()
-        first, condition = (worker.id, worker.num_workers) if worker else (0, 1)
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
         data_set = open_data_set(self._folder, self._data)
-        for place, chunk in islice(enumerate(self._units), first, None, condition):
+        for place, chunk in islice(enumerate(self._chunks), first, None, step):
             try:
                 yield from _batches(data_set, place, chunk, self._batch)
             except (UserError, UnsoundShardError, OSError, ValueError, MemoryError, cv2.error) as error:
@@ -98,11 +98,20 @@ class Stream(IterableDataset[Batch | Broken]):
 def load(
     folder: str, chunks: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
 ) -> Iterator[Batch | Broken]:
-    """The batches of all pieces, made by so many processes, or in this one if that is 0.
+    """Yield the batches of all chunks.
 
-    ``data``: where the files of an index are, if its user has said so. Raises UserError where a process ends.
+    Args:
+        folder: A data set.
+        chunks: What to read of it.
+        batch: Images per batch, at most.
+        processes: Loader processes; 0 reads and decodes in this one.
+        pin: Whether to pin the memory of batches, for a GPU.
+        data: Where the files of an index are, if the user said so.
+
+    Raises:
+        UserError: A loader process died.
     """
-    gc.freeze()  # what is loaded by now stays: to look through it again and again takes time
+    gc.freeze()  # skip what is loaded by now in every later collection
     stream = Stream(folder, chunks, batch, data)
     workers = min(processes, len(chunks))
     options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
@@ -115,21 +124,21 @@ def load(
             if isinstance(item, Broken) or item.last:
                 finished.add(item.chunk)
             yield item
-    except RuntimeError as error:  # what torch says of a process that has died
+    except RuntimeError as error:  # torch's error for a process that has died
         if not str(error).startswith(_DEATH):
             raise
         raise UserError(_death(chunks, finished, workers)) from error
 
 
 def _death(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
-    """What to say of a process that has died: which pieces were at work, the first unfinished one of each process."""
+    """Return the message for a process that died, with the first unfinished chunk of each process."""
     shares = (range(first, len(chunks), workers) for first in range(workers))
     left = {place for place, chunk in enumerate(chunks) if chunk.frames} - finished
     latest = (next((place for place in share if place in left), None) for share in shares)
     names = ", ".join(chunks[place].name for place in latest if place is not None)
     return (
-        f"a process that reads and decodes images has died, at one of {names}: an image that crashes its decoder does "
-        f"that ({VERIFY}), or too little memory (give fewer --loaders)"
+        f"a loader process died while reading one of {names}: an image may crash its decoder ({VERIFY}), or memory may "
+        "be too small (give fewer --loaders)"
     )
 
 
@@ -146,7 +155,7 @@ def _no_script() -> Iterator[None]:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Let no process that is started here import from the current folder before all others."""
+    """Keep the current folder out of the import path of the processes started in this block."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -158,30 +167,30 @@ def _safe_path() -> Iterator[None]:
 
 
 class Normaliser:
-    """uint8 images as a model takes them: (x / 255 - mean) / std, in whole batches.
+    """Normalise uint8 images to (x / 255 - mean) / std, in full batches.
 
-    It keeps the memory of its result from call to call: to take new memory for each batch would cost more than the
-    arithmetic. ``mean``, ``std``: three numbers each, on the scale 0..1.
+    The memory of the result is reused: allocating it for each batch would take longer than the arithmetic. ``mean``,
+    ``std``: three numbers each, on the scale 0..1.
     """
 
     def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
         self._batch = batch
         self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
-        # On a CPU image by image, so that what one step has written is still in the cache for the next.
+        # Image by image on a CPU, so that the next step still finds the values in the cache.
         self._at_once = 1 if device.type == "cpu" else batch
         self._values = torch.empty(0, device=device)
         self._factors = self._terms = self._values
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """(N, H, W, 3) uint8, N up to the batch -> (batch, 3, H, W) float32, channels last in memory, zeros after N.
+        """Return (batch, 3, H, W) float32, channels last in memory, of (N, H, W, 3) uint8; zeros after N.
 
-        The result is overwritten by the next call.
+        The next call overwrites the result.
         """
         count, height, width, channels = images.shape
         shape = (self._batch, height, width * channels)
         if self._values.shape != shape:
             self._values = self._mean.new_empty(shape)
-            # A row at a time, since arithmetic on three numbers at a time is slow.
+            # Row by row, since arithmetic on three numbers is slow.
             self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
         rows = images.reshape(count, *shape[1:])
         for start in range(0, count, self._at_once):
@@ -192,7 +201,7 @@ class Normaliser:
 
 
 def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator[Batch]:
-    """The frames of one piece. Raises UnsoundShardError, UserError, OSError or ValueError for what is not whole."""
+    """Yield the frames of one chunk. Raise UnsoundShardError, UserError, OSError or ValueError for a damaged one."""
     rows = data_set.rows_of(chunk)
     waiting: _Waiting | None = None
     left, compared, changed = chunk.frames, 0, 0
@@ -201,7 +210,7 @@ def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator
         row = sample.row
         if (row.height, row.width) != shape[:2]:
             raise ValueError(
-                f"{row.key} is {row.width} x {row.height}, others are {shape[1]} x {shape[0]}: "
+                f"{row.key} is {row.width} x {row.height}, but others are {shape[1]} x {shape[0]}: "
                 "build the clean companion of such images"
             )
         if count < COMPARED:

@@ -1,4 +1,4 @@
-"""The folder of an evaluation: what was asked of which model, its parts, and the predictions once all are there."""
+"""The folder of an evaluation: its settings, the parts, and the merged predictions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ PREDICTIONS_FILE = "predictions.parquet"
 PARTS = "parts"
 
 FACT_CHUNK, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
-"""Metadata of parts, the last two also of the merged file: the unit's digest, and samples that this machine decodes to
-other pixels than the data set's manifest has, of those that were compared."""
+"""Metadata of parts, the last two also of the merged file: the chunk's digest, and how many samples this machine
+decodes to other pixels than the manifest has, of how many compared."""
 
 FACT_EVALUATION = "evaluation"
-"""Metadata of the merged file: the digest of what was evaluated."""
+"""Metadata of the merged file: the digest of the evaluation's settings."""
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
 SHOWN = 5
-"""Missing units that a message names."""
+"""Missing shards that a message names."""
 
 
 class ModelTable(StrictTable):
-    """``[model]``: its name in reports, where it came from, and what tells its weights and its code apart.
+    """``[model]``: its name in reports, where it came from, and digests of its weights and code.
 
     ``code`` is empty for files, whose digest covers both.
     """
@@ -50,7 +50,7 @@ class ModelTable(StrictTable):
 
 
 class InputTable(StrictTable):
-    """``[input]``: side of the images that the model was given (0: as they are), and their normalisation on 0..1."""
+    """``[input]``: the side that images are resized to (0: their own), and their normalisation on 0..1."""
 
     size: Annotated[int, Field(ge=0, le=4096)] = 0
     mean: tuple[float, float, float]
@@ -58,7 +58,7 @@ class InputTable(StrictTable):
 
 
 class RunTable(StrictTable):
-    """``[run]``: all else that may change a digit of the predictions."""
+    """``[run]``: everything else that may change the predictions."""
 
     device: str
     precision: Precision = "fp32"
@@ -68,7 +68,7 @@ class RunTable(StrictTable):
 
 
 class DataSetTable(StrictTable):
-    """``[data_set]``: what the model was shown."""
+    """``[data_set]``: what the model was evaluated on."""
 
     name: str
     family: Annotated[str, one_of(FAMILIES)]
@@ -86,33 +86,35 @@ class EvaluationTable(StrictTable):
     run: RunTable
     data_set: DataSetTable
     software: Mapping[str, str] = {}
-    """Library -> version, of those that the predictions were made with."""
+    """Library -> version, of those that the predictions depend on."""
 
     def to_toml(self) -> str:
-        """As a TOML file."""
+        """Return the content of evaluation.toml."""
         return tomli_w.dumps(self.model_dump(mode="json"))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it, hexadecimal."""
+        """Return the SHA-256 of all settings, hexadecimal."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
 
 def part_file(chunk: str) -> str:
-    """Where the predictions of one unit go."""
+    """Return the file for the predictions of one chunk."""
     return f"{PARTS}/{chunk}.parquet"
 
 
 def read_table(store: Store) -> EvaluationTable:
-    """What was evaluated. Raises UserError where there is no evaluation."""
+    """Return the settings of an evaluation. Raise UserError where there is none."""
     if store.size(EVALUATION_FILE) < 0:
-        raise UserError(f"{store.root} is no evaluation: it has no {EVALUATION_FILE}")
+        raise UserError(
+            f"{store.root} is not an evaluation: it has no {EVALUATION_FILE}; name a folder of evaluate --out"
+        )
     where = f"{store.root}/{EVALUATION_FILE}"
     return validated(EvaluationTable, read_toml(store.read(EVALUATION_FILE, limit=SMALL_FILE), where), where)
 
 
 def is_finished(store: Store, table: EvaluationTable, frames: int) -> bool:
-    """Whether the predictions of an evaluation are there and whole: sealed, and one for each of ``frames``."""
+    """Return whether the predictions of an evaluation are complete: sealed, and one for each of ``frames``."""
     if store.size(PREDICTIONS_FILE) < 0:
         return False
     path = store.path(PREDICTIONS_FILE)
@@ -125,24 +127,27 @@ def is_finished(store: Store, table: EvaluationTable, frames: int) -> bool:
 
 
 def require_finished(store: Store) -> None:
-    """Raises UnfinishedError, naming what is missing, unless the predictions are whole."""
+    """Raise UnfinishedError, naming what is missing, unless the predictions are complete."""
     again = "run the same evaluate command again"
     if store.size(PREDICTIONS_FILE) >= 0:
         if manifests.is_sealed_file(store.path(PREDICTIONS_FILE)):
             return
-        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged, or of an earlier version: {again}")
+        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged or of an earlier version: {again}")
     chunks = store.read(CHUNKS_FILE).decode(errors="replace").split() if store.size(CHUNKS_FILE) >= 0 else []
-    there = store.listing(PARTS, ".parquet")
-    missing = [chunk for chunk in chunks if part_file(chunk) not in there]
+    found = store.listing(PARTS, ".parquet")
+    missing = [chunk for chunk in chunks if part_file(chunk) not in found]
     named = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
     what = f"{len(missing)} of {len(chunks)} shards are missing: {named}" if missing else "its parts are not merged"
     raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); {again}")
 
 
 def pixels_changed(store: Store) -> tuple[int, int]:
-    """How many samples this evaluation saw with other pixels than were built, and how many it compared."""
+    """Return how many samples decoded to other pixels than were built, and how many were compared."""
     facts = manifests.read_facts(store.path(PREDICTIONS_FILE))
     try:
         return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))
     except ValueError as error:
-        raise UserError(f"{store.root}/{PREDICTIONS_FILE} does not say how many samples were compared") from error
+        raise UserError(
+            f"{store.root}/{PREDICTIONS_FILE} has no valid counts of compared samples: run the same evaluate "
+            "command again"
+        ) from error

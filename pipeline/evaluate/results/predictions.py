@@ -1,4 +1,4 @@
-"""What an evaluation writes: one row per frame that a model was shown, so that every figure can be had again."""
+"""The predictions of an evaluation: one row per frame, from which every figure can be computed again."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ order, of equal ones the lower index first; ``label_rank`` counts from 1; ``conf
 _FIGURED = ("source_id", "transform", "level", "frame", "label", "top1", "top5", "label_rank", "confidence")
 """Columns that figures need."""
 
-REMEDY = "run the same evaluate command again, which writes them anew"
+REMEDY = "run the same evaluate command again, which writes them again"
 
 _ROUNDING = 1e-3
-"""By which a probability may exceed 1, at any precision."""
+"""How far a probability may exceed 1, at any precision."""
 
-MAX_STEP_ROWS = 2**23
-"""Rows of one step that are read: 8 million frames. They are held in memory together."""
+MAX_CONDITION_ROWS = 2**23
+"""Largest number of rows of one condition: 8 million frames. They are in memory together."""
 
-MAX_STEP_BYTES = 2**29
-"""Bytes of a step's columns, as the file states them, uncompressed."""
+MAX_CONDITION_BYTES = 2**29
+"""Largest size of a condition's columns, uncompressed, as the file declares it."""
 
 _FOOTER_LIMITS: Mapping[str, int] = {"thrift_string_size_limit": 2**22, "thrift_container_size_limit": 2**20}
-"""What a footer may make its reader allocate."""
+"""What the reader of a footer may allocate."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model made of N frames: ``top5`` (N, min(5, K)), and (N,) each ``label_rank``, probabilities of label
+    """Outputs for N frames: ``top5`` (N, min(5, K)), and (N,) each ``label_rank`` and the probabilities of the label
     and of the first class."""
 
     top5: NDArray[np.int32]
@@ -70,7 +70,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Frames:
-    """What the frames of a part are, in order."""
+    """The frames of a part, in order."""
 
     keys: Sequence[str]
     source_ids: Sequence[str]
@@ -79,7 +79,7 @@ class Frames:
 
 
 def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
-    """Write the predictions of one unit, sealed. Same content, same bytes."""
+    """Write the predictions of one chunk, sealed. The same content gives the same bytes."""
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     columns = [
@@ -104,7 +104,7 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
 
 @dataclass(frozen=True)
 class ConditionPredictions:
-    """All predictions of one step: S samples of T frames, in the manifest's order.
+    """All predictions of one condition: S samples of T frames, in the manifest's order.
 
     ``labels`` (S,), ``top1`` (S, T), ``top5`` (S, T, min(5, K)), ``label_rank`` (S, T), ``confidence`` (S, T).
     """
@@ -119,7 +119,7 @@ class ConditionPredictions:
 
 
 def read_predictions(path: Path, classes: int | None = None) -> Iterator[ConditionPredictions]:
-    """Read the predictions of an evaluation, one step in memory at a time.
+    """Read the predictions of an evaluation, one condition in memory at a time.
 
     Args:
         path: A sealed file with the columns of ``SCHEMA``.
@@ -134,11 +134,11 @@ def read_predictions(path: Path, classes: int | None = None) -> Iterator[Conditi
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             _check_columns(path, file)
-            for place, tables in _steps(path, file, manifests.announced(path)):
+            for place, tables in _conditions(path, file, manifests.announced(path)):
                 if place in seen:
                     raise UserError(f"the predictions {path} hold {Condition(*place)} more than once: {REMEDY}")
                 seen.add(place)
-                yield _step_predictions(path, Condition(*place), tables, classes)
+                yield _condition_predictions(path, Condition(*place), tables, classes)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
@@ -149,19 +149,19 @@ def _check_columns(path: Path, file: pq.ParquetFile) -> None:
         raise UserError(f"{path} has other columns than predictions: {', '.join(file.schema_arrow.names)[:200]}")
 
 
-def _steps(
+def _conditions(
     path: Path, file: pq.ParquetFile, groups: Sequence[manifests.RowGroup]
 ) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
-    """The tables of each step, one step after another."""
+    """Yield the tables of each condition, one condition after another."""
     waiting: list[pa.Table] = []
     latest: tuple[str, int] | None = None
     rows = size = 0
     for group, about in enumerate(groups):
         bytes_here = sum(each.uncompressed for each in about.columns if each.name.partition(".")[0] in _FIGURED)
         rows, size = rows + about.rows, size + bytes_here
-        if rows > MAX_STEP_ROWS or size > MAX_STEP_BYTES:
+        if rows > MAX_CONDITION_ROWS or size > MAX_CONDITION_BYTES:
             raise UserError(
-                f"the predictions {path} hold more than the {MAX_STEP_ROWS} frames or {MAX_STEP_BYTES} bytes allowed "
+                f"the predictions {path} contain more than {MAX_CONDITION_ROWS} frames or {MAX_CONDITION_BYTES} bytes "
                 "of one transform and level: evaluate smaller data sets"
             )
         table = file.read_row_group(group, columns=list(_FIGURED), use_threads=False)
@@ -178,7 +178,7 @@ def _steps(
 
 
 def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    """The runs of equal steps in a table."""
+    """Yield the runs of equal conditions in a table."""
     if not table.num_rows:
         return
     table = table.unify_dictionaries().combine_chunks()
@@ -190,7 +190,7 @@ def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         yield (part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
-def _step_predictions(
+def _condition_predictions(
     path: Path, condition: Condition, tables: Sequence[pa.Table], classes: int | None
 ) -> ConditionPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
@@ -222,12 +222,12 @@ def _step_predictions(
 
 
 def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """The codes of a column that is one dictionary."""
+    """Return the codes of a column that is one dictionary."""
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
 
 
 def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """The lists of a column as rows (N, min(5, K)). Raises UserError where they differ in length."""
+    """Return the lists of a column as rows (N, min(5, K)). Raise UserError where they differ in length."""
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     width = lengths["min"]
     if lengths["max"] != width or not 1 <= width <= TOP:
@@ -239,7 +239,7 @@ def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[
 
 
 def _check_values(path: Path, found: ConditionPredictions, classes: int | None) -> None:
-    """Raises UserError for values that no evaluation writes."""
+    """Raise UserError for values that no evaluation writes."""
     limit = np.iinfo(np.int32).max if classes is None else classes
     labels = found.labels[:, None]
     allowed = {
