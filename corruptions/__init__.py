@@ -38,13 +38,27 @@ def corrupt(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C, a new C-contiguous uint8 RGB array (H, W, 3).
+    """Return the image corrupted as in ImageNet-C.
 
-    ``image``: uint8, 0..255, RGB (H, W, 3), or grey (H, W) or (H, W, 1), which becomes three equal channels; sides from
-    16 up; never modified. ``severity``: 1..5. ``profile``: whose published numbers, "imagenet", "inception", "tiny" or
-    "cifar". ``seed``: 0 <= seed < 2**128, for the fast generator. ``rng``: instead of ``seed``, a legacy generator that
-    is asked in the published order, so that published images can be reproduced.
-    Raises TypeError and ValueError for anything else.
+    Args:
+        image: uint8, 0..255, RGB (H, W, 3), or grey (H, W) or (H, W, 1), which becomes three equal channels. Sides of
+            16 pixels and more. It is not modified.
+        name: Of a corruption; ``names("all")`` lists them.
+        severity: 1..5.
+        profile: Whose published parameters: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64) or
+            ``"cifar"`` (32). The image may have another size.
+        seed: 0 <= seed < 2**128, of the fast generator. Equal seeds give equal images.
+        rng: Generator to draw from instead of ``seed``, in the order of the published script, so that published
+            images can be reproduced.
+        options: Choices that the published script did not have.
+
+    Returns:
+        A new C-contiguous uint8 RGB array (H, W, 3).
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: An argument has another shape, range or name.
+
     Source: Hendrycks & Dietterich, ICLR 2019.
     """
     row, parameters = _chosen(name, severity, profile, options)

@@ -52,12 +52,26 @@ def perturb(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Frames:
-    """Return the sequence that ImageNet-P makes of a photograph: uint8 RGB frames (T, N, N, 3), N the profile's side.
+    """Return the sequence that ImageNet-P makes of a photograph.
 
-    ``source``: the decoded photograph before preparation, uint8, 0..255, RGB (H, W, 3) or grey, of any size; never
-    modified. ``difficulty``: 1..3, larger noise; the sequences without noise are the same at each. ``profile``,
-    ``seed``, ``rng`` and ``options`` as in :func:`corruptions.corrupt`.
-    Raises TypeError and ValueError for anything else.
+    Args:
+        source: The decoded photograph before any preparation: uint8, 0..255, RGB (H, W, 3) or grey, of any size. It is
+            not modified.
+        name: Of a perturbation; ``names("all")`` lists them.
+        profile: Whose published parameters and side: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"``
+            (64) or ``"cifar"`` (32).
+        difficulty: 1..3, larger noise. Sequences without noise are the same at each.
+        seed: 0 <= seed < 2**128, of the fast generator. Equal seeds give equal sequences.
+        rng: Generator to draw from instead of ``seed``, in the order of the published script.
+        options: Choices that the published script did not have.
+
+    Returns:
+        uint8 RGB frames (T, N, N, 3), with N the profile's side; ``frame_count(name)`` is T.
+
+    Raises:
+        TypeError: An argument has another type.
+        ValueError: An argument has another shape, range or name.
+
     Source: Hendrycks & Dietterich, ICLR 2019.
     """
     views = _views(source, profile)

@@ -68,10 +68,24 @@ class Decodings:
 
 
 def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RESIZE, side: int = 224) -> Image:
-    """Return an encoded photograph as uint8 RGB (side, side, 3), through one decoder and one resize operator.
+    """Return an encoded photograph through one decoder and one resize operator, as in ImageNet-S.
 
-    It is resized straight to ``int(side * 8 / 7)``, the aspect not kept, and its middle is cropped.
-    Raises SampleError if it cannot be decoded, UserError for unknown names, sides below 1 and missing decoders.
+    It is resized straight to a square of side ``int(side * 8 / 7)``, its aspect not kept, and the centre is cropped.
+
+    Args:
+        data: Content of an image file, JPEG for example.
+        decoder: ``"pillow"``, ``"opencv"``, ``"ffmpeg"``, ``"turbo-fast"`` or ``"nvjpeg"``.
+        resize: Resize operator, ``"pillow-bilinear"`` or ``"opencv-area"`` for example.
+        side: Side of the result in pixels, 1 or more.
+
+    Returns:
+        A uint8 RGB array (side, side, 3), 0..255.
+
+    Raises:
+        SampleError: The photograph cannot be decoded.
+        UserError: A name is unknown, the side is below 1, or the decoder is not installed.
+
+    Source: RobustART (Tang et al. 2021), section E.3.3.
     """
     if resize not in OPERATORS:
         raise UserError(f"no resize operator is called {resize!r}; allowed: {', '.join(OPERATORS)}")
