@@ -22,39 +22,15 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.errors import UserError
-from pipeline.evaluate.predict.run import evaluate
-from pipeline.evaluate.predict.settings import EvaluationRequest
-from pipeline.execution.work import Event
 from tests import small_models
 from tests.conftest import ROOT, Run
+from tests.factories.evaluator import content, evaluated
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
-class Silent:
-    """Watches an evaluation and says nothing."""
-
-    def preparing(self, what: str) -> None: ...
-
-    def counting(self, frames: int, there: int) -> None: ...
-
-    def advanced(self, frames: int) -> None: ...
-
-    def heard(self, event: Event[Any, Any]) -> None: ...
-
-
-def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
-    """What an evaluation says of itself."""
-    request = EvaluationRequest(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
-    return evaluate(request, Silent()).facts()
-
-
 def predictions(out: Path) -> list[dict[str, Any]]:
     return pq.read_table(out / "predictions.parquet").to_pylist()
-
-
-def content(out: Path) -> bytes:
-    return (out / "predictions.parquet").read_bytes()
 
 
 def rows_of(data: Path) -> list[Row]:

@@ -19,7 +19,7 @@ from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
 from tests import small_models
 from tests.conftest import Run
-from tests.evaluate.test_evaluation import Silent, content, evaluated
+from tests.factories.evaluator import Silent, content, evaluated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 

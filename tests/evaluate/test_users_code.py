@@ -1,0 +1,141 @@
+"""Models of a user's own code: where it is found, that its changes are noticed, and that its failures are errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.evaluate.models.loading import load_model
+from tests.factories.evaluator import outcome
+
+CODE = """
+import torch
+from {package} import constants
+from {package}.constants import FACTOR
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.head = torch.nn.Linear(3, 7)
+        self.norm = torch.nn.BatchNorm2d(3)
+    def forward(self, images):
+        return FACTOR * self.head(self.norm(images).mean((2, 3)))
+
+def factory():
+    print("not to standard output")
+    return Scaled()
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package in the current folder, which is on no path."""
+    folder = tmp_path / f"users_{tmp_path.name.replace('-', '_')}"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "made.py").write_text(CODE.format(package=folder.name))
+    (folder / "constants.py").write_text("FACTOR = 1\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.meta_path)
+    yield folder
+    sys.meta_path[:] = before
+    forget(folder.name)
+
+
+def forget(package: str) -> None:
+    """Let the next import read the files again, as another process would."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
+def test_code_that_has_changed_is_another_evaluation(
+    built_once: Path, tmp_path: Path, package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = f"{package.name}.made:factory"
+    assert outcome(built_once, tmp_path / "r", model=spec).complete
+    assert "not to standard output" not in capsys.readouterr().out
+    for file, text in (("constants.py", "FACTOR = 12\n"), ("made.py", CODE.replace("(3)", "(3, eps=.25)"))):
+        before = (package / file).read_text()
+        forget(package.name)
+        (package / file).write_text(text.format(package=package.name) if file == "made.py" else text)
+        with pytest.raises(UserError, match=r"holds another evaluation \(model.code: \w{64} there, \w{64} asked for\)"):
+            outcome(built_once, tmp_path / "r", model=spec)
+        (package / file).write_text(before)
+    forget(package.name)
+    assert outcome(built_once, tmp_path / "r", model=spec).chunks_before == 8
+
+
+def test_settings_from_elsewhere_change_the_code(package: Path) -> None:
+    """The same source and weights, another epsilon: as where a factory reads it from a file."""
+    source = (package / "made.py").read_text()
+    (package / "made.py").write_text(source.replace("(3)", "(3, eps=float(open('eps').read()))"))
+    digests = set()
+    for epsilon in ("0.001", "0.1", "0.001"):
+        Path("eps").write_text(epsilon)
+        forget(package.name)
+        digests.add(load_model(f"{package.name}.made:factory").code)
+    assert len(digests) == 2
+
+
+def test_the_users_folder_is_looked_in_last(package: Path) -> None:
+    Path("statistics.py").write_text("raise SystemExit(0)")
+    Path("manifests.py").write_text("raise SystemExit(0)")
+    with pytest.raises(
+        UserError, match=r"statistics:mean refers to .*statistics.py, not to .*both are called statistics; rename"
+    ):
+        load_model("statistics:mean")
+    assert str(Path.cwd()) not in sys.path  # nor on that of processes that are started
+    load_model(f"{package.name}.made:factory")
+    assert str(Path.cwd()) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0; write it as package.module:function"),
+        ("raise GeneratorExit", "cannot be loaded: GeneratorExit"),
+        ("return 3", "returns a int; a torch.nn.Module is allowed"),
+        ("return torch.nn.LazyLinear(3)", "a module with plain tensors for weights is allowed"),
+    ],
+)
+def test_factories_cannot_end_the_command(package: Path, body: str, message: str) -> None:
+    (package / "bad.py").write_text(f"import torch\ndef factory():\n    {body}\n")
+    with pytest.raises(UserError, match=message):
+        load_model(f"{package.name}.bad:factory")
+
+
+@pytest.mark.parametrize("spec", ["..:x", "os..path:join", "1a:b", "os:.", "os:a..b"])
+def test_names_that_no_module_has(spec: str) -> None:
+    with pytest.raises(UserError, match=r"is not a valid name of a function: write it as package\.module:function"):
+        load_model(spec)
+
+
+@pytest.mark.parametrize("spec", ["pipeline.cli.app:main", "manifests:merge", "__main__:main"])
+def test_this_project_makes_no_models(spec: str) -> None:
+    with pytest.raises(UserError, match="is part of this project; name a function of your own"):
+        load_model(spec)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("x * float('inf')", "returns NaN or infinite values"),
+        ("x[:, :0]", r"returns \(4, 0\) of torch.float32 for 4 images"),
+        ("x[:1]", r"returns \(1, 7\) of torch.float32 for 4 images"),
+        ("x + 0j", r"returns \(4, 7\) of torch.complex64"),
+        ("sys.exit(0)", "fails on a batch of 4 images of 224 x 224: SystemExit: 0"),
+        ("{}[0]", "fails on a batch of 4 images of 224 x 224: KeyError: 0"),
+    ],
+)
+def test_models_that_fail_are_errors(built_once: Path, tmp_path: Path, package: Path, body: str, message: str) -> None:
+    (package / "failing.py").write_text(
+        f"import sys\nfrom {package.name}.made import Scaled\nclass Bad(Scaled):\n    def forward(self, images):\n"
+        f"        x = super().forward(images)\n        return {body}\n"
+    )
+    with pytest.raises(UserError, match=message):
+        outcome(built_once, tmp_path / "r", model=f"{package.name}.failing:Bad")

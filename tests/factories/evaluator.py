@@ -1,0 +1,39 @@
+"""Evaluations of small models, run in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.evaluate.predict.result import EvaluationResult
+from pipeline.evaluate.predict.run import evaluate
+from pipeline.evaluate.predict.settings import EvaluationRequest
+from pipeline.execution.work import Event
+
+
+class Silent:
+    """Watches an evaluation and says nothing."""
+
+    def preparing(self, what: str) -> None: ...
+
+    def counting(self, frames: int, there: int) -> None: ...
+
+    def advanced(self, frames: int) -> None: ...
+
+    def heard(self, event: Event[Any, Any]) -> None: ...
+
+
+def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
+    """What an evaluation says of itself."""
+    request = EvaluationRequest(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
+    return evaluate(request, Silent()).facts()
+
+
+def content(out: Path) -> bytes:
+    return (out / "predictions.parquet").read_bytes()
+
+
+def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
+    request = EvaluationRequest(str(data), "tests.small_models:tiny", str(out), batch=4)
+    return evaluate(replace(request, **options), Silent())
