@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 from manifests.thrift import structure
@@ -17,7 +18,8 @@ _TEXT = 6
 """Parquet's number for the physical type of texts."""
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ParquetColumn:
     """What a footer says of a column in a row group.
 
     ``name``: its path, parts with dots between. ``start``: the offset of its first page. ``lowest`` and ``highest`` as
@@ -39,7 +41,7 @@ class RowGroup(NamedTuple):
 
     rows: int
     size: int
-    columns: tuple[Column, ...]
+    columns: tuple[ParquetColumn, ...]
 
 
 def read_footer(file: BinaryIO, largest: int = LARGEST_FOOTER) -> bytes:
@@ -65,9 +67,15 @@ def row_groups(footer: bytes) -> Iterator[RowGroup]:
         raise ValueError(f"its footer is damaged: {error}") from error
 
 
-def _column(about: dict[int, Any]) -> Column:
+def _column(about: dict[int, Any]) -> ParquetColumn:
     statistics = about.get(12, {})
-    name = b".".join(about[3]).decode()
-    start = min(int(about[9]), int(about.get(11, about[9])))
-    sizes = int(about[7]), int(about[6])
-    return Column(name, about[1] == _TEXT, 11 in about, start, *sizes, statistics.get(6), statistics.get(5))
+    return ParquetColumn(
+        name=b".".join(about[3]).decode(),
+        is_text=about[1] == _TEXT,
+        has_dictionary=11 in about,
+        start=min(int(about[9]), int(about.get(11, about[9]))),
+        compressed=int(about[7]),
+        uncompressed=int(about[6]),
+        lowest=statistics.get(6),
+        highest=statistics.get(5),
+    )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manifests.footer import Column, RowGroup, read_footer, row_groups
+from manifests.footer import ParquetColumn, RowGroup, read_footer, row_groups
 from manifests.limits import SHOWN, THRIFT, check_announced, check_indices, check_values
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import FACT_SEAL
@@ -124,7 +124,7 @@ class _File:
         return all(_may_hold(known[name], values) for name, values in where.items() if name in known)
 
 
-def _may_hold(column: Column, values: Collection[str | int]) -> bool:
+def _may_hold(column: ParquetColumn, values: Collection[str | int]) -> bool:
     if column.lowest is None or column.highest is None:
         return True
     if column.is_text:

@@ -76,7 +76,7 @@ class Chunk:
     frames: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataSet:
     """A finished data set. ``conditions`` are those that it must hold; None where only the manifest tells.
 

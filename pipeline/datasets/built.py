@@ -16,7 +16,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Built(DataSet):
     """What a build wrote: WebDataset tars."""
 

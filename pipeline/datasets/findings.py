@@ -12,7 +12,7 @@ MAX_FAULTS = 1000
 """Faults that are kept; further ones are counted."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Findings:
     """What a verification came to. ``decoder_changed`` counts samples whose payload is intact, but which this machine
     decodes to other pixels than the building one did; ``further`` counts faults beyond those that are kept."""

@@ -22,7 +22,7 @@ CHUNK_ROWS = 1000
 """Of an index: what is evaluated, and committed, at one go."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Indexed(DataSet):
     """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
 

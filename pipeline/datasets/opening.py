@@ -56,11 +56,18 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
                 f"the manifest {store.root}/{MANIFEST_FILE} is not the one that index wrote: its sha256 is not that in "
                 f"{INDEX_FILE}; run index again, or copy both files again"
             )
-        return Indexed(store, table.name, table.family, None, {}, _files_of_index(store, table.location, data))
-    recipe = read_recipe(store)
+        return Indexed(
+            store=store,
+            name=table.name,
+            family_name=table.family,
+            conditions=None,
+            decoders={},
+            files=_files_of_index(store, table.location, data),
+        )
+    built = _built(store)
     if data is not None:
         raise UserError(f"{folder} was built and holds its own shards: omit --data {data}, which is for indexes")
-    return Built(store, recipe.name, recipe.transforms.family, recipe.conditions(), recipe.decoders, store, recipe)
+    return built
 
 
 def open_built(folder: str) -> Built:
@@ -68,8 +75,21 @@ def open_built(folder: str) -> Built:
     store = open_store(folder)
     if store.size(INDEX_FILE) >= 0:
         raise UserError(f"{folder} is an index of files that others made: it has no recipe to make them by")
+    return _built(store)
+
+
+def _built(store: Store) -> Built:
+    """Open what was built into a store. Raises UserError where nothing was."""
     recipe = read_recipe(store)
-    return Built(store, recipe.name, recipe.transforms.family, recipe.conditions(), recipe.decoders, store, recipe)
+    return Built(
+        store=store,
+        name=recipe.name,
+        family_name=recipe.transforms.family,
+        conditions=recipe.conditions(),
+        decoders=recipe.decoders,
+        files=store,
+        recipe=recipe,
+    )
 
 
 def read_recipe(store: Store) -> Recipe:

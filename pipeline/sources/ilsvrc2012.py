@@ -22,7 +22,7 @@ from pipeline.sources.base import (
     refuse_duplicates,
     suffix,
 )
-from pipeline.storage import Entry, Place, Store
+from pipeline.storage import FolderEntry, Place, Store
 from pipeline.storage.tar_index import TarIndex
 
 LONGEST_CLASS = 200
@@ -199,7 +199,7 @@ class ValidationTar:
         return self._index.read(image.origin)
 
 
-def _images(folder: Store, below: str, ignored: Counter[str]) -> list[Entry]:
+def _images(folder: Store, below: str, ignored: Counter[str]) -> list[FolderEntry]:
     """The images right in a folder, by name; other files are counted. Raises UserError for images farther below."""
     images = []
     for entry in folder.entries(below):

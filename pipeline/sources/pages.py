@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from manifests.footer import Column
+from manifests.footer import ParquetColumn
 from manifests.thrift import structure
 from pipeline.storage import Store
 
@@ -35,12 +35,12 @@ class _Page(NamedTuple):
     stored: int
 
 
-def largest_page(store: Store, name: str, column: Column) -> int:
+def largest_page(store: Store, name: str, column: ParquetColumn) -> int:
     """Return the bytes that the largest page of a column chunk unfolds to. Raises UnsafePageError, and OSError."""
     return max((page.unfolded for page in _pages(store, name, column)), default=0)
 
 
-def _pages(store: Store, name: str, column: Column) -> Iterator[_Page]:
+def _pages(store: Store, name: str, column: ParquetColumn) -> Iterator[_Page]:
     start, end, count = column.start, column.start + column.compressed, 0
     if not 0 <= start <= end <= store.size(name):
         raise UnsafePageError(f"a column reaches from {start} to {end}, beyond the file")

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice, tee
 
 from pipeline.errors import UserError
-from pipeline.storage.base import LARGEST_READ, SMALL_FILE, Entry, Place, Store
+from pipeline.storage.base import LARGEST_READ, SMALL_FILE, FolderEntry, Place, Store
 from pipeline.storage.local import LocalStore, open_regular
 from pipeline.storage.locations import is_url, local_path
 from pipeline.storage.urls import UrlStore
@@ -17,7 +17,7 @@ from pipeline.storage.urls import UrlStore
 __all__ = [
     "LARGEST_READ",
     "SMALL_FILE",
-    "Entry",
+    "FolderEntry",
     "LocalStore",
     "Place",
     "Store",

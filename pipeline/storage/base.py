@@ -17,7 +17,7 @@ SMALL_FILE = 2**22
 """Bytes of a file with settings or a list of names: 4 MiB."""
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A name in a folder; ``size`` in bytes, -1 of folders and where nobody can tell."""
 
     name: str
@@ -63,7 +63,7 @@ class Store(Protocol):
     def size(self, name: str) -> int:
         """Length in bytes; -1 where there is no such file."""
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[FolderEntry]:
         """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import LARGEST_READ, Entry, by_parts, nothing_skipped
+from pipeline.storage.base import LARGEST_READ, FolderEntry, by_parts, nothing_skipped
 from pipeline.storage.locations import is_url, local_path
 
 _SCRATCH = ".partial"
@@ -102,7 +102,7 @@ class LocalStore:
         except FileNotFoundError:
             return -1
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[FolderEntry]:
         """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         place = self._folder / folder
         try:
@@ -110,7 +110,7 @@ class LocalStore:
                 listed = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
         except OSError as error:
             raise _unlisted(error) from error
-        return [Entry(each.name, each.is_dir(), -1 if each.is_dir() else _size(each)) for each in listed]
+        return [FolderEntry(each.name, each.is_dir(), -1 if each.is_dir() else _size(each)) for each in listed]
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names.

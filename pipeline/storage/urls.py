@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import fsspec.core
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import Entry, by_parts, nothing_skipped
+from pipeline.storage.base import FolderEntry, by_parts, nothing_skipped
 from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.locations import check_url
 from pipeline.storage.retry import patiently
@@ -115,7 +115,7 @@ class UrlStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[FolderEntry]:
         """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         try:
             listed = self._list(folder)
@@ -128,9 +128,9 @@ class UrlStore:
                     ": remove it"
                 )
         found = (
-            Entry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
+            FolderEntry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
             if each["type"] == "directory"
-            else Entry(each["name"].rpartition("/")[2], False, int(each["size"]))
+            else FolderEntry(each["name"].rpartition("/")[2], False, int(each["size"]))
             for each in listed
         )
         return sorted(entry for entry in found if not entry.name.startswith("."))

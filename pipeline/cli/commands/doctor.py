@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pipeline.cli.console import errors_told, print_json, say
-from pipeline.cli.options import (
-    JsonOption,
-)
+from pipeline.cli.options import JsonOption
 
 
 def doctor(as_json: JsonOption = False) -> None:

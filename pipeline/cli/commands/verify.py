@@ -14,6 +14,7 @@ from pipeline.errors import Exit, UserError
 
 def verify(
     data_set: DataSetArgument,
+    *,
     quick: Annotated[
         bool, typer.Option(help="Compare names and lengths of the files with the manifest, and read no payloads.")
     ] = False,

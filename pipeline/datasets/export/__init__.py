@@ -43,7 +43,7 @@ def export(data_set: str, layout: str, out: str, classes: Iterable[str] = (), da
         raise UserError(f"{layout} has no class folders: --classes is for {fit}")
     opened, target = open_data_set(data_set, data), Target(LocalStore(out))
     _refuse_nesting(opened, out)
-    under_way = Export(opened, target, survey(opened), wanted)
+    under_way = Export(data_set=opened, target=target, survey=survey(opened), wanted=wanted)
     places = plan.places(under_way)
     refuse_overlaps([*places, *OWN_FILES])
     statement = Statement(name=opened.name, layout=layout, manifest=under_way.manifest_digest)

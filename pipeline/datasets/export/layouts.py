@@ -40,7 +40,7 @@ FolderOf = Callable[[Condition], str]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExportLayout:
     """A layout. ``places`` names its files and folders, and refuses data sets that do not fit; ``write`` fills them."""
 
     places: Callable[[Export], list[str]]
@@ -313,21 +313,21 @@ def _refuse_images(under_way: Export) -> None:
 
 def _class_layout(
     folder_of: FolderOf, files: Callable[[Export, Sample], Iterable[tuple[str, bytes]]], sequences: bool = False
-) -> Layout:
-    return Layout(
+) -> ExportLayout:
+    return ExportLayout(
         partial(_class_places, folder_of=folder_of, sequences=sequences),
         partial(_in_class_folders, folder_of=folder_of, files=files),
         class_folders=True,
     )
 
 
-LAYOUTS: Mapping[str, Layout] = {
+LAYOUTS: Mapping[str, ExportLayout] = {
     "imagefolder": _class_layout(_by_severity, _image_file),
     "imagefolder-tfds": _class_layout(_by_config, _image_file),
-    "cifar-npy": Layout(_array_places, _arrays),
+    "cifar-npy": ExportLayout(_array_places, _arrays),
     "mp4": _class_layout(_by_difficulty, _mp4_file, sequences=True),
     "frames": _class_layout(_by_difficulty, _frame_files, sequences=True),
-    "parquet": Layout(_parquet_places, _parquet),
-    "imagenet-s-folder": Layout(_imagenet_s_places, _imagenet_s_folder),
+    "parquet": ExportLayout(_parquet_places, _parquet),
+    "imagenet-s-folder": ExportLayout(_imagenet_s_places, _imagenet_s_folder),
 }
 """Layout -> what it is."""

@@ -38,7 +38,7 @@ class Survey:
         return sum(self.conditions.values())
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Export:
     """An export: from where, to where, and what it has come to. ``passed_over`` counts failed samples."""
 
