@@ -110,7 +110,7 @@ def merge(
 
 
 def _read_and_sum(part: Part, columns: pa.Schema, summed: Iterable[str], sums: Counter[str]) -> pa.Table:
-    """The rows of a part; its facts of the names ``summed`` are added to the sums."""
+    """Return the rows of a part; its facts of the names ``summed`` are added to the sums."""
     table, facts = _read_part(part, columns)
     for name in summed:
         if name not in facts:
@@ -122,7 +122,7 @@ def _read_and_sum(part: Part, columns: pa.Schema, summed: Iterable[str], sums: C
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of the parts, as many together as a row group holds."""
+    """Yield the rows of the parts, as many together as a row group holds."""
     waiting: list[pa.Table] = []
     held = 0
     for part in parts:

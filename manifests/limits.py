@@ -111,7 +111,7 @@ def check_values(name: str, columns: Mapping[str, pa.Array]) -> None:
 
 
 def _faults(columns: Mapping[str, pa.Array]) -> Iterator[str]:
-    """What is wrong; nothing is unfolded from a dictionary before its texts are known to be short."""
+    """Yield what is wrong; nothing is unfolded from a dictionary before its texts are known to be short."""
     for column, values in columns.items():
         distinct = values.dictionary if isinstance(values, pa.DictionaryArray) else values
         if pa.types.is_string(distinct.type):

@@ -32,7 +32,7 @@ _ARROW = b"ARROW:schema"
 
 
 def read_facts(path: Path) -> dict[str, str]:
-    """The facts of a merged manifest or of a part; empty where there is no readable file."""
+    """Return the facts of a merged manifest or of a part; empty where there is no readable file."""
     try:
         announced(path)
         with _parquet(path) as file:
@@ -42,13 +42,13 @@ def read_facts(path: Path) -> dict[str, str]:
 
 
 def facts_of(metadata: pq.FileMetaData) -> dict[str, str]:
-    """The facts in a footer. Raises ValueError where they are no text."""
+    """Return the facts in a footer. Raises ValueError where they are no text."""
     told = (metadata.metadata or {}).items()
     return {key.decode(): value.decode() for key, value in told if key not in (_ARROW, FACT_SEAL.encode())}
 
 
 def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
-    """The rows of a part or of a merged manifest, a bounded number in memory; ``where``: as of ``read_columns``.
+    """Yield the rows of a part or of a merged manifest, a bounded number in memory; ``where``: as of ``read_columns``.
 
     Raises FileNotFoundError, or ValueError where the file is damaged, its columns are not those of :class:`Row`, or it
     holds what no sound manifest holds.
@@ -72,7 +72,7 @@ def read_slice(path: Path, first: int, count: int) -> list[Row]:
 
 
 def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) -> Iterator[tuple[Any, ...]]:
-    """Some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``.
+    """Yield some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``.
 
     ``where`` tells which rows: column -> values that it may have. Row groups that hold none of them are not read, by
     their statistics: those of one transform are a part of the file by itself.
@@ -88,7 +88,7 @@ def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) ->
 
 
 def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Some columns of a manifest, a row group at a time, each column in one chunk. Raises as ``read_rows``.
+    """Yield some columns of a manifest, a row group at a time, each column in one chunk. Raises as ``read_rows``.
 
     Texts are indices of a dictionary where the file has them so. They may be long, and rows many: unfold a few at a
     time.
@@ -108,7 +108,7 @@ class _File:
     groups: tuple[RowGroup, ...]
 
     def row_group(self, group: int, names: Sequence[str]) -> pa.Table:
-        """Some columns of a row group, texts with a dictionary as it has them. Raises ValueError."""
+        """Return some columns of a row group, texts with a dictionary as it has them. Raises ValueError."""
         columns = self.groups[group].columns
         dictionaries = [each.name for each in columns if each.is_text and each.has_dictionary and each.name in names]
         with _as_value_errors(self.path), _parquet(self.path, self.metadata, dictionaries) as file:
@@ -140,7 +140,7 @@ def _opened(path: Path) -> _File:
 
 @lru_cache(maxsize=4)
 def _looked_at(path: Path, size: int, changed: int) -> _File:
-    """A manifest by its footer; ``changed`` tells one state of the file from another."""
+    """Return a manifest by its footer; ``changed`` tells one state of the file from another."""
     try:
         groups = announced(path)
     except ValueError as error:
@@ -175,7 +175,7 @@ def _parquet(path: Path, metadata: pq.FileMetaData | None = None, dictionaries: 
 
 @contextmanager
 def _as_value_errors(path: Path) -> Iterator[None]:
-    """What damaged files bring about. Errors of the disk itself have a number, and stay what they are."""
+    """Raise ValueError for what damaged files bring about; errors of the disk, which have a number, pass."""
     try:
         yield
     except (pa.ArrowException, OSError, OverflowError, MemoryError, LookupError, UnicodeDecodeError) as error:
@@ -185,7 +185,7 @@ def _as_value_errors(path: Path) -> Iterator[None]:
 
 
 def _python_rows(path: Path, table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, a few of them Python objects at a time."""
+    """Yield the rows of a table, a few of them Python objects at a time."""
     try:
         columns = [_python_values(column.chunk(0)) for column in table.columns if table.num_rows]
         for first in range(0, table.num_rows, _ROWS_AT_A_TIME):
@@ -195,7 +195,7 @@ def _python_rows(path: Path, table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _python_values(column: pa.Array) -> Callable[[int], Sequence[Any]]:
-    """The values of a column from some row on, a few at a time. Each text of a dictionary is made once."""
+    """Return the values of a column from some row on, a few at a time. Each text of a dictionary is made once."""
     if not isinstance(column, pa.DictionaryArray):
         return lambda first: column.slice(first, _ROWS_AT_A_TIME).to_pylist()
     texts, indices = [*column.dictionary.to_pylist(), None], column.indices.fill_null(len(column.dictionary))

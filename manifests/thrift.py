@@ -67,7 +67,7 @@ def _binary(data: bytes, place: int) -> tuple[bytes, int]:
 
 
 def _integer(data: bytes, place: int) -> tuple[int, int]:
-    """A signed integer: its sign is in its lowest bit."""
+    """Return a signed integer: its sign is in its lowest bit."""
     value, place = _varint(data, place)
     return (value >> 1) ^ -(value & 1), place
 

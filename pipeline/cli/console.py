@@ -41,36 +41,36 @@ class Told(Protocol):
 
 
 def say(text: str) -> None:
-    """A line on standard output. Raises OutputError, as all that print there."""
+    """Print a line on standard output. Raises OutputError, as all that print there."""
     with writing():
         _out.print(escape_controls(text))
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Lines on standard output."""
+    """Print lines on standard output."""
     for line in lines:
         say(line)
 
 
 def show(part: Any) -> None:
-    """Anything that rich can print, on standard output."""
+    """Print anything that rich can print on standard output."""
     with writing():
         _out.print(part)
 
 
 def warn(text: str) -> None:
-    """A warning on standard error."""
+    """Print a warning on standard error."""
     _err.print(f"warning: {one_line(text)}")
 
 
 def print_json(**facts: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     with writing():
         print(json.dumps(facts, indent=1), flush=True)
 
 
 def tell(outcome: Told, as_json: bool, output: str) -> None:
-    """What a command came to, as JSON or in words. Exits with 3 where it is not complete."""
+    """Print the result of a command, as JSON or in words. Exits with 3 if it is not complete."""
     if as_json:
         print_json(**outcome.facts(), output=output)
     else:
@@ -80,7 +80,7 @@ def tell(outcome: Told, as_json: bool, output: str) -> None:
 
 
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """A table on standard output, and a blank line behind it."""
+    """Print a table on standard output, and a blank line after it."""
     table = Table(*titles, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*map(str, row))
@@ -110,7 +110,7 @@ def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterato
 
 
 def _ended_by(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:
-    """What has ended the command, and the exit code for it."""
+    """Return what has ended the command, and the exit code for it."""
     return ("stopped by SIGTERM", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
 
 

@@ -31,16 +31,16 @@ class Log:
         """Nothing is left to do: each line is written at once."""
 
     def line(self, event: str, **facts: Any) -> None:
-        """One event."""
+        """Write one event."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         print(json.dumps({"time": time, "event": event, **facts}), file=sys.stderr, flush=True)
 
     def preparing(self, what: str) -> None:
-        """A step before the work."""
+        """Write that a step before the work begins."""
         self.line("preparing", what=what)
 
     def heard(self, event: Event[Any, Any]) -> None:
-        """What has become of a piece of work."""
+        """Write what has become of a work item."""
         told = {"piece": event.index, **self.identity(event.work), "place": event.place}
         if isinstance(event, Progress):
             self.line("finished", **told, **summed(event.counts.measures()))
@@ -50,7 +50,7 @@ class Log:
             self.line("given up", **told, reason=event.reason)
 
     def identity(self, work: Any) -> dict[str, Any]:
-        """What a piece of work is known by."""
+        """Return what a piece of work is known by."""
         raise NotImplementedError
 
     def due(self) -> bool:
@@ -65,7 +65,7 @@ class BuildLog(Log):
     """Watches a build."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """What there is to do."""
+        """Write what is to be done."""
         self.line("started", recipe=plan.recipe.name, images=plan.images, shards=shards, samples=dict(todo))
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
@@ -75,7 +75,7 @@ class BuildLog(Log):
             self.line("progress", shards=done.shards, **summed(done.measures()))
 
     def identity(self, work: WorkItem) -> dict[str, Any]:
-        """The block, and the shards that are made of it."""
+        """Return the block, and the shards that are made of it."""
         return {"block": work.index, "shards": [task.name for task in work.tasks]}
 
 
@@ -83,7 +83,7 @@ class EvaluationLog(Log):
     """Watches an evaluation."""
 
     def counting(self, frames: int, there: int) -> None:
-        """What there is to do."""
+        """Write what is to be done."""
         self.line("started", frames=frames, there=there)
 
     def advanced(self, frames: int) -> None:
@@ -92,12 +92,12 @@ class EvaluationLog(Log):
             self.line("progress", frames=frames)
 
     def identity(self, work: Iterable[Any]) -> dict[str, Any]:
-        """The shards."""
+        """Return the shards."""
         return {"shards": [chunk.name for chunk in work]}
 
 
 def summed(measures: Iterable[Measure]) -> dict[str, float]:
-    """The measures by name, over all their labels."""
+    """Return the measures by name, over all their labels."""
     sums: Counter[str] = Counter()
     for measure in measures:
         sums[measure.name] += measure.value  # type: ignore[assignment]  # Counter is typed for whole numbers

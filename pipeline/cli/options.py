@@ -124,7 +124,7 @@ def triple(text: str | None, positive: bool = False) -> tuple[float, float, floa
 
 
 def path_of(text: str | None) -> str | None:
-    """A path that a user may leave out, ``~`` expanded. Raises UserError for what cannot be a path."""
+    """Return a path that a user may leave out, ``~`` expanded. Raises UserError for what cannot be a path."""
     return None if text is None else str(local_path(text))
 
 
@@ -161,7 +161,7 @@ def changed_recipe(
 
 
 def class_names(file: str | None) -> list[str]:
-    """The names in a text file, if one is given. Raises UserError for one without any."""
+    """Return the names in a text file, if one is given. Raises UserError for one without any."""
     from pipeline.sources.base import lines_at
 
     if file is None:

@@ -127,7 +127,7 @@ class Display:
 
 @contextmanager
 def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
-    """A counter of samples on a terminal; silent elsewhere. Gives the function to call with the findings so far."""
+    """Show a counter of samples on a terminal, nothing elsewhere. Gives the function to call with the findings."""
     console = _to_error()
     with Progress(
         TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
@@ -143,7 +143,7 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
 
 @contextmanager
 def steps_told() -> Iterator[Callable[[str], None]]:
-    """A line with the step under way on a terminal; silent elsewhere. Gives the function to call with each step."""
+    """Show the current condition on a terminal, nothing elsewhere. Gives the function to call with each condition."""
     console = _to_error()
     with console.status("looking ...") if console.is_terminal else nullcontext() as status:
         yield lambda condition: status.update(condition) if status else None

@@ -73,7 +73,7 @@ def _tell(what: bytes) -> None:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    """The children of a process, and theirs, where the system lists them (Linux); Ray's watch their parent anyway."""
+    """Yield the children of a process, and theirs, where the system lists them (Linux); Ray's end with their parent."""
     for listed in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, listed.read_text().split()):

@@ -96,18 +96,18 @@ class DataSet:
         return FAMILIES[self.family_name]
 
     def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
-        """The manifest, or the rows of it that are asked for: column -> values.
+        """Yield the manifest, or the rows of it that are asked for: column -> values.
 
         Raises UserError where the data set is not finished or the file is damaged.
         """
         return _told(self.store, manifests.read_rows, where)
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some columns of the manifest, a row group at a time. Raises UserError as :meth:`rows`."""
+        """Yield some columns of the manifest, a row group at a time. Raises UserError as :meth:`rows`."""
         return _told(self.store, manifests.read_tables, columns)
 
     def chunks(self) -> Iterator[Chunk]:
-        """The whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
+        """Yield the whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
 
         Raises UserError as :meth:`rows`.
         """
@@ -130,7 +130,7 @@ class DataSet:
             first += count
 
     def rows_of(self, chunk: Chunk) -> list[Row]:
-        """The rows of a piece. Raises UserError as :meth:`rows`."""
+        """Return the rows of a piece. Raises UserError as :meth:`rows`."""
         return list(_told(self.store, manifests.read_slice, chunk.first, chunk.count))
 
     def samples(self, transform: str | None = None, level: int | None = None) -> Iterator[Sample]:
@@ -178,7 +178,7 @@ class DataSet:
         return lambda row: (row[0], row[1], row[2])
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
-        """The samples of a shard's ``ok`` rows, all of them and in their order.
+        """Yield the samples of a shard's ``ok`` rows, all of them and in their order.
 
         Raises UnsoundShardError, or OSError where the shard cannot be read.
         """
@@ -202,14 +202,14 @@ class DataSet:
 
 
 def _bounded(row: Row) -> int:
-    """The bytes of a payload. Raises ValueError for more than any sample has."""
+    """Return the bytes of a payload. Raises ValueError for more than any sample has."""
     if not 0 < (row.size or 0) <= MAX_PAYLOAD_BYTES:
         raise ValueError(f"has {row.size} bytes in the manifest; 1 to {MAX_PAYLOAD_BYTES} can be")
     return row.size or 0
 
 
 def _told(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
-    """What is read of a merged manifest, its faults told as the user's."""
+    """Yield what is read of a merged manifest, its faults told as the user's."""
     where = f"{store.root}/{MANIFEST_FILE}"
     if store.size(MANIFEST_FILE) < 0:
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"

@@ -44,7 +44,7 @@ class Built(DataSet):
         return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
 
     def suffixes(self, row: Row) -> tuple[str, ...]:
-        """The suffixes of a sample's payload members."""
+        """Return the suffixes of a sample's payload members."""
         return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
 
     def _finding(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> Finding:
@@ -64,7 +64,7 @@ class Built(DataSet):
 
 
 def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:
-    """The next member, which must be this one. Raises UnsoundShardError."""
+    """Return the next member, which must be this one. Raises UnsoundShardError."""
     member, name = next(tar, None), row.key + suffix
     if member is None or member.name != name:
         got = "the end" if member is None else member.name
@@ -73,7 +73,7 @@ def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:
 
 
 def _data(file: BinaryIO, member: TarMember, limit: int) -> bytes:
-    """A member's data; nothing where it is larger than it may be."""
+    """Return a member's data; nothing where it is larger than it may be."""
     if member.size > limit:
         return b""
     file.seek(member.offset)

@@ -53,7 +53,7 @@ class Indexed(DataSet):
 
 
 def found_payload(row: Row, data: bytes) -> Sample:
-    """The sample of an indexed data set that ``data`` is; bare pixels become an array of their own."""
+    """Return the sample of an indexed data set that ``data`` is; bare pixels become an array of their own."""
     if row.encoder != PIXELS:
         if row.encoder not in ENCODERS:
             allowed = ", ".join((*ENCODERS, PIXELS))

@@ -262,7 +262,7 @@ def _check_files(parts: Iterable[Part], lengths: _Lengths, found: Findings) -> N
 
 
 def _fault_of_file(length: int | None, encoder: str, offset: int | None, size: int | None) -> str:
-    """What is wrong with a file of which these bytes are a payload; empty if nothing is."""
+    """Return what is wrong with a file of which these bytes are a payload; empty if nothing is."""
     if length is None:
         return "is missing"
     if offset is None or size is None:

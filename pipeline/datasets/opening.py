@@ -93,7 +93,7 @@ def _built(store: Store) -> Built:
 
 
 def read_recipe(store: Store) -> Recipe:
-    """The recipe that a data set was built by. Raises UserError where there is none."""
+    """Return the recipe that a data set was built by. Raises UserError where there is none."""
     if store.size(RECIPE_FILE) < 0:
         raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
     return library.parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")

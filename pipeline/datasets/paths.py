@@ -28,13 +28,13 @@ FACT_PLAN = "plan"
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
+    """Return the sha256 of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The parts of a manifest or of predictions that are there, and the facts of each; of damaged ones none."""
+    """Yield the parts of a manifest or of predictions that are there, and the facts of each; of damaged ones none."""
     for part in read_ahead(store, store.listing(folder, ".parquet")):
         yield part[0], manifests.part_facts(part)
 
@@ -45,16 +45,16 @@ def shard_name(condition: Condition, block: int) -> str:
 
 
 def shard_file(condition: Condition, block: int) -> str:
-    """The tar's path in the data set."""
+    """Return the tar's path in the data set."""
     return f"{SHARDS}/{condition.transform}/{condition.level}/{shard_name(condition, block)}.tar"
 
 
 def part_file(condition: Condition, block: int) -> str:
-    """The manifest part's path in the data set."""
+    """Return the manifest part's path in the data set."""
     return f"{PARTS}/{shard_name(condition, block)}.parquet"
 
 
 def shard_of_part(part: str) -> str:
-    """The tar whose rows a manifest part holds."""
+    """Return the tar whose rows a manifest part holds."""
     transform, level, block = part.removeprefix(f"{PARTS}/").removesuffix(".parquet").rsplit("-", 2)
     return shard_file(Condition(transform, int(level)), int(block))

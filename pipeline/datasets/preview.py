@@ -148,7 +148,7 @@ def _first_step(data_set: DataSet) -> Iterator[Row]:
 
 
 def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
-    """The rows of each image, levels rising. Raises UserError for more than any data set has."""
+    """Return the rows of each image, levels rising. Raises UserError for more than any data set has."""
     images: dict[str, list[Row]] = {}
     for count, row in enumerate(rows):
         if count >= MAX_ROWS:
@@ -158,7 +158,7 @@ def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
 
 
 def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
-    """The pictures of one sample: the image, or some frames."""
+    """Yield the pictures of one sample: the image, or some frames."""
     level = f" {row.level}" if row.level else ""
     name = row.source_id.rpartition("/")[2]
     if row.status != manifests.OK:

@@ -35,17 +35,17 @@ class Sample:
         return payload_digest(self.members.values()) == self.row.payload_sha256
 
     def pixels(self) -> NDArray[np.uint8]:
-        """What a reader gets: (H, W, 3), or (T, H, W, 3). Raises ValueError."""
+        """Return what a reader gets: (H, W, 3), or (T, H, W, 3). Raises ValueError."""
         return decode_members(self.encoder, self.members)
 
     def payload(self) -> bytes:
-        """The one payload of an image, or of a sequence that is stored whole."""
+        """Return the one payload of an image, or of a sequence that is stored whole."""
         (data,) = self.members.values()
         return data
 
 
 def payload_digest(payloads: Iterable[bytes]) -> str:
-    """The sha256 of a sample's payload members one after another, in hexadecimal."""
+    """Return the sha256 of a sample's payload members one after another, in hexadecimal."""
     digest = hashlib.sha256()
     for payload in payloads:
         digest.update(payload)
@@ -53,17 +53,17 @@ def payload_digest(payloads: Iterable[bytes]) -> str:
 
 
 def pixel_digest(pixels: NDArray[np.uint8]) -> str:
-    """The sha256 of a decoded array's bytes, in hexadecimal."""
+    """Return the sha256 of a decoded array's bytes, in hexadecimal."""
     return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
 
 
 def told_columns(row: Row) -> dict[str, Any]:
-    """The columns of a row that its description tells."""
+    """Return the columns of a row that its description tells."""
     return {name: getattr(row, name) for name in TOLD}
 
 
 def side_members(columns: Mapping[str, Any]) -> dict[str, bytes]:
-    """The members that stand beside a payload: the label, and what the sample is (no field is ever null).
+    """Return the members that stand beside a payload: the label, and what the sample is (no field is ever null).
 
     ``columns``: those of the manifest, or at least the ones that are told.
     """

@@ -76,7 +76,7 @@ class _ShardChunk:
 
 
 def _shard_chunks(data_set: DataSet) -> Iterator[_ShardChunk]:
-    """The manifest, a shard of a built data set at a time; arrays of others hold any number of rows, and are cut."""
+    """Yield the manifest, a shard of a built data set at a time; arrays of others have many rows, and are cut."""
     most = MAX_SHARD_SIZE if isinstance(data_set, Built) else CHUNK_ROWS
     for (shard, transform, level), group in groupby(data_set.rows(), key=_place):
         sha256 = None
@@ -124,7 +124,7 @@ class _Census:
 
 
 def _check_chunk(data_set: DataSet, chunk: _ShardChunk) -> Findings:
-    """Some rows of one shard against it."""
+    """Compare some rows of one shard with it."""
     shard, rows = chunk.shard, chunk.rows
     failed = sum(row.status == manifests.FAILED for row in rows)
     found = Findings(shards=int(chunk.is_first), samples=len(rows), failed=failed)

@@ -39,12 +39,12 @@ READERS = 16
 
 
 def open_store(location: str) -> Store:
-    """The store at a path or URL. Raises UserError."""
+    """Return the store at a path or URL. Raises UserError."""
     return UrlStore(location) if is_url(location) else LocalStore(location)
 
 
 def find_place(location: str) -> Place | None:
-    """The folder or file at a path or URL, or the files that a pattern in its last part matches; None for nothing.
+    """Return the folder or file at a path or URL, or the files that a pattern in its last part matches; None if none.
 
     It is for reading: links are followed wherever they lead. Raises UserError.
     """
@@ -67,7 +67,7 @@ def find_place(location: str) -> Place | None:
 
 
 def _matching(store: Store, pattern: str) -> Place | None:
-    """The files in a folder whose names match a pattern; None where none does."""
+    """Return the files in a folder whose names match a pattern; None where none does."""
     place = Place(store, pattern, is_pattern=True)
     return place if PATTERN.search(pattern) and place.files("") else None
 

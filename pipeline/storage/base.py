@@ -31,7 +31,7 @@ def nothing_skipped(folder: str) -> bool:
 
 
 def by_parts(name: str) -> list[str]:
-    """What names are sorted by: folder by folder, on every machine and in every store alike."""
+    """Return the key that names are sorted by: folder by folder, on every machine and in every store alike."""
     return name.split("/")
 
 
@@ -45,13 +45,13 @@ class Store(Protocol):
     root: str
 
     def above(self) -> Store:
-        """The folder that holds this one."""
+        """Return the folder that holds this one."""
 
     def path(self, name: str) -> Path:
-        """A local file with the content of ``name``: the file itself, or a copy that ends with this process."""
+        """Return a local file with the content of ``name``: the file itself, or a copy that ends with this process."""
 
     def open(self, name: str) -> io.BufferedReader:
-        """A file to read from, at any place in it."""
+        """Return a file to read from, at any place in it."""
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         """``size`` bytes of a file from ``offset`` on, or all that follow.
@@ -64,7 +64,7 @@ class Store(Protocol):
         """Length in bytes; -1 where there is no such file."""
 
     def entries(self, folder: str) -> list[FolderEntry]:
-        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        """Return what lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
         """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
@@ -77,7 +77,7 @@ class Store(Protocol):
         """
 
     def scratch(self) -> Path:
-        """A new local path to write aside, unknown to any other writer."""
+        """Return a new local path to write aside, unknown to any other writer."""
 
     def publish(self, written: Path, name: str) -> None:
         """Give a finished scratch file its name."""
@@ -92,7 +92,7 @@ class Store(Protocol):
         """Hold the store for one build. Raises UserError where another build holds it, or nothing can be written."""
 
     def check_exclusive(self) -> None:
-        """Raises UserError where :meth:`exclusive` would; creates and changes nothing."""
+        """Raise UserError where :meth:`exclusive` would; creates and changes nothing."""
 
     def free(self) -> int | None:
         """Bytes that the disk has left; None where it is no disk."""
@@ -121,7 +121,7 @@ class Place:
         return self.is_folder and self.store.size(name) >= 0
 
     def files(self, suffix: str) -> list[str]:
-        """The file itself if it ends in ``suffix`` (in any case), those that match, or all of the folder, by name."""
+        """Return the files that end in ``suffix`` (in any case): itself, those that match, or all of the folder."""
         if self.is_pattern:
             listed = (entry.name for entry in self.store.entries("") if not entry.is_folder)
             return [name for name in listed if fnmatchcase(name, self.name) and name.lower().endswith(suffix)]

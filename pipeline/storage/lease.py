@@ -42,7 +42,7 @@ class Files(Protocol):
         """Remove a file, if there is one."""
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """The files below a folder."""
+        """Return the files below a folder."""
 
     def modified(self, name: str) -> datetime | None:
         """When a file was last written, by the store's own clock; None where there is none."""
@@ -64,7 +64,7 @@ def lease(files: Files) -> Iterator[None]:
 
 
 def check_lease(files: Files) -> None:
-    """Raises UserError where another build holds the store; writes nothing."""
+    """Raise UserError where another build holds the store; writes nothing."""
     _refuse_if_alive(files, _tickets(files))
 
 
@@ -79,7 +79,7 @@ def _tickets(files: Files) -> list[str]:
 
 @contextmanager
 def _ticket(files: Files) -> Iterator[str]:
-    """A ticket of our own, with signs of life until the block ends."""
+    """Leave a ticket of our own, with signs of life until the block ends. Gives its name."""
     own = f"{_FOLDER}/{uuid.uuid4().hex}"
     files.publish_bytes(b"", own + _LIFE)
     files.publish_bytes(b"", own + _TICKET)

@@ -47,11 +47,11 @@ class LocalStore:
         self._links_out = links_out
 
     def above(self) -> LocalStore:
-        """The folder that holds this one."""
+        """Return the folder that holds this one."""
         return LocalStore(str(self._folder.parent), self._links_out)
 
     def path(self, name: str) -> Path:
-        """The file's path.
+        """Return the file's path.
 
         Raises UserError where ``name`` would lead out of the store or cannot be a file's, and for what is there but
         neither a regular file nor a folder: whoever opened a pipe would wait for ever.
@@ -76,7 +76,7 @@ class LocalStore:
         return path
 
     def open(self, name: str) -> io.BufferedReader:
-        """A file to read from, at any place in it. Raises OSError."""
+        """Return a file to read from, at any place in it. Raises OSError."""
         return open_regular(self.path(name))
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
@@ -103,7 +103,7 @@ class LocalStore:
             return -1
 
     def entries(self, folder: str) -> list[FolderEntry]:
-        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        """Return what lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         place = self._folder / folder
         try:
             with os.scandir(place) as found:
@@ -148,7 +148,7 @@ class LocalStore:
                     waiting.append(path)
 
     def scratch(self) -> Path:
-        """A new path to write aside, unknown to any other writer. Raises UserError where it would lead out."""
+        """Return a new path to write aside, unknown to any other writer. Raises UserError where it would lead out."""
         folder = self._folder / _SCRATCH
         if folder.is_symlink():
             raise UserError(f"{folder} is a link: what is written there would lead out of {self.root}; remove it")
@@ -196,7 +196,7 @@ class LocalStore:
                 shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
 
     def check_exclusive(self) -> None:
-        """Raises UserError where :meth:`exclusive` would; creates and changes nothing."""
+        """Raise UserError where :meth:`exclusive` would; creates and changes nothing."""
         place, fault = self._existing(), 0
         if not place.is_dir():
             fault = errno.EEXIST if place == self._folder.absolute() else errno.ENOTDIR
@@ -221,7 +221,7 @@ class LocalStore:
         return shutil.disk_usage(self._existing()).free
 
     def _existing(self) -> Path:
-        """The folder, or the nearest above it that exists."""
+        """Return the folder, or the nearest above it that exists."""
         folder = self._folder.absolute()
         return next(path for path in (folder, *folder.parents) if path.exists())
 
@@ -236,7 +236,7 @@ class LocalStore:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """A file to read from. Raises OSError, RefusedFileError for what is no regular file: it is looked at once open."""
+    """Return a file to read from. Raises OSError, and RefusedFileError for what is no regular file once open."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         kind = os.fstat(handle).st_mode

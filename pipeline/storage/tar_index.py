@@ -32,12 +32,12 @@ class TarIndex:
         return self._members
 
     def folders(self) -> list[str]:
-        """The folders that the tar names, which may be empty. Raises UserError as :meth:`members`."""
+        """Return the folders that the tar names, which may be empty. Raises UserError as :meth:`members`."""
         place = Place(self._store, self._tar)
         return [member.name.rstrip("/") for member in _read_members(place, folders=True) if member.name.endswith("/")]
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member. Raises OSError."""
+        """Return the bytes of a member. Raises OSError."""
         member = self.members()[name]
         data = self._store.read(self._tar, member.offset, member.size)
         if len(data) != member.size:
@@ -46,7 +46,7 @@ class TarIndex:
 
 
 def _all_members(place: Place) -> dict[str, Member]:
-    """The plain files of a tar in their order. Raises UserError."""
+    """Return the plain files of a tar in their order. Raises UserError."""
     found: dict[str, Member] = {}
     for member in _read_members(place):
         try:

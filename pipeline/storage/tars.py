@@ -103,7 +103,7 @@ def safe_members(file: BinaryIO, folders: bool = False) -> Iterator[TarMember]:
 
 
 def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
-    """The header at a position; None for the end of the archive, after which there must be zeros alone."""
+    """Return the header at a position; None for the end of the archive, after which there must be zeros alone."""
     file.seek(position)
     block = file.read(BLOCK)
     if not position:
@@ -134,7 +134,7 @@ def _refuse_rest(file: BinaryIO) -> None:
 
 
 def _checked_size(header: _Header, extended: Mapping[str, str]) -> int:
-    """The size of the data that follow a header. One in an extended header counts where the plain field has no room."""
+    """Return the size of the data that follow a header; an extended header has it if the plain field is too small."""
     if "size" not in extended or header.kind in (EXTENDED, GLOBAL, LONG_NAME, LONG_LINK):
         return header.size
     size = _decimal(extended["size"])
@@ -151,7 +151,7 @@ def _extension(file: BinaryIO, position: int, size: int) -> bytes:
 
 
 def _records(content: bytes) -> dict[str, str]:
-    """The ``length key=value`` lines of an extended header. Those that change what a member's data are, are refused."""
+    """Return the ``length key=value`` lines of an extended header. Raises UnsafeTarError for those that change data."""
     found: dict[str, str] = {}
     place = 0
     while place < len(content) and content[place]:
@@ -203,7 +203,7 @@ def _decimal(text: str) -> int:
 
 
 def _number(raw: bytes, position: int) -> int:
-    """A number of a header: octal digits, or from 8 GiB on bytes with the highest bit set. None is negative."""
+    """Return a number of a header: octal digits, or from 8 GiB on bytes with the highest bit set. None is negative."""
     if raw[:1] == b"\x80":
         return int.from_bytes(raw[1:], "big")
     digits = raw.strip(b" \0")

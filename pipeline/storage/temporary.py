@@ -16,7 +16,7 @@ _PREFIX, _MARK = "robustshards-", ".alive"
 
 @cache
 def own_folder() -> Path:
-    """The folder; those that killed processes left behind are cleared away.
+    """Return the folder; those that killed processes left behind are cleared away.
 
     Each holds a file that its process keeps locked: the kernel lets go of it when the process ends.
     """

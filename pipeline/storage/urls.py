@@ -42,7 +42,7 @@ class UrlStore:
     """A folder behind a URL. Every call is made again where the network fails; what is written is compared."""
 
     def __init__(self, root: str) -> None:
-        """Raises UserError for a URL that is refused, or of a kind whose library is not installed."""
+        """Raise UserError for a URL that is refused, or of a kind whose library is not installed."""
         check_url(root)
         self.root = root.rstrip("/")
         try:
@@ -63,12 +63,12 @@ class UrlStore:
         return urlsplit(self.root).scheme in ATOMIC
 
     def above(self) -> UrlStore:
-        """The folder that holds this one."""
+        """Return the folder that holds this one."""
         above = self.root.rpartition("/")[0]
         return self if above.endswith(":/") else UrlStore(above)
 
     def path(self, name: str) -> Path:
-        """A copy of a file as it is now, which ends with this process."""
+        """Return a copy of a file as it is now, which ends with this process."""
         place = self._place(name)
         try:
             state = patiently(f"read {self.root}/{name}", self._files.ukey, place)
@@ -83,7 +83,7 @@ class UrlStore:
         return copy
 
     def open(self, name: str) -> io.BufferedReader:
-        """A file to read from, at any place in it."""
+        """Return a file to read from, at any place in it."""
         return patiently(f"read {self.root}/{name}", self._files.open, self._place(name), "rb")
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
@@ -116,7 +116,7 @@ class UrlStore:
             return None
 
     def entries(self, folder: str) -> list[FolderEntry]:
-        """What lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        """Return what lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
         try:
             listed = self._list(folder)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -152,7 +152,7 @@ class UrlStore:
                 yield from self.walk(path, skipped)
 
     def scratch(self) -> Path:
-        """A new local path to write aside, unknown to any other writer."""
+        """Return a new local path to write aside, unknown to any other writer."""
         return own_folder() / uuid.uuid4().hex
 
     def publish(self, written: Path, name: str) -> None:
@@ -184,7 +184,7 @@ class UrlStore:
             yield
 
     def check_exclusive(self) -> None:
-        """Raises UserError where another build holds the store; writes nothing."""
+        """Raise UserError where another build holds the store; writes nothing."""
         check_lease(self)
 
     def free(self) -> None:
@@ -225,7 +225,7 @@ class UrlStore:
                 yield each
 
     def _list(self, folder: str) -> list[Mapping[str, Any]]:
-        """What lies in a folder, without an empty object for the folder itself."""
+        """Return what lies in a folder, without an empty object for the folder itself."""
         place = self._place(folder)
         listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
         return [each for each in listed if each["name"].rstrip("/") != place]
@@ -244,7 +244,7 @@ class UrlStore:
 
 
 def _compare(written: Path, files: Any, place: str) -> None:
-    """Raises OSError where a store has not received what was sent: by its own word, or else by reading it back."""
+    """Raise OSError where a store has not received what was sent: by its own word, or else by reading it back."""
     told, size = files.info(place), written.stat().st_size
     if int(told["size"]) != size:
         raise OSError(f"{told['size']} of {size} bytes have arrived at {place}")

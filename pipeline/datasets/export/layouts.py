@@ -68,7 +68,7 @@ def _by_difficulty(condition: Condition) -> str:
 
 
 def _class_places(under_way: Export, folder_of: FolderOf, sequences: bool) -> list[str]:
-    """The folders of the steps, for layouts with class folders."""
+    """Return the folders of the steps, for layouts with class folders."""
     if sequences:
         _refuse_images(under_way)
     else:
@@ -133,7 +133,7 @@ def _array_steps(under_way: Export) -> dict[str, list[Condition]]:
 
 
 def _array_places(under_way: Export) -> list[str]:
-    """The arrays. Raises UserError for samples that are missing, differ in size, or in labels from array to array."""
+    """Return the arrays. Raises UserError if samples are missing or differ in size, or if arrays differ in labels."""
     arrays, labels = _array_steps(under_way), dict[str, list[list[int]]]()
     for name, conditions in arrays.items():
         labels[name] = [[_label_of_sound(row) for row in under_way.rows(condition)] for condition in conditions]
@@ -211,7 +211,7 @@ def _write_array(under_way: Export, name: str, conditions: Iterable[Condition], 
 
 
 def _labels(labels: list[int]) -> bytes:
-    """A .npy of uint8, or of int64 where labels do not fit."""
+    """Return a .npy of uint8, or of int64 where labels do not fit."""
     buffer = io.BytesIO()
     fits = all(0 <= label < 256 for label in labels)
     np.save(buffer, np.array(labels, np.uint8 if fits else np.int64), allow_pickle=False)
@@ -252,7 +252,7 @@ def _text(schema: pa.Schema) -> dict[str, str]:
 
 
 def _parquet_schema(under_way: Export) -> pa.Schema:
-    """The columns, and the features that Hugging Face takes from their metadata."""
+    """Return the columns, and the features that Hugging Face takes from their metadata."""
     classes = under_way.survey.classes
     label = {"names": class_labels(classes), "_type": "ClassLabel"}
     features = {

@@ -88,11 +88,11 @@ class Export:
             yield Condition(transform, level), rows
 
     def rows(self, condition: Condition) -> Iterator[Row]:
-        """The rows of one step."""
+        """Yield the rows of one step."""
         return self.data_set.rows({"transform": [condition.transform], "level": [condition.level]})
 
     def read(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """The samples of rows in their order; failed ones are passed over. Raises UserError for unsound shards."""
+        """Yield the samples of rows in their order; failed ones are skipped. Raises UserError for unsound shards."""
         for shard, group in groupby(rows, key=lambda row: row.shard):
             some = list(group)
             self.pass_over(sum(row.status != manifests.OK for row in some))
@@ -143,12 +143,12 @@ def survey(data_set: DataSet) -> Survey:
 
 
 def manifest_digest(data_set: DataSet) -> str:
-    """The sha256 of a data set's manifest, in hexadecimal."""
+    """Return the sha256 of a data set's manifest, in hexadecimal."""
     return file_digest(data_set.store.path(MANIFEST_FILE))
 
 
 def pixels_of(sample: Sample) -> NDArray[np.uint8]:
-    """What a reader gets of a sample. Raises UserError for a payload that cannot be decoded."""
+    """Return what a reader gets of a sample. Raises UserError for a payload that cannot be decoded."""
     try:
         return sample.pixels()
     except ValueError as error:

@@ -116,7 +116,7 @@ class Target:
 
     @contextmanager
     def aside(self) -> Iterator[tuple[BinaryIO, Path]]:
-        """A new file to write to, in a folder of its own, and its path."""
+        """Open a new file to write to, in a folder of its own. Gives the file and its path."""
         aside = self.store.scratch()
         with open(aside, "xb") as file:
             yield file, aside
