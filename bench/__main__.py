@@ -17,6 +17,7 @@ from bench import (
     build_speed,
     cifar_speed,
     corruption_speed,
+    executor_speed,
     images,
     import_speed,
     loader_speed,
@@ -65,6 +66,8 @@ def main() -> None:
     costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds(photographs))
     sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
     sections.append(_said(import_speed.table(import_speed.measure())))
+    engines = executor_speed.table(executor_speed.measure(photographs, scratch))
+    sections.append("### The two engines, on a small build\n\n" + _said(engines))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
     sections.append("### The evaluator's loader\n\n" + _said(loader))
     shutil.rmtree(scratch)
