@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
-from pipeline.text import printable
 from rich.console import Console
 
 import corruptions
@@ -31,6 +30,7 @@ from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
+from pipeline.text import printable
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"

@@ -23,6 +23,7 @@ from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
+from pipeline.evaluate.report.families import report_of
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
     EVALUATION_FILE,
@@ -93,6 +94,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data)
     _check_output(request.output, data_set)
+    report_of(data_set.family_name)  # raises for a family without a report
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")

@@ -47,7 +47,8 @@ def layouts() -> dict[str, Layout[Any]]:
     """Return key -> layout of every report, in the order of a report.
 
     Raises:
-        UserError: As ``report_of``, and where two reports have one key. A family without a report is left out.
+        UserError: As ``report_of``, and where a key is invalid or of two reports. A family without a report is left
+            out.
     """
     found: dict[str, Layout[Any]] = {}
     for name in FAMILIES:
@@ -56,6 +57,11 @@ def layouts() -> dict[str, Layout[Any]]:
         layout = report_of(name).layout
         if layout.key in found:
             raise UserError(f"two reports have the key {layout.key!r}: the later one, of {name!r}, needs another key")
+        if not _KEY.fullmatch(layout.key) or layout.key in _RESERVED:
+            raise UserError(
+                f"the report on {name!r} has the invalid key {layout.key!r}: use lower case letters, digits and "
+                f"underscores, and none of {', '.join(sorted(_RESERVED))}"
+            )
         found[layout.key] = layout
     return found
 
@@ -79,9 +85,4 @@ def _installed(point: EntryPoint, family: str) -> ReportFamily[Any]:
         raise UserError(f"{where} is a {type(report).__name__}: it must be a {ReportFamily.__name__}")
     if report.name != family:
         raise UserError(f"{where} is on the family {report.name!r}: name the entry point like its family")
-    if not _KEY.fullmatch(report.layout.key) or report.layout.key in _RESERVED:
-        raise UserError(
-            f"{where} has the invalid key {report.layout.key!r}: use lower case letters, digits and underscores, and "
-            f"none of {', '.join(sorted(_RESERVED))}"
-        )
     return report
