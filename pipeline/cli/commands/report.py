@@ -12,22 +12,23 @@ from pipeline.cli.options import JsonOption
 
 def report(
     evaluations: Annotated[
-        list[str], typer.Argument(metavar="FOLDER...", help="Evaluations, of one or more models and data sets.")
+        list[str],
+        typer.Argument(metavar="FOLDER...", help="Folders of evaluations, of one or more models and data sets."),
     ],
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="Evaluations of the model to divide by. May be given again. Default: AlexNet as published."),
+        typer.Option(help="Evaluation of the baseline model; repeat for each data set. Default: AlexNet as published."),
     ] = None,
     anomalous: Annotated[
-        str | None, typer.Option(help="An evaluation of images of no class (ImageNet-O), for AUPR.")
+        str | None, typer.Option(help="Evaluation of images of no class (ImageNet-O), for AUPR.")
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="A folder for report.html, report.md, report.csv and report.json.")
+        str | None, typer.Option(help="Folder for report.html, report.md, report.csv and report.json. Default: none.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Of the page.")] = "Robustness report",
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Robustness report",
     as_json: JsonOption = False,
 ) -> None:
-    """The papers' figures of one or more evaluations, side by side. Clean images among them give the clean error."""
+    """Show the papers' figures of evaluations side by side. Clean images among them give the clean error."""
     with errors_told(as_json):
         from pipeline.evaluate.report.sections import tables
         from pipeline.evaluate.report.summarise import summarise
