@@ -22,7 +22,8 @@ class Report:
     """The papers' figures of one or more evaluations, each with its 95 % confidence interval over images.
 
     Attributes:
-        summary: The figures as typed records, by family of transforms. Fractions, not percent.
+        summary: The figures as typed records: ``summary.families["corruptions"]`` lists those of ImageNet-C, one for
+            each evaluation. Fractions, not percent.
         title: Title of the page.
     """
 

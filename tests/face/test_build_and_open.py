@@ -23,9 +23,11 @@ def state():
 
 before = state()
 import robustshards as rs
-built = rs.build("imagenet-c", sys.argv[1], "data", only="contrast", severities=2, limit=2, workers=1)
+chosen = {"only": "contrast", "severities": 2, "limit": 2, "workers": 1, "executor": sys.argv[2]}
+built = rs.build("imagenet-c", sys.argv[1], "data", **chosen)
 samples = list(rs.open("data").samples("contrast", 2))
-assert built.complete and len(samples) == 2 and "ray" not in sys.modules
+assert built.complete and len(samples) == 2
+assert ("ray" in sys.modules) == (sys.argv[2] == "ray")
 assert samples[0].pixels().shape == (224, 224, 3)
 after = state()
 assert after == before, (before, after)
@@ -38,10 +40,13 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_script_without_main_guard_builds_silently_and_changes_nothing(small_source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_script_without_main_guard_builds_silently_and_changes_nothing(
+    executor: str, small_source: Path, tmp_path: Path
+) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, "script.py", str(small_source)],
+        [sys.executable, "script.py", str(small_source), executor],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -87,6 +92,8 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"workers": 0}, "invalid workers 0: give a whole number, 1 or more"),
         ({"workers": "two"}, "invalid workers 'two'"),
         ({"address": 6379}, "invalid address 6379"),
+        ({"executor": "slurm"}, "'slurm'"),
+        ({"executor": "local", "address": "127.0.0.1:6379"}, "127.0.0.1:6379"),
         ({"max_bytes": "much"}, "invalid size 'much'"),
         ({"max_bytes": 0}, "invalid max_bytes 0"),
         ({"frost_folder": 3}, "invalid frost_folder 3"),
@@ -168,4 +175,4 @@ def test_open_refuses_what_is_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place, value in ((tmp_path, "is no data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
         with pytest.raises(rs.UserError, match=value):
-            rs.open(place)  # type: ignore[arg-type]
+            rs.open(place)
