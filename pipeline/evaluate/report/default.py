@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,9 @@ from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.metrics.checks import Figures
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Column, Figure, Layout, LevelFigure, Models, ReportFamily, Table
-from pipeline.evaluate.report.formats import Cell, Number
-from pipeline.evaluate.report.plots import BarGroups, Curves, Plot, PlotKind, words
+from pipeline.evaluate.report.family import Figure, Layout, LevelFigure, Models, ReportFamily, Table
 from pipeline.evaluate.report.scores import Evaluation, error_scores
-from pipeline.evaluate.report.tables import marked_names, rows_by_name
+from pipeline.evaluate.report.tables import LevelContent, bars, by_level
 from pipeline.transforms.family import Family
 
 Floats = NDArray[np.float64]
@@ -30,7 +28,7 @@ class TransformRow:
     name: str
     accuracies: Mapping[int, Estimate]
     mean_accuracy: Estimate
-    group: str = ""
+    group: str = "all transforms"
     benchmark: bool = True
 
 
@@ -49,6 +47,7 @@ class TransformSummary:
 
 
 MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
+ROW_MEAN = Figure("mean accuracy", lambda row: row.mean_accuracy)
 
 
 def default_report(family: Family) -> ReportFamily[TransformSummary]:
@@ -63,7 +62,7 @@ def default_report(family: Family) -> ReportFamily[TransformSummary]:
             note="Percent, in brackets the 95 % interval over images. Higher is better.",
             tables=_tables,
             rows=lambda summary: summary.rows,
-            row_figures=(Figure("mean accuracy", lambda row: row.mean_accuracy),),
+            row_figures=(ROW_MEAN,),
             row_level_figures=(LevelFigure("accuracy", lambda row: row.accuracies),),
         ),
     )
@@ -105,31 +104,19 @@ def _mean_accuracy(means: Floats, places: Mapping[str, Mapping[int, int]]) -> Fi
     return metrics.mean_over_transforms(by_name)
 
 
+ACCURACY_TABLE = LevelContent(
+    "accuracy by transform and level",
+    "Percent, ± half of the 95 % interval. Higher is better.",
+    "transform",
+    "level",
+    lambda row: row.accuracies,
+    lambda row: row.mean_accuracy,
+    heading="level ",
+)
+
+
 def _tables(layout: Layout[TransformSummary], section: str, models: Models[TransformSummary]) -> Iterator[Table]:
-    """Yield accuracies with a row for each transform and model."""
-    by_model = rows_by_name(layout, models)
-    levels = sorted({level for each in models.values() for row in each.rows for level in row.accuracies})
-    rows: list[Sequence[Cell]] = []
-    curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
-    for name, marked in marked_names(layout, models).items():
-        for model, found in by_model.items():
-            if row := found.get(name):
-                cells = (Number(row.accuracies.get(level), short=True) for level in levels)
-                rows.append([marked, model, *cells, Number(row.mean_accuracy, short=True)])
-                curves.setdefault(name, {})[model] = row.accuracies
-    columns = [Column("transform", number=False), Column("model", number=False)]
-    columns += [*(Column(f"level {level}") for level in levels), Column("mean")]
-    note = "Percent, ± half of the 95 % interval. Higher is better."
-    yield Table(section, "accuracy by transform and level", note, columns, rows, _plot(curves, levels))
-
-
-def _plot(curves: Mapping[str, Mapping[str, Mapping[int, Estimate]]], levels: Sequence[int]) -> Plot:
-    """Return lines over the levels, or, of a single level, bars."""
-    if len(levels) > 1:
-        by_words = {words(name): by_model for name, by_model in curves.items()}
-        return Plot(PlotKind.SMALL_LINES, Curves(by_words, "level", levels))
-    values = {
-        name: {model: next(iter(curve.values())) for model, curve in by_model.items()}
-        for name, by_model in curves.items()
-    }
-    return Plot(PlotKind.BARS, BarGroups({"all transforms": values}, "accuracy"))
+    """Yield accuracies by transform and level, with lines over the levels, or, of a single level, bars."""
+    table = by_level(layout, section, ACCURACY_TABLE, models)
+    levels = {level for summary in models.values() for row in summary.rows for level in row.accuracies}
+    yield table if len(levels) > 1 else replace(table, plot=bars(layout, models, ROW_MEAN, "accuracy"))

@@ -28,16 +28,15 @@ from pipeline.evaluate.report.family import (
     Table,
 )
 from pipeline.evaluate.report.formats import Cell, Number
-from pipeline.evaluate.report.plots import Curves, Plot, PlotKind, words
+from pipeline.evaluate.report.plots import Curves, Plot, PlotKind
 from pipeline.evaluate.report.scores import Evaluation, error_scores
 from pipeline.evaluate.report.tables import (
     Content,
+    LevelContent,
+    by_level,
     by_transform,
     coverage,
-    extra_note,
-    marked_names,
     part_notes,
-    rows_by_name,
 )
 from pipeline.transforms.imagenet_c import FAMILY
 
@@ -268,13 +267,23 @@ MEAN_ERROR_TABLE = Content(
     bars="mean error",
 )
 
+ACCURACY_TABLE = LevelContent(
+    "accuracy by corruption and severity",
+    "Percent by severity, ± half of the 95 % interval. Higher is better.",
+    "corruption",
+    "severity",
+    lambda row: {severity: accuracy(error) for severity, error in row.errors.items()},
+    lambda row: accuracy(row.mean_error),
+    alexnet.SEVERITIES,
+)
+
 CorruptionLayout = Layout[CorruptionSummary]
 CorruptionModels = Models[CorruptionSummary]
 
 
 def _tables(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Iterator[Table]:
     yield _curve_table(layout, section, models)
-    yield _accuracy_table(layout, section, models)
+    yield by_level(layout, section, ACCURACY_TABLE, models)
     yield by_transform(layout, section, CE_TABLE, models, "corruption")
     if any(all(row.corruption_error is None for row in each.rows) for each in models.values()):
         yield by_transform(layout, section, MEAN_ERROR_TABLE, models, "corruption")
@@ -295,28 +304,6 @@ def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModel
     title = "mean over the corruptions of the benchmark"
     plot = Plot(PlotKind.LINES, Curves({title: curves} if curves else {}, "severity", alexnet.SEVERITIES))
     return Table(section, "accuracy by severity", note, columns, rows, plot)
-
-
-def _accuracy_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
-    """Return accuracy with a row for each corruption and model."""
-    severities = sorted({s for each in models.values() for row in each.rows for s in row.errors})
-    by_model = rows_by_name(layout, models)
-    rows: list[Sequence[Cell]] = []
-    curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
-    for name, marked in marked_names(layout, models).items():
-        for model, found in by_model.items():
-            if row := found.get(name):
-                accuracies = {severity: accuracy(error) for severity, error in row.errors.items()}
-                cells = (Number(accuracies.get(s), short=True) for s in severities)
-                rows.append([marked, model, *cells, Number(accuracy(row.mean_error), short=True)])
-                curves.setdefault(words(marked), {})[model] = accuracies
-    columns = [Column("corruption", number=False), Column("model", number=False)]
-    columns += [*(Column(str(severity)) for severity in severities), Column("mean")]
-    note = (
-        f"Percent by severity, ± half of the 95 % interval. Higher is better.{extra_note(str(row[0]) for row in rows)}"
-    )
-    plot = Plot(PlotKind.SMALL_LINES, Curves(curves, "severity", alexnet.SEVERITIES))
-    return Table(section, "accuracy by corruption and severity", note, columns, rows, plot)
 
 
 GLOSSARY = (

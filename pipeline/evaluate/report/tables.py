@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipeline.evaluate.report.family import (
     Table,
 )
 from pipeline.evaluate.report.formats import EXTRA, PARTIAL, Cell, Number
-from pipeline.evaluate.report.plots import BarGroups, Plot, PlotKind
+from pipeline.evaluate.report.plots import BarGroups, Curves, Plot, PlotKind, words
 from pipeline.text import printable
 
 EXTRA_GROUP = "not in the benchmark"
@@ -170,6 +170,45 @@ def by_transform(layout: Layout[Any], section: str, content: Content, models: Mo
     note = content.note + extra_note(str(row[0]) for row in rows)
     plot = bars(layout, models, content.figures[0], content.bars) if content.bars else None
     return Table(section, content.title, note, [Column(what, number=False), *columns], rows, plot)
+
+
+@dataclass(frozen=True)
+class LevelContent:
+    """A table of accuracies by transform and level: its title and note, and what transforms and levels are called.
+
+    ``accuracies`` and ``mean`` take from a row the accuracy at each level and their mean. ``levels`` are on the axis of
+    plots even where no transform has them; ``heading`` precedes levels above columns.
+    """
+
+    title: str
+    note: str
+    what: str
+    axis: str
+    accuracies: Callable[[Any], Mapping[int, Estimate]]
+    mean: Callable[[Any], Estimate]
+    levels: Sequence[int] = ()
+    heading: str = ""
+
+
+def by_level(layout: Layout[Any], section: str, content: LevelContent, models: Models[Any]) -> Table:
+    """Return a table with a row for each transform and model, and levels side by side."""
+    by_model = rows_by_name(layout, models)
+    every = [row for found in by_model.values() for row in found.values()]
+    levels = sorted({level for row in every for level in content.accuracies(row)})
+    rows: list[Sequence[Cell]] = []
+    curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
+    for name, marked in marked_names(layout, models).items():
+        for model, found in by_model.items():
+            if row := found.get(name):
+                accuracies = content.accuracies(row)
+                cells = (Number(accuracies.get(level), short=True) for level in levels)
+                rows.append([marked, model, *cells, Number(content.mean(row), short=True)])
+                curves.setdefault(words(marked), {})[model] = accuracies
+    columns = [Column(content.what, number=False), Column("model", number=False)]
+    columns += [*(Column(f"{content.heading}{level}") for level in levels), Column("mean")]
+    note = content.note + extra_note(str(row[0]) for row in rows)
+    plot = Plot(PlotKind.SMALL_LINES, Curves(curves, content.axis, content.levels))
+    return Table(section, content.title, note, columns, rows, plot)
 
 
 def bars(layout: Layout[Any], models: Models[Any], figure: Figure, what: str) -> Plot:
