@@ -17,7 +17,7 @@ WITH_DEPENDENCIES = (
     "torch==2.13.0",
     "setuptools<80",  # RobustBench asks for its pkg_resources
     *("gdown", "geotorch", "huggingface_hub", "numpy", "pandas", "pillow", "pyyaml", "requests", "safetensors"),
-    *("scipy", "torchdiffeq", "tqdm"),
+    *("scipy", "tenacity", "torchdiffeq", "tqdm"),
     "transformers==5.23.0",
 )
 ALONE = ("torchvision==0.28.0", "robustbench==1.1.1", "timm==1.0.31")
