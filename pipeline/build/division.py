@@ -24,12 +24,6 @@ def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARE
     return min(range(1, tasks + 1), key=reckoned)
 
 
-def split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
-    """A block's tasks dealt out to up to ``pieces``, so that each gets of every family; each decodes for itself."""
-    for first in range(min(pieces, len(block.tasks))):
-        yield replace(block, tasks=block.tasks[first::pieces])
-
-
 def missing_blocks(blocks: Iterator[WorkItem], there: Committed) -> Iterator[WorkItem]:
     """The blocks with the tasks that are not done; blocks without any are left out."""
     for block in blocks:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pipeline.datasets.paths import part_file, shard_file, shard_name
@@ -52,6 +52,14 @@ class WorkItem:
     index: int
     images: tuple[SourceImage, ...]
     tasks: tuple[ShardTask, ...]
+
+    def divided(self, pieces: int) -> Iterator[WorkItem]:
+        """Yield up to ``pieces`` work items with the same images, to which the tasks are dealt out in turns.
+
+        Each piece gets tasks of every family of transforms, and prepares the images for itself.
+        """
+        for first in range(min(pieces, len(self.tasks))):
+            yield replace(self, tasks=self.tasks[first::pieces])
 
 
 @dataclass(frozen=True)

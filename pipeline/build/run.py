@@ -16,7 +16,7 @@ from pipeline.build.committed import Committed, find_committed
 from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked_blocks
 from pipeline.build.counts import BuildCounts
-from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, missing_blocks, pieces_of_a_block, split
+from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, missing_blocks, pieces_of_a_block
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_places
@@ -169,7 +169,7 @@ class _Build:
         missing = self._missing
         pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
         blocks = missing_blocks(make_blocks(self._plan, self._source), self._committed)
-        yield from self._quota.rounds(piece for block in blocks for piece in split(block, pieces))
+        yield from self._quota.rounds(piece for block in blocks for piece in block.divided(pieces))
 
     def take(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
         """Note what is lost, count what is made towards the quota, and tell the watcher."""

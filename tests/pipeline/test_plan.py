@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.build.division import SHARED, pieces_of_a_block, split
+from pipeline.build.division import SHARED, pieces_of_a_block
 from pipeline.build.estimate import estimate
 from pipeline.build.plan import WorkItem, make_blocks, make_plan
 from pipeline.errors import UnfinishedError, UserError
@@ -106,12 +106,12 @@ def test_shared_work_is_what_was_measured() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 60))
-def test_split_deals_out_every_task_once(tasks: int, pieces: int) -> None:
+def test_dividing_deals_out_every_task_once(tasks: int, pieces: int) -> None:
     source = MadeSource(3)
     plan = make_plan(IMAGENET_C, source)
     (block,) = make_blocks(plan, source)
     block = WorkItem(block.index, block.images, block.tasks[:tasks])
-    parts = list(split(block, pieces))
+    parts = list(block.divided(pieces))
     assert len(parts) == min(tasks, pieces)
     assert sorted(task.name for part in parts for task in part.tasks) == sorted(task.name for task in block.tasks)
     assert max(len(part.tasks) for part in parts) - min(len(part.tasks) for part in parts) <= 1
