@@ -50,7 +50,7 @@ class Log:
             self.line("given up", **told, reason=event.reason)
 
     def identity(self, work: Any) -> dict[str, Any]:
-        """Return what a piece of work is known by."""
+        """Return what a work item is known by."""
         raise NotImplementedError
 
     def due(self) -> bool:

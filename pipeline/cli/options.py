@@ -21,28 +21,28 @@ LONGEST_SHOWN = 80
 """Characters of an option's value in a message."""
 
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A shipped recipe, or the path of your own .toml.")
+    str, typer.Argument(metavar="RECIPE", help="Name of a shipped recipe, or path of your own .toml.")
 ]
-DataSetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="The folder that a build or an index wrote.")]
+DataSetArgument = Annotated[
+    str, typer.Argument(metavar="FOLDER", help="Data set: a folder or URL that build or index wrote.")
+]
 DataOption = Annotated[
     str | None,
-    typer.Option(
-        "--data", help="Of an index: the folder of the files that it describes, where the index cannot be believed."
-    ),
+    typer.Option("--data", help="For an index: folder of its files, needed if the index was not made here."),
 ]
 SourceOption = Annotated[
-    str, typer.Option(help="The photographs: a folder per class, any other known layout, or a pattern of files.")
+    str, typer.Option(help="Photographs: a folder per class, any other known layout, or a pattern of files.")
 ]
 KindOption = Annotated[
     str | None,
     typer.Option(
         "--source-kind",
-        help="The source's layout, if it is not found out: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar, "
+        help="Source layout. Detected if omitted. One of: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar, "
         "imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, tiny-imagenet, imagenet64, webdataset.",
     ),
 ]
 IdsOption = Annotated[
-    str | None, typer.Option(help="Only the images listed in this text file: ids, paths or file names, one a line.")
+    str | None, typer.Option(help="Only the images listed in this text file: ids, paths or file names, one per line.")
 ]
 OnlyOption = Annotated[
     str | None, typer.Option(help="Transforms or groups, comma-separated: fog,frost or noise or all.")
@@ -50,11 +50,11 @@ OnlyOption = Annotated[
 LevelsOption = Annotated[
     str | None, typer.Option("--severities", "--difficulty", help="Levels, comma-separated: 1,3,5.")
 ]
-LimitOption = Annotated[int | None, typer.Option(help="Only the first N images of the listing; 0 for all.")]
+LimitOption = Annotated[int | None, typer.Option(help="Only the first N images of the listing. 0: all.")]
 ShardSizeOption = Annotated[int | None, typer.Option(help="Images per shard.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of all random draws, 0 to 2^64 - 1.")]
 EncoderOption = Annotated[
-    str | None, typer.Option(help="How payloads are stored: jpeg, png, npy, mp4 (mp4 for sequences).")
+    str | None, typer.Option(help="Encoder of the payloads: jpeg, png, npy, mp4 (mp4 for sequences).")
 ]
 QualityOption = Annotated[int | None, typer.Option(help="JPEG quality, 1 to 100.")]
 DecoderOption = Annotated[
@@ -72,24 +72,26 @@ GridOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any other field of the recipe: encoder.preset=medium. May be given again."),
+    typer.Option("--set", help="Any other field of the recipe: encoder.preset=medium. Repeatable."),
 ]
 FrostOption = Annotated[
-    str | None, typer.Option(help="Folder of the six frost textures; default: from imagecorruptions.")
+    str | None, typer.Option(help="Folder of the six frost textures. Default: those of the package imagecorruptions.")
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; default: one per CPU.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads. Default: one per CPU.")]
 
 
 class LogFormat(StrEnum):
-    """How the work is told of on standard error."""
+    """Format of progress and events on standard error."""
 
     TEXT = "text"
     JSON = "json"
 
 
-LogOption = Annotated[LogFormat, typer.Option("--log", help="On standard error: text, or a JSON line for each event.")]
+LogOption = Annotated[
+    LogFormat, typer.Option("--log", help="Format on standard error: text, or one JSON line per event.")
+]
 PreemptedOption = Annotated[
-    int, typer.Option(min=0, max=255, metavar="CODE", help="Exit code when told to end by SIGTERM.")
+    int, typer.Option(min=0, max=255, metavar="CODE", help="Exit code when stopped by SIGTERM.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for machines.")]
 

@@ -142,7 +142,7 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
 
 
 @contextmanager
-def steps_told() -> Iterator[Callable[[str], None]]:
+def conditions_shown() -> Iterator[Callable[[str], None]]:
     """Show the current condition on a terminal, nothing elsewhere. Gives the function to call with each condition."""
     console = _to_error()
     with console.status("looking ...") if console.is_terminal else nullcontext() as status:

@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a data set that is read at one go: ``count`` rows of the manifest from ``first``, all of one step.
+    """Rows of the manifest that are read together: ``count`` from ``first``, all of one condition.
 
     ``samples`` and ``frames`` count those that are ``ok``; ``name`` is unique in the data set.
     """
@@ -107,7 +107,7 @@ class DataSet:
         return _told(self.store, manifests.read_tables, columns)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the whole data set in pieces, in the manifest's order: its shards; of an index, up to 1,000 rows each.
+        """Yield the whole data set in chunks, in the manifest's order: its shards; of an index, up to 1,000 rows each.
 
         Raises UserError as :meth:`rows`.
         """
@@ -130,7 +130,7 @@ class DataSet:
             first += count
 
     def rows_of(self, chunk: Chunk) -> list[Row]:
-        """Return the rows of a piece. Raises UserError as :meth:`rows`."""
+        """Return the rows of a chunk. Raises UserError as :meth:`rows`."""
         return list(_told(self.store, manifests.read_slice, chunk.first, chunk.count))
 
     def samples(self, transform: str | None = None, level: int | None = None) -> Iterator[Sample]:
@@ -174,7 +174,7 @@ class DataSet:
                 yield finding.sample
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
-        """Rows with equal values are of one piece."""
+        """Rows with equal values are of one chunk."""
         return lambda row: (row[0], row[1], row[2])
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:

@@ -29,12 +29,12 @@ class Indexed(DataSet):
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
 
-        def piece(row: Sequence[Any]) -> tuple[str, int, int]:
+        def chunk(row: Sequence[Any]) -> tuple[str, int, int]:
             place = (row[0], row[1])
             seen[place] += 1
             return (*place, (seen[place] - 1) // CHUNK_ROWS)
 
-        return piece
+        return chunk
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
         """Each range of bytes by itself."""

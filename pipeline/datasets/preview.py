@@ -131,17 +131,17 @@ def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
 
 
 def _choose(data_set: DataSet, images: int) -> set[str]:
-    """Ids spread evenly over the first step. Raises UserError for an empty data set."""
+    """Ids spread evenly over the first condition. Raises UserError for an empty data set."""
     if images < 1:
         raise UserError(f"invalid number of images {images}: at least 1 is allowed")
-    count = sum(1 for _ in _first_step(data_set))
+    count = sum(1 for _ in _first_condition(data_set))
     if not count:
         raise UserError(f"{data_set.name} is empty")
     places = set(np.linspace(0, count - 1, min(images, count)).round().astype(int).tolist())
-    return {row.source_id for place, row in enumerate(_first_step(data_set)) if place in places}
+    return {row.source_id for place, row in enumerate(_first_condition(data_set)) if place in places}
 
 
-def _first_step(data_set: DataSet) -> Iterator[Row]:
+def _first_condition(data_set: DataSet) -> Iterator[Row]:
     for _, rows in groupby(data_set.rows(), key=lambda row: (row.transform, row.level)):
         yield from rows
         return

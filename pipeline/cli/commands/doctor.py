@@ -7,7 +7,7 @@ from pipeline.cli.options import JsonOption
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """What there is on this machine: decoders with fingerprints, libraries, CPU, GPU; and how to get the rest."""
+    """Show what this machine has: decoders with fingerprints, libraries, CPU, GPU; and how to install the rest."""
     with errors_told(as_json):
         from pipeline.build.doctor import examine, facts
 

@@ -14,14 +14,14 @@ def export(
     data_set: DataSetArgument,
     to: Annotated[
         str,
-        typer.Option(
-            help="The layout: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, imagenet-s-folder."
-        ),
+        typer.Option(help="Layout: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, imagenet-s-folder."),
     ],
-    out: Annotated[str, typer.Option(help="The folder to write to; an unfinished export there is resumed.")],
+    out: Annotated[str, typer.Option(help="Folder to write to. An unfinished export there is resumed.")],
     classes: Annotated[
         str | None,
-        typer.Option(help="imagefolder: a text file with all class names in label order; empty ones get a folder."),
+        typer.Option(
+            help="imagefolder: text file of all class names in label order, one per line; each gets a folder."
+        ),
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -13,26 +13,29 @@ from pipeline.errors import Exit
 
 def index(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Somebody else's data set: class folders, tars, or .npy arrays.")
+        str, typer.Argument(metavar="DATA", help="Data set to index: class folders, tars, or .npy arrays.")
     ],
-    out: Annotated[str, typer.Option(help="The folder for the manifest; the data stay where they are.")],
-    name: Annotated[str | None, typer.Option(help="What to call it; default: the folder's name.")] = None,
+    out: Annotated[str, typer.Option(help="Folder for the manifest. The data stay where they are.")],
+    name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the folder's name.")] = None,
     classes: Annotated[
-        str | None, typer.Option(help="A text file of class names in the order of labels; default: folders, sorted.")
+        str | None,
+        typer.Option(help="Text file of class names in label order, one per line. Default: folders, sorted."),
     ] = None,
-    levels: Annotated[str, typer.Option("--severities", help="What arrays hold one after another.")] = "1,2,3,4,5",
+    levels: Annotated[
+        str, typer.Option("--severities", help="Severities stacked in each array, in order.")
+    ] = "1,2,3,4,5",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a manifest for a data set that others built, so that verify, preview, export and evaluate read it."""
     with errors_told(as_json):
-        from pipeline.cli.progress import steps_told
+        from pipeline.cli.progress import conditions_shown
         from pipeline.datasets.index import index as write
         from pipeline.software import cpu_count
 
         named = class_names(classes)
-        with steps_told() as told:
-            done = write(data, out, name, named, numbers(levels) or (), threads or cpu_count(), told)
+        with conditions_shown() as shown:
+            done = write(data, out, name, named, numbers(levels) or (), threads or cpu_count(), shown)
         if as_json:
             print_json(**done.facts(), output=out)
         else:

@@ -12,8 +12,8 @@ from pipeline.cli.options import DataOption, DataSetArgument, JsonOption
 
 def preview(
     data_set: DataSetArgument,
-    out: Annotated[str, typer.Option(help="The HTML page to write.")] = "preview.html",
-    images: Annotated[int, typer.Option(min=1, max=100, help="How many images to show.")] = 3,
+    out: Annotated[str, typer.Option(help="HTML page to write.")] = "preview.html",
+    images: Annotated[int, typer.Option(min=1, max=100, help="Number of images to show.")] = 3,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -18,13 +18,14 @@ def verify(
     quick: Annotated[
         bool, typer.Option(help="Compare names and lengths of the files with the manifest, and read no payloads.")
     ] = False,
-    deep: Annotated[bool, typer.Option(help="Also make a random part again from the source, and compare.")] = False,
+    deep: Annotated[bool, typer.Option(help="Also make a random part again from the source and compare.")] = False,
     source: Annotated[
-        str | None, typer.Option(help="With --deep: the photographs; default: where the last run had them.")
+        str | None,
+        typer.Option(help="With --deep: location of the photographs. Default: that of the last build on this machine."),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="With --deep: how many samples to make again.")] = 100,
+    samples: Annotated[int, typer.Option(min=1, help="With --deep: number of samples to make again.")] = 100,
     sample_seed: Annotated[
-        int | None, typer.Option(help="With --deep: chooses the samples; default: at random.")
+        int | None, typer.Option(help="With --deep: seed of the choice of samples. Default: random.")
     ] = None,
     frost_folder: FrostOption = None,
     data: DataOption = None,

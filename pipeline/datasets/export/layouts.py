@@ -68,7 +68,7 @@ def _by_difficulty(condition: Condition) -> str:
 
 
 def _class_places(under_way: Export, folder_of: FolderOf, sequences: bool) -> list[str]:
-    """Return the folders of the steps, for layouts with class folders."""
+    """Return the folders of the conditions, for layouts with class folders."""
     if sequences:
         _refuse_images(under_way)
     else:
@@ -80,7 +80,7 @@ def _class_places(under_way: Export, folder_of: FolderOf, sequences: bool) -> li
 def _in_class_folders(
     under_way: Export, folder_of: FolderOf, files: Callable[[Export, Sample], Iterable[tuple[str, bytes]]]
 ) -> None:
-    """``<step>/<class>/<name>...``, the class folders of all steps alike, whatever is in them."""
+    """Write ``<condition>/<class>/<name>...``, the class folders of all conditions alike, whatever is in them."""
     target = under_way.target
     names = target.state_classes(under_way.folders.names)
     for condition, rows in under_way.conditions():
@@ -123,8 +123,8 @@ def _frame_files(under_way: Export, sample: Sample) -> Iterator[tuple[str, bytes
         yield f"/{suffix[1:]}", data
 
 
-def _array_steps(under_way: Export) -> dict[str, list[Condition]]:
-    """Array -> the steps that it holds one after another."""
+def _arrays_held(under_way: Export) -> dict[str, list[Condition]]:
+    """Return array -> the conditions that are stacked in it, in order."""
     name_of = _by_difficulty if under_way.data_set.family.sequences else _transform
     conditions: dict[str, list[Condition]] = {}
     for condition in under_way.survey.conditions:
@@ -134,7 +134,7 @@ def _array_steps(under_way: Export) -> dict[str, list[Condition]]:
 
 def _array_places(under_way: Export) -> list[str]:
     """Return the arrays. Raises UserError if samples are missing or differ in size, or if arrays differ in labels."""
-    arrays, labels = _array_steps(under_way), dict[str, list[list[int]]]()
+    arrays, labels = _arrays_held(under_way), dict[str, list[list[int]]]()
     for name, conditions in arrays.items():
         labels[name] = [[_label_of_sound(row) for row in under_way.rows(condition)] for condition in conditions]
         first = labels.setdefault("", labels[name])
@@ -162,7 +162,7 @@ def _label_of_sound(row: Row) -> int:
 
 def _arrays(under_way: Export) -> None:
     """``<corruption>.npy``, all severities one after another, and ``labels.npy``; or ``<perturbation>.npy``."""
-    arrays = _array_steps(under_way)
+    arrays = _arrays_held(under_way)
     for name, conditions in arrays.items():
         count = sum(under_way.survey.conditions[condition] for condition in conditions)
         if _holds(
@@ -226,20 +226,20 @@ def _parquet_places(under_way: Export) -> list[str]:
 
 
 def _parquet(under_way: Export) -> None:
-    """``data/<step>-<number>.parquet`` as Hugging Face reads them: image, label with class names, and what it is."""
+    """Write ``data/<condition>-<number>.parquet`` as Hugging Face reads it: image, label, class names."""
     schema, target = _parquet_schema(under_way), under_way.target
-    for unit in under_way.data_set.chunks():
-        name = f"{PARQUET_FOLDER}/{unit.name}.parquet"
-        target.claim(name, unit.name)
-        facts = {"manifest": under_way.manifest_digest, "rows": f"{unit.first}+{unit.count}"}
+    for chunk in under_way.data_set.chunks():
+        name = f"{PARQUET_FOLDER}/{chunk.name}.parquet"
+        target.claim(name, chunk.name)
+        facts = {"manifest": under_way.manifest_digest, "rows": f"{chunk.first}+{chunk.count}"}
         path = target.path(name)
         if manifests.is_sealed_file(path) and manifests.read_facts(path).items() >= {**facts, **_text(schema)}.items():
             target.there += 1
-            under_way.samples += unit.samples
-            under_way.pass_over(unit.count - unit.samples)
+            under_way.samples += chunk.samples
+            under_way.pass_over(chunk.count - chunk.samples)
             continue
         with target.aside() as (file, aside), pq.ParquetWriter(file, schema) as writer:
-            samples = under_way.read(under_way.data_set.rows_of(unit))
+            samples = under_way.read(under_way.data_set.rows_of(chunk))
             while group := [_parquet_row(sample) for sample in islice(samples, PARQUET_GROUP)]:
                 writer.write_table(pa.Table.from_pylist(group, schema=schema))
             writer.add_key_value_metadata(manifests.with_blank_seal(facts))

@@ -26,7 +26,7 @@ VERIFY = "run robustshards verify"
 
 @dataclass
 class Survey:
-    """What a manifest holds: ok samples of each step, classes, and the sizes (height, width) of images."""
+    """What a manifest holds: ok samples of each condition, classes, and the sizes (height, width) of images."""
 
     conditions: dict[Condition, int] = field(default_factory=dict)
     classes: Classes = field(default_factory=Classes)
@@ -83,12 +83,12 @@ class Export:
         yield f"wrote {self.written:,} files, {self.there:,} were there, of {self.samples:,} samples{failed}"
 
     def conditions(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
-        """Each step and its rows, in the manifest's order."""
+        """Yield each condition and its rows, in the manifest's order."""
         for (transform, level), rows in groupby(self.data_set.rows(), key=lambda row: (row.transform, row.level)):
             yield Condition(transform, level), rows
 
     def rows(self, condition: Condition) -> Iterator[Row]:
-        """Yield the rows of one step."""
+        """Yield the rows of one condition."""
         return self.data_set.rows({"transform": [condition.transform], "level": [condition.level]})
 
     def read(self, rows: Iterable[Row]) -> Iterator[Sample]:
