@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from statistics import median
@@ -11,7 +11,7 @@ from typing import Generic, cast
 
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.execution.base import Died, Done, Engine, Raised, Said, Signal, Started, StartFailed
-from pipeline.execution.work import At, Attempt, Counts, Event, Failed, Lost, Progress, Work
+from pipeline.execution.work import At, Attempt, Counts, Divisible, Event, Failed, Lost, Progress, Work
 
 MAX_ATTEMPTS = 3
 """Give up on a work item after this many unexplained failures; quarantine an image after this many worker deaths."""
@@ -74,7 +74,8 @@ class Scheduler(Generic[Work, Counts]):
 
     Each has one attempt at a time, and no more work items are read than there are workers, so memory does not grow with
     their number. Work goes only to workers that have started: where a machine is lost and not replaced, the
-    others do the rest. Stragglers are duplicated once nothing else is left, and the first to finish counts.
+    others do the rest. Stragglers are duplicated once nothing else is left, and the first to finish counts. What is
+    lost at the end of a run is divided among the idle workers.
     """
 
     def __init__(self, engine: Engine[Work, Counts], workers: int) -> None:
@@ -220,5 +221,15 @@ class Scheduler(Generic[Work, Counts]):
         if not record.workers:
             if record.given_up:
                 return Lost(record.index, record.work, reason, place)
-            self._waiting.appendleft(record)
+            self._waiting.extendleft(self._retried(record))
         return Failed(record.index, record.work, record.failures, reason, place)
+
+    def _retried(self, record: ItemRecord[Work]) -> list[ItemRecord[Work]]:
+        """Return what to queue of a failed work item: pieces for the idle workers after its first failure, else itself.
+
+        Where an image is to blame after all, each piece finds it by itself.
+        """
+        if record.failures > 1 or len(self._idle) <= 1 or not isinstance(record.work, Divisible):
+            return [record]
+        pieces = cast(Iterable[Work], record.work.divided(len(self._idle)))
+        return [ItemRecord(next(self._numbers), piece, record.failures, record.deaths.copy()) for piece in pieces]

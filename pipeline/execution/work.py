@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class Summable(Protocol):
 
 Work = TypeVar("Work")
 Counts = TypeVar("Counts", bound=Summable)
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A work item that several workers can do in pieces."""
+
+    def divided(self, pieces: int, /) -> Iterable[Self]:
+        """Return up to so many work items, which together are this one."""
 
 
 @dataclass(frozen=True)

@@ -336,3 +336,57 @@ def test_a_thousand_workers_cost_little_per_event() -> None:
     events = sum(1 for _ in Scheduler(engine, 1000).run((f"{index}",) for index in range(20_000)))
     assert events == 2 * 20_000
     assert asked < 4 * events
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A divisible work item."""
+
+    images: Item
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.images)
+
+    def divided(self, pieces: int) -> list[Bundle]:
+        return [Bundle(self.images[first::pieces]) for first in range(min(pieces, len(self.images)))]
+
+
+def lost_once(second: float) -> Callable[[int, Attempt[Any]], Script]:
+    """The first worker that is given an item of six images dies after so many seconds; the others are sound."""
+    lost = set[int]()
+
+    def attempt(worker: int, attempt: Attempt[Any]) -> Script:
+        if len(attempt.work.images) == 6 and not lost:
+            lost.add(worker)
+            return iter([(second, Died(worker, "lost"))])
+        return sound(worker, attempt)
+
+    return attempt
+
+
+def test_what_is_lost_at_the_end_is_divided_among_idle_workers() -> None:
+    items = [Bundle(("g",)), Bundle(("h",)), Bundle(("i",)), Bundle(tuple("abcdef"))]
+    outcome = run(items, 4, lost_once(5.0))
+    assert outcome.done == Counter("abcdefghi")
+    assert [(event.index, event.attempt) for event in outcome.of(Failed)] == [(3, 1)]
+    pieces = {event.index: event.work.images for event in outcome.of(Progress) if event.finished and event.index > 3}
+    assert sorted(pieces.values()) == [("a", "d"), ("b", "e"), ("c", "f")]
+    # two images each, instead of six by one worker
+    assert outcome.engine.now() == 5.0 + 2.0
+
+
+def test_what_is_lost_while_others_work_is_not_divided() -> None:
+    items = [Bundle(tuple("abcdef")), Bundle(tuple("ghijk")), Bundle(tuple("lmnop"))]
+    outcome = run(items, 3, lost_once(1.0))
+    assert outcome.done == Counter("abcdefghijklmnop")
+    assert sorted(event.index for event in outcome.of(Progress) if event.finished) == [0, 1, 2]
+
+
+def test_an_item_that_fails_again_is_not_divided_again() -> None:
+    """An image that ends every worker is found by the piece that holds it."""
+    items = [Bundle(("g",)), Bundle(("h",)), Bundle(("i",)), Bundle(tuple("bcdefa"))]
+    outcome = run(items, 4, lambda worker, attempt: sound(worker, attempt, cursed("a")))
+    assert outcome.done == Counter("bcdefghi")
+    whole, *others = outcome.of(Failed)
+    assert whole.index == 3
+    assert [event.work.images for event in others] == [("d", "a")] * MAX_ATTEMPTS
