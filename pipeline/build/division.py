@@ -11,17 +11,30 @@ from pipeline.build.plan import WorkItem
 SHARED, SHARED_OF_SEQUENCES = 3, 0
 """Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
+MANY_WORKERS, SLOWNESS = 50, 3
+"""Of so many workers some are expected to be slow: to take so many times as long as the others."""
+
 
 def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
-    """Into how few pieces to split each block of so many tasks, for all to be done soonest.
+    """Return the least number of pieces of each block with which the build is estimated to be done soonest.
 
-    More pieces keep more workers busy to the end, but each decodes the block's photographs again (``shared``).
+    More pieces keep more workers busy to the end, but each decodes the block's photographs again. Among many workers
+    the build ends with a slow one, which takes its pieces for whole multiples of its slowness.
+
+    Args:
+        blocks: Number of blocks.
+        workers: Number of workers.
+        tasks: Number of tasks of each block.
+        shared: Time for decoding a block's photographs, in times of a task.
     """
 
-    def reckoned(pieces: int) -> int:
-        return -(-blocks * pieces // workers) * (shared + -(-tasks // pieces))
+    def estimated(pieces: int) -> int:
+        rounds = -(-blocks * pieces // workers)
+        if workers >= MANY_WORKERS:
+            rounds = SLOWNESS * -(-rounds // SLOWNESS)
+        return rounds * (shared + -(-tasks // pieces))
 
-    return min(range(1, tasks + 1), key=reckoned)
+    return min(range(1, tasks + 1), key=estimated)
 
 
 def missing_blocks(blocks: Iterator[WorkItem], there: Committed) -> Iterator[WorkItem]:

@@ -84,8 +84,11 @@ def test_digests_change_with_what_decides_the_bytes_and_nothing_else() -> None:
         (3, 2, 75, 4, 2),  # three halves each, instead of two wholes
         (50, 2, 75, 4, 1),
         (50, 32, 75, 4, 3),
-        (50, 256, 75, 4, 5),
-        (200, 256, 10, 0, 5),
+        (50, 49, 75, 4, 5),
+        (50, 50, 75, 4, 3),  # a slow worker does one piece, the others three
+        (50, 256, 75, 4, 15),
+        (50, 1000, 75, 4, 38),
+        (200, 256, 10, 0, 10),
         (1, 256, 75, 4, 75),
         (1, 8, 1, 4, 1),
     ],
