@@ -1,0 +1,115 @@
+"""What the documents name exists: files, folders, modules, targets of make, links."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pipeline.evaluate.report import families as reports
+from pipeline.transforms import registry
+from tests.conftest import ROOT
+
+PRODUCT = ("corruptions", "manifests", "perturbations", "pipeline", "robustshards")
+TOP = "|".join((*PRODUCT, "bench", "docs", "infra", "tests"))
+PATH = re.compile(rf"(?<![\w./~-])(?:{TOP})/[\w./-]*")
+MODULE = re.compile(rf"(?<![\w./~-])(?:{TOP})(?:\.\w+)+")
+BESIDE = re.compile(r"(?<![\w./])\w+(?:\.py|/)(?!\w)")
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+TARGET = re.compile(r"(?:`|^ {4})make ([a-z]+)", re.MULTILINE)
+ENTRY_POINTS = {registry.ENTRY_POINTS, reports.ENTRY_POINTS}
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
+CURRENT = [document for document in DOCUMENTS if document.name != "CHANGELOG.md"]
+
+documents = pytest.mark.parametrize("document", CURRENT, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def named_paths(text: str) -> list[str]:
+    """Every path from the root of the project; of one with a placeholder, the folder before it."""
+    return [path.rstrip(".") for path in PATH.findall(text)]
+
+
+def is_module_or_attribute(name: str) -> bool:
+    """Whether a dotted name is a module, or a word in the source of the longest module that it begins with."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if source.is_file():
+            text = source.read_text()
+            return all(re.search(rf"\b{part}\b", text) for part in parts[length:])
+    return False
+
+
+def picture() -> str:
+    """The indented lines of the layers."""
+    section = ARCHITECTURE.read_text().split("## Layers")[1].split("\n## ")[0]
+    return "\n".join(line for line in section.splitlines() if line.startswith("    "))
+
+
+@documents
+def test_named_paths_exist(document: Path) -> None:
+    missing = [path for path in named_paths(document.read_text()) if not (ROOT / path).exists()]
+    assert missing == []
+
+
+@documents
+def test_named_modules_exist(document: Path) -> None:
+    names = set(MODULE.findall(document.read_text())) - ENTRY_POINTS
+    assert [name for name in sorted(names) if not is_module_or_attribute(name)] == []
+
+
+@documents
+def test_named_targets_of_make_exist(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(TARGET.findall(document.read_text())) <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    missing = [target for target in LINK.findall(document.read_text()) if not (document.parent / target).exists()]
+    assert missing == []
+
+
+def test_files_beside_those_of_the_picture_exist() -> None:
+    for line in picture().splitlines():
+        if paths := named_paths(line):
+            place = ROOT / paths[0]
+            folder = place if place.is_dir() else place.parent
+            assert [name for name in BESIDE.findall(PATH.sub("", line)) if not (folder / name).exists()] == [], line
+
+
+def test_picture_has_every_package() -> None:
+    packages = {file.parent.relative_to(ROOT) for name in PRODUCT for file in (ROOT / name).rglob("__init__.py")}
+    assert len(packages) > 20
+    assert [str(package) for package in sorted(packages) if f"{package}/" not in picture()] == []
+
+
+def test_picture_has_the_layers_of_the_contract_in_order() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each.get("containers") == ["pipeline"])
+    level = {name: depth for depth, names in enumerate(layers) for name in names.split(" : ")}
+    named = re.findall(r"^ +pipeline/(\w+)", picture(), re.MULTILINE)
+    assert set(named) == set(level)
+    assert [level[name] for name in named] == sorted(level[name] for name in named)
+
+
+def test_every_decision_is_linked() -> None:
+    decisions = {
+        path.relative_to(ARCHITECTURE.parent).as_posix() for path in ARCHITECTURE.parent.glob("decisions/*.md")
+    }
+    assert decisions
+    assert decisions <= set(LINK.findall(ARCHITECTURE.read_text()))
+
+
+def test_a_missing_path_is_found() -> None:
+    text = "See `pipeline/build/nothing.py`, `pipeline/transforms/<family>.py` and pipeline/build/plan.py."
+    assert named_paths(text) == ["pipeline/build/nothing.py", "pipeline/transforms/", "pipeline/build/plan.py"]
+    assert not (ROOT / "pipeline/build/nothing.py").exists()
+    assert is_module_or_attribute("pipeline.transforms.family.Family")
+    assert not is_module_or_attribute("pipeline.transforms.family.Kin")
+    assert not is_module_or_attribute("pipeline.families.Family")
