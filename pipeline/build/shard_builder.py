@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import manifests
 from manifests import Row
@@ -30,6 +30,7 @@ class ShardBuilder:
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
         self._blank = _blank_row(task, recipe)
+        self._told = told_columns(self._blank)
         self._rows: list[Row] = []
 
     def __enter__(self) -> Self:
@@ -47,18 +48,31 @@ class ShardBuilder:
         Raises OSError, after which the tar is of no use.
         """
         source, payload = result.source, result.payload
-        row = self._blank._replace(
-            key=f"{source.id}-{self._task.condition}",
-            source_id=source.id,
-            source_sha256=result.source_sha256,
-            origin=source.origin,
-            label=source.label,
-            class_name=source.class_name,
-        )
+        known: dict[str, Any] = {
+            "key": f"{source.id}-{self._task.condition}",
+            "source_id": source.id,
+            "source_sha256": result.source_sha256,
+            "origin": source.origin,
+            "label": source.label,
+            "class_name": source.class_name,
+        }
         if isinstance(payload, Failure):
-            self._rows.append(row._replace(error=payload.reason))
+            self._rows.append(self._blank._replace(**known, error=payload.reason))
         else:
-            self._rows.append(self._stored(row, payload))
+            offset, size = self._store(known, payload)
+            self._rows.append(
+                self._blank._replace(
+                    **known,
+                    offset=offset,
+                    size=size,
+                    frames=payload.frames,
+                    height=payload.height,
+                    width=payload.width,
+                    payload_sha256=payload.payload_sha256,
+                    pixel_sha256=payload.pixel_sha256,
+                    status=manifests.OK,
+                )
+            )
 
     def publish(self, store: Store) -> int:
         """Finish the tar, commit it with its rows, and return its bytes. Raises OSError."""
@@ -66,21 +80,13 @@ class ShardBuilder:
         commit(store, self._task, self._scratch, size, [row._replace(shard_sha256=sha256) for row in self._rows])
         return size
 
-    def _stored(self, row: Row, payload: Payload) -> Row:
-        """Write the members of a sample, and return its row with what it has of them. Raises OSError."""
-        members = {**payload.members, **side_members(told_columns(row))}
-        offsets = self._tar.add({row.key + suffix: data for suffix, data in members.items()})
+    def _store(self, known: Mapping[str, Any], payload: Payload) -> tuple[int, int]:
+        """Write the members of a sample. Return where its payload begins in the tar, and its bytes. Raises OSError."""
+        members = {**payload.members, **side_members({**self._told, **known})}
+        key = known["key"]
+        offsets = self._tar.add({key + suffix: data for suffix, data in members.items()})
         *_, last = payload.members.values()
-        return row._replace(
-            offset=offsets[0],
-            size=offsets[len(payload.members) - 1] + len(last) - offsets[0],
-            frames=payload.frames,
-            height=payload.height,
-            width=payload.width,
-            payload_sha256=payload.payload_sha256,
-            pixel_sha256=payload.pixel_sha256,
-            status=manifests.OK,
-        )
+        return offsets[0], offsets[len(payload.members) - 1] + len(last) - offsets[0]
 
 
 def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[Row]) -> None:
