@@ -16,7 +16,6 @@ if _process := os.environ.get("PYTEST_XDIST_WORKER"):
 import numpy as np
 import pytest
 from PIL import Image
-from ray.cluster_utils import Cluster
 
 from tests.golden import published
 from tests.photographs import write_photographs
@@ -95,10 +94,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
-    """A Ray cluster on loopback that the builds of all tests join: starting one takes longer than a small build.
+    """A Ray cluster on loopback, for the tests of Ray: started with the first of them, and joined by all.
 
     Its workers find the tests' own code by the path: nothing is imported from the current folder.
     """
+    from ray.cluster_utils import Cluster  # half a second, which most of the tests need not spend
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         shared_cluster = Cluster(
@@ -115,17 +116,17 @@ def ray_address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def robustshards(ray_address: str) -> Run:
-    """Runs the command as a user would: ``robustshards("build", "imagenet-c", ...)``.
+def robustshards() -> Run:
+    """Run the command as a user would: ``robustshards("build", "imagenet-c", ...)``.
 
-    Builds join the cluster of the tests unless they say where; the README's examples, the demo and the tests of
-    interruptions start one of their own.
+    Builds use one child process of the command unless they say otherwise: it starts in a fraction of the time that Ray
+    needs. Tests of Ray give ``--executor`` or ``--address`` themselves.
     """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
         if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
-            command += ["--address", ray_address]
+            command += ["--executor", "local", *([] if "--workers" in arguments else ["--workers", "1"])]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
 
     return run

@@ -78,12 +78,13 @@ def test_workers_and_loaders_do_not_matter(
 ) -> None:
     evaluated(built_once, tmp_path / "one")
     evaluated(built_once, tmp_path / "loaders", loaders=2)
-    # not in this process, which started the cluster: to leave it would end it
-    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--out", tmp_path / "workers")
-    done = robustshards(*command, "--batch-size", 4, "--workers", 2, "--address", ray_address, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
     assert content(tmp_path / "loaders") == content(tmp_path / "one")
-    assert content(tmp_path / "workers") == content(tmp_path / "one")
+    # not in this process, which started the cluster: to leave it would end it
+    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--batch-size", 4, "--workers", 2)
+    for engine in (("--executor", "local"), ("--address", ray_address)):
+        done = robustshards(*command, "--out", tmp_path / engine[0], *engine, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        assert content(tmp_path / engine[0]) == content(tmp_path / "one")
 
 
 def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards: Run) -> None:

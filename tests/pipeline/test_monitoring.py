@@ -40,7 +40,9 @@ def test_counters_are_those_of_the_build(
     (source / "damaged.png").write_bytes(b"no image")
     (tmp_path / "monitored.toml").write_text('extends = "imagenet-c"\nname = "monitored"\n')
     command = ("build", tmp_path / "monitored.toml", "--source", source, "--out", tmp_path / "data", "--workers", 2)
-    done = robustshards(*command, "--only", "contrast,fog", "--severities", "1,2,3", "--shard-size", 2)
+    done = robustshards(
+        *command, "--address", ray_address, "--only", "contrast,fog", "--severities", "1,2,3", "--shard-size", 2
+    )
     assert done.returncode == 1, done.stderr
     environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     asked = [sys.executable, "-c", PORT, ray_address]
