@@ -21,6 +21,7 @@ from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Attempt, Event, Failed, Lost, Progress
 from tests.conftest import ROOT
 from tests.execution.frail import ALL, ITEMS, Done, Facts, Fate, Found, Frail, Refusing, Told, Trouble, run_all
+from tests.factories.processes import is_local_worker
 
 WORKERS = 2
 
@@ -42,13 +43,6 @@ def run(folder: Path, *fates: Fate) -> Told:
 def children() -> list[psutil.Process]:
     """The local workers of this process."""
     return [each for each in psutil.Process().children(recursive=True) if is_local_worker(each)]
-
-
-def is_local_worker(process: psutil.Process) -> bool:
-    try:
-        return any(part.endswith("local_worker.py") for part in process.cmdline())
-    except psutil.Error:  # it has just ended
-        return False
 
 
 def test_all_is_done_and_no_process_is_left(tmp_path: Path) -> None:

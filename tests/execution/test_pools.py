@@ -18,7 +18,7 @@ from pipeline.execution.pools import SMALL_WORK, Executor, chosen, open_pool
 from tests.conftest import ROOT, Run, write_small_source
 from tests.digests import data_digests
 from tests.execution.frail import Frail, Trouble
-from tests.execution.test_local_pool import is_local_worker
+from tests.factories.processes import is_local_worker
 from tests.pipeline.test_poison import DECODER, MARK, POISONED
 from tests.pipeline.test_poison import SELECTION as POISONED_SELECTION
 

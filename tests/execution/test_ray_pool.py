@@ -22,7 +22,7 @@ from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.conftest import ROOT
 from tests.execution.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
-from tests.pipeline.test_interruption import is_worker
+from tests.factories.processes import is_ray_worker
 
 WORKERS = 2
 JOINED = ExitStack()
@@ -98,7 +98,7 @@ def test_a_straggler_is_done_by_another_worker(driver: ProcessPoolExecutor, tmp_
     assert (told.lost, told.failed) == ([], [])
     assert told.done.samples == Counter(ALL)
     # the one that stood still is killed too
-    others = [each for each in psutil.Process().children(recursive=True) if is_worker(each)]
+    others = [each for each in psutil.Process().children(recursive=True) if is_ray_worker(each)]
     psutil.wait_procs(others, timeout=60)
     assert not [each for each in others if each.is_running()]
 

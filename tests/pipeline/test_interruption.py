@@ -17,9 +17,12 @@ from ray.cluster_utils import Cluster
 
 from tests.conftest import Run
 from tests.digests import data_digests
+from tests.factories.processes import is_ray_worker, is_worker
 
 SELECTION = ("--only", "noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")
 SHARDS = 360
+
+RAY, LOCAL = ("--executor", "ray"), ("--executor", "local")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def undisturbed(photographs: Path, tmp_path_factory: pytest.TempPathFactory, rob
 
 def start(photographs: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c"]
-    command += ["--source", str(photographs), "--out", str(folder), *SELECTION, "--executor", "ray", *more]
+    command += ["--source", str(photographs), "--out", str(folder), *SELECTION, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -59,13 +62,6 @@ def workers_of(driver: subprocess.Popen[str]) -> list[psutil.Process]:
     return [process for process in psutil.Process(driver.pid).children(recursive=True) if is_worker(process)]
 
 
-def is_worker(process: psutil.Process) -> bool:
-    try:
-        return "ray::_Actor" in " ".join(process.cmdline())
-    except psutil.Error:  # it has just ended
-        return False
-
-
 def left_behind(family: list[psutil.Process], seconds: float = 10) -> None:
     """All processes end soon."""
     _, alive = psutil.wait_procs(family, timeout=seconds)
@@ -73,7 +69,7 @@ def left_behind(family: list[psutil.Process], seconds: float = 10) -> None:
 
 
 def test_killing_the_command_while_ray_starts_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, *RAY)
     here, family = psutil.Process(driver.pid), list[psutil.Process]()
     wait_for(lambda: any(each.name() == "raylet" for each in here.children()))
     family = here.children(recursive=True)
@@ -94,10 +90,11 @@ def marked(process: psutil.Process, family: list[psutil.Process]) -> bool:
 def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
     photographs: Path, tmp_path: Path, ray_address: str
 ) -> None:
-    before = {each.pid for each in psutil.Process().children(recursive=True) if is_worker(each)}
+    before = {each.pid for each in psutil.Process().children(recursive=True) if is_ray_worker(each)}
     driver = start(photographs, tmp_path, "--address", ray_address)
     wait_for(lambda: committed(tmp_path) > 5)
-    workers = [each for each in psutil.Process().children(recursive=True) if is_worker(each) and each.pid not in before]
+    children = psutil.Process().children(recursive=True)
+    workers = [each for each in children if is_ray_worker(each) and each.pid not in before]
     assert workers
     driver.kill()
     driver.communicate()
@@ -108,7 +105,7 @@ def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
 def test_killing_the_driver_loses_nothing(
     photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
 ) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, *RAY)
     wait_for(lambda: committed(tmp_path) > 20)
     family = psutil.Process(driver.pid).children(recursive=True)
     assert {process.name() for process in family} >= {"raylet", "gcs_server", "ray::RuntimeEnvAgent"}
@@ -126,10 +123,11 @@ def test_killing_the_driver_loses_nothing(
     assert not (tmp_path / ".partial").exists()
 
 
+@pytest.mark.parametrize("engine", [RAY, LOCAL])
 def test_killing_workers_is_made_good_in_the_same_build(
-    photographs: Path, tmp_path: Path, undisturbed: dict[str, str]
+    photographs: Path, tmp_path: Path, undisturbed: dict[str, str], engine: tuple[str, str]
 ) -> None:
-    driver = start(photographs, tmp_path, "--json")
+    driver = start(photographs, tmp_path, "--json", *engine)
     for shards in (5, 30):
         wait_for(lambda shards=shards: committed(tmp_path) > shards and workers_of(driver))  # type: ignore[misc]
         workers_of(driver)[0].kill()
@@ -145,9 +143,9 @@ def test_killing_workers_is_made_good_in_the_same_build(
 def test_a_worker_that_stands_still_is_not_waited_for(
     photographs: Path, tmp_path: Path, ray_address: str, undisturbed: dict[str, str], joined: bool
 ) -> None:
-    driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else ()))
+    driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else LOCAL))
     wait_for(lambda: committed(tmp_path) > 5)
-    here = psutil.Process()  # the joined cluster is the tests' own
+    here = psutil.Process(None if joined else driver.pid)  # the joined cluster is the tests' own
     stopped = next(process for process in here.children(recursive=True) if is_worker(process))
     stopped.suspend()
     output, errors = driver.communicate(timeout=120)
@@ -180,11 +178,17 @@ def test_a_machine_that_is_lost_and_not_replaced(
     assert data_digests(tmp_path) == undisturbed
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 3)])
+@pytest.mark.parametrize(("sent", "code", "engine"), [(signal.SIGINT, 130, LOCAL), (signal.SIGTERM, 3, RAY)])
 def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
-    photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str], sent: signal.Signals, code: int
+    photographs: Path,
+    tmp_path: Path,
+    robustshards: Run,
+    undisturbed: dict[str, str],
+    sent: signal.Signals,
+    code: int,
+    engine: tuple[str, str],
 ) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, *engine)
     wait_for(lambda: committed(tmp_path) > 20)
     family = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(sent)
@@ -200,7 +204,7 @@ def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
 
 
 def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, *RAY)
     wait_for(lambda: committed(tmp_path) > 5)
     family = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(signal.SIGINT)
@@ -218,9 +222,11 @@ def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(photographs: Path, t
 
 
 def test_a_second_build_into_the_same_folder_is_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
-    driver = start(photographs, tmp_path)
+    driver = start(photographs, tmp_path, *LOCAL)
     wait_for(lambda: committed(tmp_path) > 5)
+    driver.send_signal(signal.SIGSTOP)  # it would be done before the second one begins
     done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
+    driver.send_signal(signal.SIGCONT)
     _, errors = driver.communicate(timeout=120)
     assert done.returncode == 2
     assert "another build is writing" in done.stderr

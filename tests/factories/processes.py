@@ -1,0 +1,27 @@
+"""Which processes of this machine are workers of a build or of an evaluation."""
+
+from __future__ import annotations
+
+import psutil
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Return whether a process is a worker of either engine."""
+    return is_ray_worker(process) or is_local_worker(process)
+
+
+def is_ray_worker(process: psutil.Process) -> bool:
+    """Return whether a process is a worker that Ray started."""
+    return any("ray::_Actor" in part for part in _command_line(process))
+
+
+def is_local_worker(process: psutil.Process) -> bool:
+    """Return whether a process is a child process of a command, started by the local engine."""
+    return any(part.endswith("local_worker.py") for part in _command_line(process))
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has just ended
+        return []
