@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.chaos.machines import Machines, send
+from tests.chaos.machines import Machines, RayMachines, send
 from tests.chaos.outputs import FolderOutput, Output
 from tests.chaos.proxy import FaultProxy
 
@@ -71,14 +71,19 @@ def _kill_worker(scene: Scene) -> str | None:
     return f"worker {victim.pid}"
 
 
+def _cluster(scene: Scene) -> RayMachines:
+    assert isinstance(scene.machines, RayMachines)
+    return scene.machines
+
+
 def _lose_machine(scene: Scene) -> str | None:
-    busy = _busy(scene)
+    busy, cluster = _busy(scene), _cluster(scene)
     if not busy:
         return None
-    pid = scene.machines.lose(scene.random.choice(busy))
+    pid = cluster.lose(scene.random.choice(busy))
     # Sometimes another machine comes at once; else those that are left finish, as long as there is one.
-    if len(scene.machines.here) < 2 or scene.random.random() < 0.5:
-        scene.machines.restore()
+    if len(cluster.here) < 2 or scene.random.random() < 0.5:
+        cluster.restore()
     return f"raylet {pid}"
 
 
@@ -99,7 +104,7 @@ def _pause(scene: Scene) -> str | None:
     busy = _busy(scene)
     if not busy:
         return None
-    pids = scene.machines.freeze(scene.random.choice(busy))
+    pids = scene.machines.freeze(scene.machines.workers(scene.random.choice(busy)))
     time.sleep(scene.random.uniform(*_PAUSE_S))
     scene.machines.thaw()
     return f"workers {pids}"
@@ -109,20 +114,20 @@ def _straggle(scene: Scene) -> str | None:
     busy = _busy(scene)
     if len(busy) < 2 or scene.machines.any_frozen():
         return None
-    return f"workers {scene.machines.freeze(scene.random.choice(busy))}"
+    return f"workers {scene.machines.freeze(scene.machines.workers(scene.random.choice(busy)))}"
 
 
 def _hang(scene: Scene) -> str | None:
-    busy = _busy(scene)
+    busy, cluster = _busy(scene), _cluster(scene)
     if len(busy) < 2:
         return None
     machine = scene.random.choice(busy)
-    pids = scene.machines.freeze(machine, with_raylet=True)
+    pids = cluster.freeze([cluster.raylet(machine), *cluster.workers(machine)])
     time.sleep(_HANG_S)
-    scene.machines.thaw()
+    cluster.thaw()
     time.sleep(_BACK_S)
-    scene.machines.lose(machine)
-    scene.machines.restore()
+    cluster.lose(machine)
+    cluster.restore()
     return f"raylet and workers {pids}"
 
 
@@ -204,13 +209,15 @@ def _remove_source(last_class: bool) -> Inject:
 
 
 INJECTORS: Mapping[str, Injector] = {
-    "worker": Injector("`kill -9` of a worker (a Ray actor)", _kill_worker),
+    "worker": Injector("`kill -9` of a worker (a Ray actor, or a child process of the command)", _kill_worker),
     "machine": Injector("`kill -9` of a raylet: the machine is lost; another joins at once or later", _lose_machine),
     "driver": Injector("`kill -9` of the command itself", _to_driver(signal.SIGKILL)),
     "preemption": Injector("SIGTERM to the command, as schedulers send it", _to_driver(signal.SIGTERM)),
-    "pause": Injector("SIGSTOP of a machine's workers for one to four seconds", _pause),
+    "pause": Injector("SIGSTOP of a machine's workers, or of one local worker, for one to four seconds", _pause),
     "hang": Injector("SIGSTOP of a raylet and its workers until the cluster has given them up, then SIGCONT", _hang),
-    "straggler": Injector("SIGSTOP of a machine's workers until the build has ended", _straggle),
+    "straggler": Injector(
+        "SIGSTOP of a machine's workers, or of one local worker, until the build has ended", _straggle
+    ),
     "s3-away": Injector("S3 answers every request with 503 for two to five seconds", _store_away),
     "disk-full": Injector("a file takes all room that the disk has left", _fill_disk),
     "torn-shard": Injector("a finished tar is cut off somewhere after its build was killed", _tear(_SHARDS), False),

@@ -21,6 +21,18 @@ from tests.chaos.trial import Result
 BEGIN, END = "<!-- figures of the last `make chaos` -->", "<!-- end of figures -->"
 """Between them a page holds the figures; what stands around them is written by hand."""
 
+_TITLES = (
+    "scenario",
+    "engine",
+    "source to output",
+    "faults",
+    "builds",
+    "runs",
+    "failed on the way",
+    "seconds",
+    "result",
+)
+
 WORDS: Mapping[str, str] = {
     **{kind: injector.words for kind, injector in INJECTORS.items()},
     **{kind: disturbance.words for kind, disturbance in DISTURBANCES.items()},
@@ -60,7 +72,8 @@ class Run:
     def place(self) -> str:
         """What it ran on."""
         versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("ray", "s3fs", "moto"))
-        return f"Python {platform.python_version()}, {versions}, {os.cpu_count()} CPUs, {MACHINES} machines of Ray"
+        workers = f"{MACHINES} machines of Ray or {MACHINES} local workers"
+        return f"Python {platform.python_version()}, {versions}, {os.cpu_count()} CPUs, {workers}"
 
 
 def write_facts(run: Run, path: Path) -> None:
@@ -86,13 +99,13 @@ def around_figures(page: Path) -> tuple[str, str]:
 
 def _figures(run: Run) -> Iterator[str]:
     yield f"\n{run.summary()[0].upper()}{run.summary()[1:]}. {run.place()}.\n"
-    routes = {scenario.name: f"{scenario.source} to {scenario.output}" for scenario in SCENARIOS}
+    places = {scenario.name: (scenario.engine, f"{scenario.source} to {scenario.output}") for scenario in SCENARIOS}
     yield from _table(
-        ["scenario", "source to output", "faults", "builds", "runs", "failed on the way", "seconds", "in the end"],
+        _TITLES,
         (
             (
                 result.name,
-                routes[result.name],
+                *places[result.name],
                 ", ".join(f"{count} {kind}" for kind, count in result.faults.items()) or "none",
                 result.builds,
                 result.attempts,

@@ -30,7 +30,8 @@ SEQUENCES = Selection(
 class Scenario:
     """What befalls a build.
 
-    share: its part of all faults, in proportion. source, output: "folder", "s3" or (output only) "disk", a small one.
+    share: its part of all faults, in proportion. engine: "ray" or "local", what starts the workers. source, output:
+    "folder", "s3" or (output only) "disk", a small one.
     injectors: one of these, chosen at random, each time that another part of all shards has been made: ``pace``,
     from and to; at most ``each`` of them in a build. weather: disturbances of the proxy, into ``rate`` of the requests.
     mends: samples fail on the way, and are made by ``--retry-failed`` once the cause is gone.
@@ -39,6 +40,7 @@ class Scenario:
     name: str
     share: int
     selection: Selection = CORRUPTIONS
+    engine: str = "ray"
     source: str = "folder"
     output: str = "folder"
     injectors: Sequence[str] = ()
@@ -59,18 +61,32 @@ class Scenario:
 _TORN = ("torn-shard", "torn-part", "lost-shard", "lost-part")
 
 SCENARIOS: Sequence[Scenario] = (
-    Scenario("workers killed", 24, injectors=("worker",), pace=(0.02, 0.06)),
+    Scenario("workers killed", 16, injectors=("worker",), pace=(0.02, 0.06)),
+    Scenario("local workers killed", 12, engine="local", injectors=("worker",), pace=(0.02, 0.06)),
     Scenario("sequences, workers killed", 6, SEQUENCES, injectors=("worker",), pace=(0.02, 0.2)),
     Scenario("machines lost", 8, injectors=("machine",), pace=(0.08, 0.2)),
     Scenario("machines that hang and come back", 3, injectors=("hang",), pace=(0.08, 0.2)),
-    Scenario("driver killed, files torn", 24, injectors=("driver", "preemption", *_TORN), pace=(0.08, 0.25)),
+    Scenario("driver killed, files torn", 12, injectors=("driver", "preemption", *_TORN), pace=(0.08, 0.25)),
+    Scenario(
+        "local, driver killed, files torn",
+        16,
+        engine="local",
+        injectors=("driver", "preemption", *_TORN),
+        pace=(0.08, 0.25),
+    ),
     Scenario("workers that pause", 6, injectors=("pause",), pace=(0.08, 0.2)),
+    Scenario("local workers that pause", 3, engine="local", injectors=("pause",), pace=(0.08, 0.2)),
     Scenario("a straggler for ever", 3, injectors=("straggler",), pace=(0.08, 0.2)),
+    Scenario("a local straggler for ever", 3, engine="local", injectors=("straggler",), pace=(0.08, 0.2)),
     Scenario("disk full", 4, output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
-    Scenario("source files gone", 8, injectors=("source-gone",), pace=(0, 0), each=4, mends=True),
+    Scenario("local, disk full", 3, engine="local", output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
+    Scenario(
+        "local, source files gone", 8, engine="local", injectors=("source-gone",), pace=(0, 0), each=4, mends=True
+    ),
     Scenario("source changed while listed", 2, injectors=("source-changed",), pace=(0, 0), each=1, mends=True),
     Scenario("poisoned images", 6, poisoned=True, mends=True),
-    Scenario("two builds at once", 3, builds=2),
+    Scenario("local, poisoned images", 6, engine="local", poisoned=True, mends=True),
+    Scenario("local, two builds at once", 3, engine="local", builds=2),
     Scenario("S3 answers errors", 36, source="s3", output="s3", weather=("s3-500", "s3-503")),
     Scenario("S3 is slow", 16, source="s3", output="s3", weather=("s3-slow", "s3-throttled")),
     Scenario(

@@ -10,13 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chaos.log import Log
-from tests.chaos.machines import Machines
+from tests.chaos.machines import ENGINES, Machines
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.scenarios import Selection
 from tests.conftest import ROOT, write_small_source
 from tests.object_store import ObjectStore, object_store, upload
 
 MACHINES = 3
+"""Machines of the Ray cluster, and workers of each build."""
+
+REFERENCE_ENGINE = "local"
+"""The engine of the undisturbed builds. Both engines must give their bytes."""
+
 MARKER = b"robustshards poison "
 """Stands behind the pixels of poisoned images, where no decoder looks; the image's id follows."""
 
@@ -50,7 +55,13 @@ class Stage:
             "PYTHONPATH": paths,
             "CHAOS_POISON": str(self.poison),
         }
-        self.machines = Machines(MACHINES, self._environment)
+        self._machines: dict[str, Machines] = {}
+
+    def machines(self, engine: str) -> Machines:
+        """Return the machines of an engine; they start when they are needed first."""
+        if engine not in self._machines:
+            self._machines[engine] = ENGINES[engine](MACHINES, self._environment)
+        return self._machines[engine]
 
     def arguments(self, selection: Selection) -> Sequence[str]:
         """Of the command, for this length of the trials."""
@@ -62,22 +73,27 @@ class Stage:
         with open(log, "wb") as file:
             return subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **self._environment})
 
-    def build(self, log: Path, selection: Selection, source: str, output: str, *more: str) -> subprocess.Popen[bytes]:
+    def build(
+        self, log: Path, selection: Selection, machines: Machines, source: str, output: str, *more: str
+    ) -> subprocess.Popen[bytes]:
         """Start a build on the machines."""
         recipe, *rest = self.arguments(selection)
-        places = ("--source", source, "--out", output, "--address", self.machines.address)
-        return self.start(log, "build", recipe, *places, *rest, "--workers", str(MACHINES), *more)
+        return self.start(log, "build", recipe, "--source", source, "--out", output, *rest, *machines.options, *more)
 
     def reference(self, selection: Selection) -> Path:
         """The folder of an undisturbed build. Raises RuntimeError where that does not succeed."""
         if selection not in self._references:
-            self.machines.restore()
-            name = f"undisturbed-{len(self._references)}"
+            name, machines = f"undisturbed-{len(self._references)}", self.machines(REFERENCE_ENGINE)
             folder, log = self.work / name, self.work / f"{name}.log"
-            if self.build(log, selection, str(self.source), str(folder)).wait(_UNDISTURBED_S):
+            if self.build(log, selection, machines, str(self.source), str(folder)).wait(_UNDISTURBED_S):
                 raise RuntimeError(f"a build without faults does not succeed: {log.read_text()}")
             self._references[selection] = folder
         return self._references[selection]
+
+    def close(self) -> None:
+        """End all machines."""
+        for machines in self._machines.values():
+            machines.close()
 
 
 @contextmanager
@@ -91,6 +107,6 @@ def stage(work: Path, short: bool, log: Log) -> Iterator[Stage]:
             try:
                 yield made
             finally:
-                made.machines.close()
+                made.close()
         finally:
             proxy.close()

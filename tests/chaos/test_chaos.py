@@ -15,7 +15,7 @@ from tests.chaos.stage import Stage, stage
 from tests.chaos.trial import Result, carry_out
 from tests.conftest import ROOT
 
-QUICK = ("driver killed, files torn", "source files gone", "all at once")
+QUICK = ("local, driver killed, files torn", "local, source files gone", "all at once")
 """What no other test does: those of interruptions, poison, disks and executors do the rest one at a time."""
 
 

@@ -78,17 +78,18 @@ def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Resul
 @contextmanager
 def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Iterator[Scene]:
     """All machines there, a source of its own, an empty output."""
-    stage.machines.restore()
+    machines = stage.machines(scenario.engine)
+    machines.restore()
     name = f"{scenario.name.replace(' ', '-').replace(',', '')}-{number}"
     source = shutil.copytree(stage.source, stage.work / f"{name}-source")
     size = sum(file.stat().st_size for file in stage.reference(scenario.selection).rglob("*"))
     with OUTPUTS[scenario.output](stage.work, name, stage.store, 2 * size + 2**22) as output:
         try:
-            yield Scene(random, stage.machines, stage.proxy, source, output)
+            yield Scene(random, machines, stage.proxy, source, output)
         finally:
             stage.proxy.disturb(Weather())
             stage.poison.unlink(missing_ok=True)
-            stage.machines.thaw()
+            machines.thaw()
     shutil.rmtree(source)
 
 
@@ -152,7 +153,12 @@ class _Trial:
         source = self._stage.source_url if self._scenario.source == "s3" else str(scene.source)
         scene.drivers = [
             self._stage.build(
-                self._log.with_suffix(f".{n}.log"), self._scenario.selection, source, scene.output.location, *more
+                self._log.with_suffix(f".{n}.log"),
+                self._scenario.selection,
+                scene.machines,
+                source,
+                scene.output.location,
+                *more,
             )
             for n in range(self._scenario.builds)
         ]
