@@ -77,12 +77,12 @@ class Stages:
         }
 
 
-def build(source: str, output: str, shard_size: int, address: str | None) -> Drive:
+def build(source: str, output: str, shard_size: int, executor: str) -> Drive:
     """Build what is missing, without pixels."""
     recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
     try_transforms(recipe, None)  # compiling is no matter of scale
     stages = Stages()
-    outcome = run_build(BuildRequest(recipe, source, output, workers=WORKERS, address=address), stages, Simulated)
+    outcome = run_build(BuildRequest(recipe, source, output, workers=WORKERS, executor=executor), stages, Simulated)
     return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
 
 
@@ -113,7 +113,7 @@ def main() -> None:
         command.add_argument("source")
     building.add_argument("output")
     building.add_argument("shard_size", type=int)
-    building.add_argument("--address")
+    building.add_argument("--executor", default="auto")
     planning.add_argument("name", choices=PLANNED)
     given = vars(parser.parse_args())
     print(json.dumps(asdict(given.pop("run")(**given))))

@@ -1,23 +1,101 @@
-"""Whole builds of many samples without pixels: the product's plan, pool, commits, merge and resuming."""
+"""Whole builds of many samples without pixels, and builds on simulated clusters."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from statistics import mean
+
+import pytest
 
 from bench.scale import listed, measure
+from bench.scheduling import WANTED_BUSY, WANTED_WORKERS
+from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
+from bench.worker_times import WorkerTimes, separated
+from pipeline.build.plan import ShardTask, make_plan
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
 
 SHARD_SIZE = 500
 
+IMAGENET_C = library.load("imagenet-c")
 
-def test_resuming_makes_what_is_missing_and_memory_does_not_grow_with_samples(tmp_path: Path, ray_address: str) -> None:
+TIMES = WorkerTimes(2.6e-3, {str(condition): 0.94e-3 for condition in IMAGENET_C.conditions()}, 1.0)
+"""Those of docs/benchmark.md, the same for all outputs."""
+
+
+def test_resuming_makes_what_is_missing_and_memory_does_not_grow_with_samples(tmp_path: Path) -> None:
     """``measure`` itself checks which shards are made again, and that the manifest has the same bytes after that."""
     try_transforms(library.load("imagenet-c"), None)  # compiles the kernels, or the first driver would need more memory
-    address = ("--address", ray_address)
-    runs = measure(listed(tmp_path / "many", 1334), tmp_path / "data", SHARD_SIZE, *address)
+    engine = ("--executor", "local")
+    runs = measure(listed(tmp_path / "many", 1334), tmp_path / "data", SHARD_SIZE, *engine)
     assert [(run.samples, run.shards) for run in runs.values()] == [(100_050, 225), (100_050, 0), (100_050, 2)]
-    few = measure(listed(tmp_path / "few", 134), tmp_path / "few-data", SHARD_SIZE, *address)
+    few = measure(listed(tmp_path / "few", 134), tmp_path / "few-data", SHARD_SIZE, *engine)
     assert [(run.samples, run.shards) for run in few.values()] == [(10_050, 75), (10_050, 0), (10_050, 1)]
     for name, run in runs.items():
         assert run.megabytes < 1.15 * few[name].megabytes, name
+
+
+def simulated(blocks: int, workers: int, trouble: Trouble, seed: int = 0) -> Simulation:
+    """Simulate a build of ImageNet-C from blocks of 1,000 images."""
+    plan = make_plan(IMAGENET_C, Listing(1000 * blocks))
+    run = simulate(plan, images=1000 * blocks, workers=workers, times=TIMES, trouble=trouble, seed=seed)
+    assert sorted(run.counts.shard_samples.values()) == [1000] * plan.shards
+    assert run.counts.shards == plan.shards
+    return run
+
+
+def test_sound_workers_are_busy_from_start_to_end() -> None:
+    run = simulated(4, 4, NO_TROUBLE)
+    block = 2.6 + 75 * 0.94
+    assert run.wall == pytest.approx(1.0 + block, rel=SPREAD)
+    assert (run.items, run.failed, run.duplicates) == (4, 0, 0)
+    assert run.void == pytest.approx(0.0, abs=1e-6)
+    assert run.again == 0.0
+    assert run.making == pytest.approx(4 * block, rel=SPREAD)
+    assert run.up == pytest.approx(4 * (run.wall - 1.0))
+    assert run.busy > 1 - 2 * SPREAD
+
+
+def test_what_is_prepared_again_is_not_useful() -> None:
+    """Two pieces of a block: each prepares its photographs, the first one usefully."""
+    run = simulated(1, 2, NO_TROUBLE)
+    assert run.items == 2
+    assert run.again == pytest.approx(2.6, rel=SPREAD)
+    assert run.making == pytest.approx(2.6 + 75 * 0.94, rel=SPREAD)
+    assert run.useful == pytest.approx(run.busy - run.again / run.up)
+
+
+def test_a_lost_worker_s_attempt_is_void_and_made_by_the_others() -> None:
+    """Its machine does not come back before the end."""
+    run = simulated(4, 4, Trouble(slow=0.0, lost=0.25, away_s=10_000))
+    assert run.failed == 1
+    assert 0 < run.void < 74
+    assert run.wall < 10_000
+    # the lost item is divided among those that are idle, or done by the first that is
+    assert run.up == pytest.approx(run.making + run.again + run.void, rel=0.35)
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    trouble = Trouble(slow=0.1, lost=0.1)
+    assert simulated(5, 20, trouble, seed=3) == simulated(5, 20, trouble, seed=3)
+    assert simulated(5, 20, trouble, seed=3) != simulated(5, 20, trouble, seed=4)
+
+
+def test_on_256_workers_some_slow_or_lost_workers_are_busy() -> None:
+    runs = [simulated(50, WANTED_WORKERS, Trouble(), seed) for seed in range(3)]
+    assert mean(run.busy for run in runs) > WANTED_BUSY
+    assert all(run.failed == round(0.01 * WANTED_WORKERS) for run in runs)
+
+
+def test_a_slow_worker_does_not_delay_a_build_on_many() -> None:
+    """One piece of its own takes it no longer than all of theirs take the others."""
+    trouble = replace(NO_TROUBLE, slow=0.02)
+    assert simulated(50, 256, trouble).wall < 1.1 * simulated(50, 256, NO_TROUBLE).wall
+
+
+def test_times_are_separated() -> None:
+    """Alone, 10 photographs at 2 s and an output each of 1 s or 3 s; together the photographs are prepared once."""
+    one, two = (ShardTask(condition, 0, "") for condition in IMAGENET_C.conditions()[:2])
+    times = separated({one: 30.0, two: 50.0}, together=60.0, images=10, start=0.5)
+    assert times == WorkerTimes(2.0, {str(one.condition): 1.0, str(two.condition): 3.0}, 0.5)
