@@ -3,7 +3,7 @@
 # make test    all tests
 # make chaos   builds under 200 injected faults, compared with undisturbed ones: docs/reliability.md
 # make bench   speed against other packages, measured in the same run: docs/benchmark.md
-# make scale   10 million samples without pixels through a whole build: time and memory, in docs/scale.md
+# make scale   10 million samples without pixels through a whole build, and simulated clusters of 256 and 1,000 workers: docs/scale.md
 # make lint    formatter, linter, types, import contracts
 # make differences  how far decoders and resize operators are from the default: docs/decoders.md
 # make sheets  contact sheets for docs/

@@ -1,11 +1,13 @@
-"""``make scale``: 10 million samples without pixels through a whole build; writes docs/scale.md.
+"""``make scale``: 10 million samples without pixels through a whole build, and a build on a simulated cluster.
 
-Plan, pool of Ray actors, commits, merge and resuming are the product's own; only the worker is another. Exits with 1
-where the driver takes more than 1 GB, or where resuming makes other shards than those that were removed.
+Writes docs/scale.md. In the first, plan, pool of Ray actors, commits, merge and resuming are the product's own; only
+the worker is another. In the second, division and scheduler are the product's own. Exits with 1 where the driver takes
+more than 1 GB, where resuming makes other shards than those that were removed, or where simulated workers idle.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -19,8 +21,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import manifests
+from bench import images, scheduling, worker_times
 from bench.driver import PLANNED, WORKERS, Drive
 from bench.report import markdown_line, processor
+from bench.simulated_cluster import Trouble
 from pipeline.datasets.paths import MANIFEST_FILE
 
 FOLDER = Path("build/scale")
@@ -167,19 +171,46 @@ Each in a process of its own: listing, plan, and a walk over all shards with the
 """
 
 
-def main() -> None:
-    """Measure, print, write."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    few, many = (listed(FOLDER / f"images-{images}", images) for images in PLANNED_IMAGES)
+def measured() -> tuple[str, float]:
+    """Return the page without its last section, and the driver's peak in MB, of real builds and plans."""
+    few, many = (listed(FOLDER / f"images-{count}", count) for count in PLANNED_IMAGES)
     planned = {name: (driven("plan", few, name), driven("plan", many, name)) for name in PLANNED}
     runs = measure(listed(FOLDER / "images", IMAGES), FOLDER / "data", SHARD_SIZE)
-    text = page(runs, planned)
+    return page(runs, planned), max(run.megabytes for run in runs.values())
+
+
+def simulated() -> tuple[str, float]:
+    """Return the last section of the page, and the share of time in which simulated workers are busy."""
+    photographs = images.photographs(FOLDER / "photographs").resolve()
+    times = worker_times.measure(photographs, FOLDER / "scratch")
+    runs = scheduling.simulations(times)
+    busy = scheduling.mean(runs[scheduling.WANTED_WORKERS, Trouble()], lambda run: run.busy)
+    return scheduling.section(times, runs), busy
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
+    parser.add_argument(
+        "--only-simulation", action="store_true", help="leave out the real builds; keep what the page says of them"
+    )
+    only_simulation = parser.parse_args().only_simulation
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    before, megabytes = (_page_so_far(), 0.0) if only_simulation else measured()
+    section, busy = simulated()
+    text = f"{before.rstrip()}\n\n{section}"
     print(text)
     PAGE.write_text(text)
     shutil.rmtree(FOLDER)
-    largest = max(run.megabytes for run in runs.values())
-    if largest > DRIVER_MEGABYTES:
-        raise SystemExit(f"the driver took {largest:.0f} MB: more than {DRIVER_MEGABYTES}")
+    if megabytes > DRIVER_MEGABYTES:
+        raise SystemExit(f"the driver took {megabytes:.0f} MB: more than {DRIVER_MEGABYTES}")
+    if busy < scheduling.WANTED_BUSY:
+        raise SystemExit(f"simulated workers are busy {busy:.2f} of their time: less than {scheduling.WANTED_BUSY}")
+
+
+def _page_so_far() -> str:
+    """Return the page as it is, without the section about the simulation."""
+    return PAGE.read_text().split(scheduling.HEADING)[0]
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def simulate(plan: Plan, *, images: int, workers: int, times: WorkerTimes, troub
         up=engine.up_seconds,
         making=making,
         again=again,
-        void=engine.busy_seconds - making - again,
+        void=max(0.0, engine.busy_seconds - making - again),
         failed=failed,
         duplicates=engine.attempts - finished - failed,
         counts=tally.total(),

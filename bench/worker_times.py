@@ -1,9 +1,8 @@
-"""What a worker of a build takes for a photograph, for each output and to start: CPU time, measured in a minute."""
+"""What a worker of a build takes for a photograph, for each output and to start: CPU time, measured in some minutes."""
 
 from __future__ import annotations
 
 import resource
-import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 
-_STARTS = 3
+_ROUNDS = 3
 
 _START_PROGRAM = """
 import sys
@@ -51,8 +50,8 @@ class WorkerTimes:
 def measure(photographs: Path, scratch: Path) -> WorkerTimes:
     """Build each condition of ImageNet-C by itself, then all of them together, in this process.
 
-    By themselves they prepare the photographs once for each condition, together once. CPU time is nearly the same
-    whatever else the machine does. Waiting for the disk is left out.
+    By themselves they prepare the photographs once for each condition, together once. CPU time, and the
+    least of three rounds, are nearly the same whatever else the machine does. Waiting for the disk is left out.
 
     Args:
         photographs: An ImageFolder of photographs.
@@ -62,10 +61,16 @@ def measure(photographs: Path, scratch: Path) -> WorkerTimes:
     source = open_source("imagefolder", str(photographs))
     (block,) = make_blocks(make_plan(recipe, source), source)
     worker = Worker(BuildJob(recipe, str(photographs), str(scratch / "times")))
+    items = [block, *(replace(block, tasks=(task,)) for task in block.tasks)]
     _seconds(worker, block)  # fills the caches
-    together = _seconds(worker, block)
-    alone = {task: _seconds(worker, replace(block, tasks=(task,))) for task in block.tasks}
-    return separated(alone, together, len(block.images), _start_seconds(photographs, scratch / "times"))
+    rounds = [[_seconds(worker, item) for item in items] for _ in range(_ROUNDS)]
+    together, *alone = map(min, zip(*rounds, strict=True))
+    return separated(
+        dict(zip(block.tasks, alone, strict=True)),
+        together,
+        len(block.images),
+        _start_seconds(photographs, scratch / "times"),
+    )
 
 
 def separated(alone: Mapping[ShardTask, float], together: float, images: int, start: float) -> WorkerTimes:
@@ -90,11 +95,11 @@ def _seconds(worker: Worker, item: WorkItem) -> float:
 
 
 def _start_seconds(photographs: Path, output: Path) -> float:
-    """Return the median CPU time of a process that makes a worker and ends."""
+    """Return the least CPU time of a process that makes a worker and ends."""
     taken = []
-    for _ in range(_STARTS):
+    for _ in range(_ROUNDS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", _START_PROGRAM, str(photographs), str(output)], check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         taken.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return statistics.median(taken)
+    return min(taken)
