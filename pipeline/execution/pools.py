@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pipeline.errors import UserError
 from pipeline.execution.base import Pool, Worker
@@ -28,16 +28,20 @@ class Executor(StrEnum):
     LOCAL = "local"
 
 
+CLUSTER_EXECUTORS = frozenset({Executor.AUTO, Executor.RAY})
+"""Those that can join a cluster at an address."""
+
+
 def checked_executor(name: str, address: str | None) -> Executor:
     """Return the executor of a name. Raises UserError for another name, and for ``local`` together with an address."""
     try:
         executor = Executor(name)
     except ValueError:
         raise UserError(f"invalid executor {name!r}: use {', '.join(Executor)}") from None
-    if executor == Executor.LOCAL and address is not None:
+    if executor not in CLUSTER_EXECUTORS and address is not None:
         raise UserError(
-            f"--executor local starts processes on this machine, and --address {address} joins a Ray cluster: give "
-            "one of them"
+            f"--executor {executor} starts processes on this machine, and --address {address} joins a Ray cluster: "
+            "give one of them"
         )
     return executor
 
@@ -90,20 +94,66 @@ def open_pool(
         UserError: The number of workers, or the address, is not allowed, or no cluster answers there.
     """
     check_workers(workers, address)
-    if chosen(executor, address, outputs) == Executor.LOCAL:
-        from pipeline.execution.local_pool import LocalPool
+    opened = POOLS[chosen(executor, address, outputs)]
+    with opened(job, worker, workers=workers, address=address, labels=labels, gpus=gpus) as pool:
+        yield pool
 
-        local = LocalPool(job, workers or cpu_count(), worker, gpus=gpus)
-        try:
-            yield local
-        finally:
-            local.close()
-        return
+
+class OpenPool(Protocol):
+    """A function that opens a pool of one engine; arguments as of ``open_pool``."""
+
+    def __call__(
+        self,
+        job: Job,
+        worker: Callable[[Job], Worker[Work, Counts]],
+        /,
+        *,
+        workers: int | None,
+        address: str | None,
+        labels: Mapping[str, str],
+        gpus: int,
+    ) -> AbstractContextManager[Pool[Work, Counts]]:
+        """Open a pool of workers, which end with the block."""
+
+
+@contextmanager
+def _local_pool(
+    job: Job,
+    worker: Callable[[Job], Worker[Work, Counts]],
+    *,
+    workers: int | None,
+    address: str | None,
+    labels: Mapping[str, str],
+    gpus: int,
+) -> Iterator[Pool[Work, Counts]]:
+    from pipeline.execution.local_pool import LocalPool
+
+    pool = LocalPool(job, workers or cpu_count(), worker, gpus=gpus)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+@contextmanager
+def _ray_pool(
+    job: Job,
+    worker: Callable[[Job], Worker[Work, Counts]],
+    *,
+    workers: int | None,
+    address: str | None,
+    labels: Mapping[str, str],
+    gpus: int,
+) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.ray_cluster import cluster
     from pipeline.execution.ray_pool import RayPool
 
     with cluster(workers, address) as count:
         yield RayPool(job, count, worker, labels=labels, needs={"num_cpus": 1, "num_gpus": int(gpus > 0)})
+
+
+POOLS: Mapping[Executor, OpenPool] = {Executor.LOCAL: _local_pool, Executor.RAY: _ray_pool}
+"""What opens the pool of each executor; engines are imported only when used."""
 
 
 class InProcessPool(Generic[Job, Work, Counts]):

@@ -14,13 +14,13 @@ import pytest
 
 import manifests
 from pipeline.errors import UserError
-from pipeline.execution.pools import SMALL_WORK, Executor, chosen, open_pool
+from pipeline.execution.pools import CLUSTER_EXECUTORS, POOLS, SMALL_WORK, Executor, checked_executor, chosen, open_pool
 from tests.conftest import ROOT, Run, write_small_source
-from tests.digests import data_digests
-from tests.execution.frail import Frail, Trouble
+from tests.factories.digests import data_digests
+from tests.factories.frail import Frail, Trouble
+from tests.factories.poison import DECODER, MARK, POISONED
+from tests.factories.poison import SELECTION as POISONED_SELECTION
 from tests.factories.processes import is_local_worker
-from tests.pipeline.test_poison import DECODER, MARK, POISONED
-from tests.pipeline.test_poison import SELECTION as POISONED_SELECTION
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")
 
@@ -46,6 +46,17 @@ def test_what_cannot_be_chosen_is_named() -> None:
         chosen("local", "10.0.0.1:6379", 1)
     with pytest.raises(UserError, match="invalid executor 'dask': use auto, ray, local"):
         chosen("dask", None, 1)
+
+
+def test_every_executor_has_a_pool() -> None:
+    assert set(POOLS) == set(Executor) - {Executor.AUTO}
+
+
+def test_an_executor_that_joins_no_cluster_refuses_an_address() -> None:
+    for executor in set(Executor) - CLUSTER_EXECUTORS:
+        with pytest.raises(UserError, match=rf"--executor {executor} .*--address ray:1 .*give one of them"):
+            checked_executor(executor, "ray:1")
+    assert {checked_executor(each, "ray:1") for each in CLUSTER_EXECUTORS} == {Executor.AUTO, Executor.RAY}
 
 
 def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
