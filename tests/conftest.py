@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.factories.layouts import cifar_10
 from tests.golden import published
 from tests.photographs import write_photographs
-from tests.pipeline.sources.layouts import cifar_10
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
@@ -146,6 +146,21 @@ def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, rob
 def built(built_once: Path, tmp_path: Path) -> Path:
     """A copy of the finished data set that a test may damage."""
     return shutil.copytree(built_once, tmp_path / "data")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KB, whatever the machine has."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

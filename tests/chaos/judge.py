@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 _SHOWN = 5
 _LASTING = ("source_sha256", "label", "class_name", "frames", "height", "width", "payload_sha256", "pixel_sha256")

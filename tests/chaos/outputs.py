@@ -12,7 +12,7 @@ from typing import Protocol
 
 import s3fs
 
-from tests.object_store import ObjectStore
+from tests.factories.object_store import ObjectStore
 
 
 class Output(Protocol):

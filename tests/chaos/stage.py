@@ -14,7 +14,7 @@ from tests.chaos.machines import ENGINES, Machines
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.scenarios import Selection
 from tests.conftest import ROOT, write_small_source
-from tests.object_store import ObjectStore, object_store, upload
+from tests.factories.object_store import ObjectStore, object_store, upload
 
 MACHINES = 3
 """Machines of the Ray cluster, and workers of each build."""

@@ -13,7 +13,7 @@ from PIL import Image
 import manifests
 from tests.clients.environment import clients, run_client
 from tests.conftest import Run
-from tests.pipeline.sources.layouts import png, write, write_pickle
+from tests.factories.layouts import png, write, write_pickle
 
 __all__ = ["clients"]
 

@@ -14,7 +14,7 @@ from pipeline.evaluate.report.html import page
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.text import to_csv, to_markdown
-from tests.evaluate.evaluations import votes, write_evaluation
+from tests.factories.evaluations import votes, write_evaluation
 
 LABELS = (0, 1, 2, 3)
 IDS = ("a", "b", "c", "d")

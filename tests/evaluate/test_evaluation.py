@@ -22,8 +22,8 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.errors import UserError
-from tests import small_models
 from tests.conftest import ROOT, Run
+from tests.factories import small_models
 from tests.factories.evaluator import content, evaluated
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
@@ -80,7 +80,16 @@ def test_workers_and_loaders_do_not_matter(
     evaluated(built_once, tmp_path / "loaders", loaders=2)
     assert content(tmp_path / "loaders") == content(tmp_path / "one")
     # not in this process, which started the cluster: to leave it would end it
-    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--batch-size", 4, "--workers", 2)
+    command = (
+        "evaluate",
+        built_once,
+        "--model",
+        "tests.factories.small_models:tiny",
+        "--batch-size",
+        4,
+        "--workers",
+        2,
+    )
     for engine in (("--executor", "local"), ("--address", ray_address)):
         done = robustshards(*command, "--out", tmp_path / engine[0], *engine, cwd=ROOT)
         assert done.returncode == 0, done.stderr
@@ -91,7 +100,7 @@ def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards
     """kill -9 in the middle, then again: the same predictions as without, and what was done is not done again."""
     evaluated(built_once, tmp_path / "whole", model="slow")
     program = Path(sys.executable).parent / "robustshards"
-    options = ("--model", "tests.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
+    options = ("--model", "tests.factories.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
     process = subprocess.Popen([program, "evaluate", built_once, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while len(list((tmp_path / "killed" / "parts").glob("*.parquet"))) < 2 and time.monotonic() < end:
@@ -203,7 +212,7 @@ def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_pat
     logits = small_models.told()(small).detach().numpy()[0]
     assert predictions(tmp_path / "told")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
     options = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
-    command = ("evaluate", built_once, "--model", "tests.small_models:told", "--out", tmp_path / "given")
+    command = ("evaluate", built_once, "--model", "tests.factories.small_models:told", "--out", tmp_path / "given")
     done = robustshards(*command, *options, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     logits = expected(small_models.told(), [images_of(built_once, row)], mean=0, std=1)[0]
@@ -258,14 +267,16 @@ def test_what_cannot_be_is_said(
 def test_options_are_checked(
     built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], named: str
 ) -> None:
-    command = ("evaluate", built_once, "--model", "tests.small_models:tiny", "--out", tmp_path / "r")
+    command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r")
     done = robustshards(*command, *options, cwd=ROOT)
     assert (done.returncode, named in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
 def test_it_needs_a_finished_data_set(built: Path, tmp_path: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").unlink()
-    done = robustshards("evaluate", built, "--model", "tests.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT)
+    done = robustshards(
+        "evaluate", built, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT
+    )
     assert (done.returncode, "it is not finished" in done.stderr) == (2, True)
     done = robustshards("report", built)
     assert (done.returncode, "is not an evaluation" in done.stderr) == (2, True)

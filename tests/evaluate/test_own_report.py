@@ -23,7 +23,7 @@ from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.evaluate.results.predictions import read_predictions
 from pipeline.transforms.family import Family
 from pipeline.transforms.registry import FAMILIES
-from tests.evaluate.evaluations import votes, write_evaluation
+from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.own_family import FAMILY_ALONE, HERE, OwnFamily, install, own_family
 from tests.factories.own_waves import FAMILY
 
@@ -32,7 +32,7 @@ __all__ = ["own_family"]
 MODULES = {name: HERE / f"{name}.py" for name in ("own_waves", "own_waves_report")}
 REPORT = "own_waves_report:REPORT"
 CLASSES = 7
-"""Of ``tests.small_models:tiny``."""
+"""Of ``tests.factories.small_models:tiny``."""
 
 
 def with_report(folder: Path, report: str = REPORT) -> OwnFamily:
@@ -47,7 +47,7 @@ def evaluation(own_family: OwnFamily, small_source: Path, tmp_path_factory: pyte
     folder = tmp_path_factory.mktemp("evaluated")
     data, out = folder / "data", folder / "evaluation"
     build = ("build", own_family.recipe, "--source", small_source, "--out", data, "--limit", 3, "--workers", 1)
-    evaluate = ("evaluate", data, "--model", "tests.small_models:tiny", "--out", out)
+    evaluate = ("evaluate", data, "--model", "tests.factories.small_models:tiny", "--out", out)
     for command in (build, (*evaluate, "--name", "untrained", "--device", "cpu", "--batch-size", 2)):
         done = own_family.run(*command)
         assert done.returncode == 0, done.stderr
@@ -103,7 +103,7 @@ def test_a_report_that_cannot_be_used_is_named_before_the_work(
     data = evaluation.parent / "data"
     for command in (
         ("report", evaluation),
-        ("evaluate", data, "--model", "tests.small_models:absent", "--out", tmp_path / "out"),
+        ("evaluate", data, "--model", "tests.factories.small_models:absent", "--out", tmp_path / "out"),
     ):
         done = package.run(*command, "--json")
         assert done.returncode == 2, done.stderr

@@ -27,7 +27,7 @@ from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.transforms.imagenet_s import PAIRS
 from tests.conftest import UNDER_CI
-from tests.evaluate.test_tables import (
+from tests.factories.summaries import (
     ALEXNET,
     EMPTY,
     HOSTILE,

@@ -16,7 +16,7 @@ import manifests
 from pipeline.errors import UserError
 from pipeline.evaluate.results import predictions as records
 from pipeline.evaluate.results.predictions import SCHEMA, read_predictions
-from tests.evaluate.evaluations import votes, write_evaluation
+from tests.factories.evaluations import votes, write_evaluation
 
 Columns = dict[str, list[Any]]
 

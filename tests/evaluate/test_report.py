@@ -18,7 +18,7 @@ from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERROR
 from pipeline.evaluate.report.baseline import ALEXNET
 from pipeline.evaluate.report.summarise import summarise
 from tests.conftest import Run
-from tests.evaluate.evaluations import votes, write_evaluation
+from tests.factories.evaluations import votes, write_evaluation
 
 LABELS = (0, 1, 2, 3)
 

@@ -25,7 +25,7 @@ from pipeline.evaluate.report.write import write_report
 from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE
 from pipeline.storage import LocalStore
 from tests.conftest import Run
-from tests.evaluate.evaluations import votes, write_evaluation
+from tests.factories.evaluations import votes, write_evaluation
 
 FILES = ("report.html", "report.md", "report.csv", "report.json")
 LABELS = (0, 1)

@@ -17,8 +17,8 @@ from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
-from tests import small_models
 from tests.conftest import Run
+from tests.factories import small_models
 from tests.factories.evaluator import Silent, content, evaluated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")

@@ -20,7 +20,7 @@ from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Attempt, Event, Failed, Lost, Progress
 from tests.conftest import ROOT
-from tests.execution.frail import ALL, ITEMS, Done, Facts, Fate, Found, Frail, Refusing, Told, Trouble, run_all
+from tests.factories.frail import ALL, ITEMS, Done, Facts, Fate, Found, Frail, Refusing, Told, Trouble, run_all
 from tests.factories.processes import is_local_worker
 
 WORKERS = 2
@@ -168,7 +168,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pipeline.execution.local_pool import LocalPool
-from tests.execution.frail import Fate, Frail, Trouble, run_all
+from tests.factories.frail import Fate, Frail, Trouble, run_all
 
 print("once", flush=True)
 pool = LocalPool(Trouble(({fate}), Path({folder!r})), 2, Frail)

@@ -21,7 +21,7 @@ from pipeline.execution.ray_cluster import cluster, keeps_tokens
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.conftest import ROOT
-from tests.execution.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
+from tests.factories.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
 from tests.factories.processes import is_ray_worker
 
 WORKERS = 2

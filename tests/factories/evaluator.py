@@ -26,7 +26,7 @@ class Silent:
 
 def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
     """What an evaluation says of itself."""
-    request = EvaluationRequest(str(data), f"tests.small_models:{model}", str(out), batch=batch, **options)
+    request = EvaluationRequest(str(data), f"tests.factories.small_models:{model}", str(out), batch=batch, **options)
     return evaluate(request, Silent()).facts()
 
 
@@ -35,5 +35,5 @@ def content(out: Path) -> bytes:
 
 
 def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
-    request = EvaluationRequest(str(data), "tests.small_models:tiny", str(out), batch=4)
+    request = EvaluationRequest(str(data), "tests.factories.small_models:tiny", str(out), batch=4)
     return evaluate(replace(request, **options), Silent())

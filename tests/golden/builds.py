@@ -26,7 +26,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import open_store
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 SHARD_SIZE = 2
 """Several blocks even of a few photographs."""

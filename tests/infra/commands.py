@@ -8,13 +8,14 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 import typer
 import yaml
 
 from pipeline.cli.app import app
-from tests.conftest import ROOT
+from tests.conftest import ROOT, UNDER_CI
 
 INFRA = ROOT / "infra"
 MANIFESTS = ("kuberay-build.yaml", "kuberay-evaluate.yaml")
@@ -62,3 +63,10 @@ def parse(arguments: list[str]) -> dict[str, Any]:
 def files() -> list[Path]:
     """All that is in infra/."""
     return sorted(INFRA.iterdir())
+
+
+def absent(message: str) -> NoReturn:
+    """Skip a test for what this machine lacks; under CI, fail instead."""
+    if UNDER_CI:
+        pytest.fail(message)
+    pytest.skip(message)

@@ -12,7 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
@@ -20,18 +20,12 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_block
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
-from tests.conftest import ROOT, UNDER_CI
-from tests.infra.commands import INFRA, MANIFESTS, dry_run, files, invocations, load_yaml, parse, text
+from tests.conftest import ROOT
+from tests.infra.commands import INFRA, MANIFESTS, absent, dry_run, files, invocations, load_yaml, parse, text
 
 KUBERNETES = "1.32"
 WITHIN = 0.3
 """How far the table of costs may be from the benchmark, which differs from run to run."""
-
-
-def absent(message: str) -> NoReturn:
-    if UNDER_CI:
-        pytest.fail(message)
-    pytest.skip(message)
 
 
 def module(name: str) -> ModuleType:

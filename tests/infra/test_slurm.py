@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.infra.commands import INFRA
-from tests.infra.test_infra import absent
+from tests.infra.commands import INFRA, absent
 
 SRUN = """#!/usr/bin/env bash
 # Starts as many processes as there would be tasks, passes TERM on, and ends when they have ended.

@@ -15,7 +15,7 @@ import pytest
 
 import manifests
 from manifests import SCHEMA, Row
-from tests.manifests.test_manifest import FAILED, ROW
+from tests.factories.manifest_rows import FAILED, ROW, repeated
 
 NAMES = ("transform", "level", "shard", "status", "frames")
 
@@ -24,12 +24,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "slice": lambda path: manifests.read_slice(path, 0, 10),
     "columns": lambda path: list(manifests.read_columns(path, manifests.COLUMNS)),
 }
-
-
-def repeated(count: int, row: Row = ROW) -> pa.Table:
-    values = row._asdict()
-    columns = [pa.repeat(pa.scalar(values[name], SCHEMA.field(name).type), count) for name in SCHEMA.names]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def written(path: Path, table: pa.Table, groups: int = 1, **options: Any) -> Path:

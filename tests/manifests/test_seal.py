@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import manifests
 from manifests import SCHEMA
-from tests.manifests.test_limits import repeated
-from tests.manifests.test_manifest import FAILED, ROW
+from tests.factories.manifest_rows import FAILED, ROW, repeated
 
 
 def part_of(folder: Path) -> bytes:

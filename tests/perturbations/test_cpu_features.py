@@ -6,7 +6,7 @@ import hashlib
 import json
 
 import perturbations
-from tests.corruptions.test_cpu_features import on_a_plain_cpu, picture
+from tests.factories.plain_cpu import on_a_plain_cpu, picture
 
 
 def digests() -> dict[str, str]:

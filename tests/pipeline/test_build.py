@@ -10,7 +10,7 @@ import pytest
 
 import manifests
 from tests.conftest import Run, write_small_source
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 

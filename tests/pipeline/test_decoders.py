@@ -13,26 +13,12 @@ import pytest
 from PIL import Image
 
 from pipeline.errors import SampleError, UserError
-from pipeline.images.decoders import DECODERS, MAX_PIXELS, decode
+from pipeline.images.decoders import MAX_PIXELS, decode
+from tests.factories.images import HERE, encoded, photograph
 
 GENERATOR = np.random.default_rng(3)
 RGB = GENERATOR.integers(0, 256, (20, 30, 3)).astype(np.uint8)
 GREY = RGB[:, :, 0]
-
-HERE = [name for name, decoder in DECODERS.items() if not decoder.missing()]
-"""The decoders of this machine; nvjpeg needs a GPU."""
-
-
-def photograph(height: int, width: int) -> np.ndarray:
-    """Smooth waves of colour."""
-    y, x = np.mgrid[0:height, 0:width]
-    return np.stack([127 + 100 * np.sin(x / 9), 127 + 100 * np.cos(y / 7), (x + y) % 256], axis=-1).astype(np.uint8)
-
-
-def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **settings)
-    return buffer.getvalue()
 
 
 def repeated(grey: np.ndarray) -> np.ndarray:

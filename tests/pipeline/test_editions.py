@@ -15,7 +15,7 @@ from manifests import Row
 from pipeline.datasets.opening import open_data_set
 from pipeline.images.resizers import prepare
 from tests.conftest import Run
-from tests.pipeline.sources.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
+from tests.factories.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
 
 
 def rows_of(data: Path) -> list[Row]:

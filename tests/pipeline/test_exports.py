@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import shutil
 import subprocess
@@ -26,27 +25,14 @@ from pipeline.datasets.export import LAYOUTS, export
 from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
 from tests.conftest import Run
-from tests.pipeline.found_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
-from tests.pipeline.test_full_disk import small_disk
-
-__all__ = ["small_disk"]
+from tests.factories.exports import exported, rows_of
+from tests.factories.found_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
 
 
 def payload(data: Path, row: Row) -> bytes:
     with open(data / row.shard, "rb") as shard:
         shard.seek(row.offset or 0)
         return shard.read(row.size or 0)
-
-
-def rows_of(data: Path) -> list[Row]:
-    return list(manifests.read_rows(data / "manifest.parquet"))
-
-
-def exported(robustshards: Run, data: Path, to: str, out: Path, *more: object) -> dict[str, int]:
-    done = robustshards("export", data, "--to", to, "--out", out, "--json", *more)
-    assert done.returncode == 0, done.stderr
-    facts: dict[str, int] = json.loads(done.stdout)
-    return facts
 
 
 @pytest.mark.parametrize(("layout", "pattern"), [("imagefolder", "{}/{}"), ("imagefolder-tfds", "{}_{}")])

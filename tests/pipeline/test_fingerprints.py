@@ -11,8 +11,8 @@ from pipeline.images import fingerprints
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import changes, fingerprint
 from tests.conftest import Run
+from tests.factories.images import HERE
 from tests.fingerprint_images import VARIANTS, write_images
-from tests.pipeline.test_decoders import HERE
 
 
 @pytest.mark.parametrize("decoder", HERE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,24 +19,9 @@ from pipeline.sources.base import SourceImage
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
 from tests.conftest import Run, write_small_source
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 SELECTION = ("--only", "gaussian_noise", "--severities", "1,5")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KB, whatever the machine has."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_full_disk_is_no_failed_sample(tmp_path: Path, small_disk: Path, robustshards: Run) -> None:

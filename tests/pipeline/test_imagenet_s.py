@@ -12,7 +12,7 @@ import pytest
 import manifests
 from pipeline.transforms.imagenet_s import PAIRS, render
 from tests.conftest import Run
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 
 @pytest.fixture(scope="module")

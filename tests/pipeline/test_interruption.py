@@ -16,7 +16,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from tests.conftest import Run
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 from tests.factories.processes import is_ray_worker, is_worker
 
 SELECTION = ("--only", "noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")

@@ -19,11 +19,8 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.preview import preview
 from pipeline.errors import UnfinishedError, UserError
 from tests.conftest import Run
-from tests.pipeline.found_sets import change_rows, index_of, write_folders
-from tests.pipeline.test_exports import exported, rows_of
-from tests.pipeline.test_full_disk import small_disk
-
-__all__ = ["small_disk"]
+from tests.factories.exports import exported, rows_of
+from tests.factories.found_sets import change_rows, index_of, write_folders
 
 
 def pictures(page: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from pipeline.errors import UserError
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition
 from tests.conftest import Run
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 IMAGES = tuple(SourceImage(str(index), 0, "", "", 1) for index in range(10))
 STEPS = tuple(Condition(name, level) for name in ("contrast", "fog") for level in (1, 3))

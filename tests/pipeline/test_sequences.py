@@ -20,7 +20,7 @@ from pipeline.images.encoders import decode_members
 from pipeline.recipes import library
 from pipeline.transforms.seeds import sample_seed
 from tests.conftest import Run
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 SELECTION = ("--only", "gaussian_noise,rotate", "--shard-size", 2, "--set", "profile=tiny")
 SMALL = ("--set", 'prepare.steps=[["square", 64]]')

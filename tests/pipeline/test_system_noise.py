@@ -13,7 +13,7 @@ from pipeline.images.resizers import OPERATORS
 from pipeline.transforms import imagenet_s as system_noise
 from pipeline.transforms.family import Pair
 from pipeline.transforms.imagenet_s import DECODER_PAIRS, GROUPS, PAIRS, RESIZE_PAIRS, differences, render
-from tests.pipeline.test_decoders import HERE, encoded, photograph
+from tests.factories.images import HERE, encoded, photograph
 
 FFMPEG_LEVELS = 2
 

@@ -18,9 +18,9 @@ from pipeline.errors import UserError
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
 from tests.conftest import ROOT, write_small_source
-from tests.digests import data_digests
-from tests.object_store import ObjectStore, object_store, upload
-from tests.pipeline.sources.layouts import cifar_10
+from tests.factories.digests import data_digests
+from tests.factories.layouts import cifar_10
+from tests.factories.object_store import ObjectStore, object_store, upload
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
 
@@ -85,7 +85,7 @@ def test_all_readers_take_them(s3: ObjectStore, built_there: str, built_once: Pa
     assert run("preview", built_there, "--out", tmp_path / "page.html").returncode == 0
     assert run("export", built_there, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
     assert len(list((tmp_path / "folders").rglob("*.JPEG"))) == 24
-    command = ("--model", "tests.small_models:tiny", "--batch-size", 4, "--loaders", 1)
+    command = ("--model", "tests.factories.small_models:tiny", "--batch-size", 4, "--loaders", 1)
     for data, out in ((built_there, f"{s3.url}/evaluation"), (built_once, tmp_path / "near")):
         done = run("evaluate", data, *command, "--out", out)
         assert done.returncode == 0, done.stderr

@@ -14,29 +14,16 @@ import pytest
 
 import manifests
 from manifests import Row
-from pipeline.datasets.paths import FACT_PLAN
 from pipeline.datasets.samples import side_members, told_columns
 from pipeline.datasets.shards import ShardWriter
 from pipeline.datasets.verify import verify
 from pipeline.images.encoders import Jpeg
 from tests.conftest import Run
-
-SHARD = "shards/contrast/3/contrast-3-000000.tar"
+from tests.factories.damage import SHARD, change_row, rewrite
 
 
 def faults(folder: Path) -> list[str]:
     return [str(fault) for fault in verify(str(folder)).faults]
-
-
-def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
-    """Write the merged manifest again with changed rows."""
-    path = folder / "manifest.parquet"
-    rows = change(list(manifests.read_rows(path)))
-    manifests.write_part(rows, {FACT_PLAN: manifests.read_facts(path)[FACT_PLAN]}, path)
-
-
-def change_row(folder: Path, **change: object) -> None:
-    rewrite(folder, lambda rows: [rows[0]._replace(**change), *rows[1:]])
 
 
 def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]]) -> None:

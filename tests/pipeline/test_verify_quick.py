@@ -17,7 +17,7 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.listed import verify_listing
 from pipeline.errors import UserError
 from tests.conftest import Run
-from tests.pipeline.test_verify import SHARD, change_row, rewrite
+from tests.factories.damage import SHARD, change_row, rewrite
 
 OTHER = SHARD.replace("000000", "000001")
 

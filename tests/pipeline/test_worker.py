@@ -27,7 +27,7 @@ from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.kinds import open_source
 from pipeline.transforms.family import Condition
 from tests.conftest import write_small_source
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 RECIPE = library.load("imagenet-c").changed(
     transforms={"only": ["contrast", "gaussian_noise"], "levels": [1, 3]}, shards={"size": 6}

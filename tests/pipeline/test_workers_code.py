@@ -19,7 +19,7 @@ from pipeline.execution.processes import MAX_WORKERS
 from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import ROOT, Run
-from tests.digests import data_digests
+from tests.factories.digests import data_digests
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
 HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")

@@ -180,7 +180,7 @@ def test_what_is_no_file_is_no_model(tmp_path: Path, name: str) -> None:
     os.mkfifo(path)
     for weights in (None, str(path)):
         with pytest.raises(UserError, match=f"{name} cannot be read: it is a pipe: regular files are allowed"):
-            load_model("tests.small_models:tiny" if weights else str(path), weights)
+            load_model("tests.factories.small_models:tiny" if weights else str(path), weights)
     path.unlink()
     path.symlink_to("/dev/zero")
     with pytest.raises(UserError, match="it is a device"):

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.sources.kinds import open_source
-from tests.pipeline.sources.layouts import (
+from tests.factories.layouts import (
     ilsvrc_val,
     ilsvrc_val_tar,
     imagenet_boxes,

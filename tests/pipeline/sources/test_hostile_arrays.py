@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from pipeline.errors import UserError
 from pipeline.sources import pickles
 from pipeline.sources.kinds import open_source
-from tests.pipeline.sources.layouts import cifar_10, rows_of, write, write_pickle
+from tests.factories.layouts import cifar_10, rows_of, write, write_pickle
 
 U1 = b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntb"
 

@@ -16,8 +16,8 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.sources import hf_parquet, pages
 from pipeline.sources.kinds import open_source
-from tests.pipeline.sources import layouts
-from tests.pipeline.sources.layouts import png, write
+from tests.factories import layouts
+from tests.factories.layouts import png, write
 
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 

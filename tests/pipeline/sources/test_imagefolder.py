@@ -7,18 +7,7 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED
 from pipeline.sources.kinds import open_source
-
-
-def make(root: Path, *names: str) -> Path:
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(name.encode())
-    return root
-
-
-def listed(root: Path) -> list[tuple[str, int, str]]:
-    return [(image.id, image.label, image.class_name) for image in open_source("imagefolder", str(root))]
+from tests.factories.image_folders import listed, make
 
 
 def test_order_labels_ids_and_suffixes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from pipeline.errors import UserError
 from pipeline.sources.base import Source
 from pipeline.sources.kinds import KINDS, detect, open_source
-from tests.pipeline.sources.layouts import (
+from tests.factories.layouts import (
     LABELS,
     LAYOUTS,
     WNIDS,

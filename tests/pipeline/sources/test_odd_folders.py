@@ -13,8 +13,8 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_passed_over, is_system_folder
 from pipeline.sources.kinds import open_source
-from tests.pipeline.sources.layouts import LAYOUTS
-from tests.pipeline.sources.test_imagefolder import listed, make
+from tests.factories.image_folders import listed, make
+from tests.factories.layouts import LAYOUTS
 
 SYSTEM = ("__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Information", "#recycle", "@Recycle")
 

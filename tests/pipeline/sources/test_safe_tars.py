@@ -17,7 +17,7 @@ from pipeline.errors import UserError
 from pipeline.sources.kinds import open_source
 from pipeline.storage import tars
 from pipeline.storage.tars import BLOCK, UnsafeTarError, safe_members
-from tests.pipeline.sources.layouts import png, write, write_tar
+from tests.factories.layouts import png, write, write_tar
 
 END = bytes(2 * BLOCK)
 

@@ -1,0 +1,23 @@
+"""Exports by the command, and the rows of what they were made from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import manifests
+from manifests import Row
+from tests.conftest import Run
+
+
+def rows_of(data: Path) -> list[Row]:
+    """Return the rows of a data set's manifest."""
+    return list(manifests.read_rows(data / "manifest.parquet"))
+
+
+def exported(robustshards: Run, data: Path, to: str, out: Path, *more: object) -> dict[str, int]:
+    """Export a data set by the command, and return what it counted."""
+    done = robustshards("export", data, "--to", to, "--out", out, "--json", *more)
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, int] = json.loads(done.stdout)
+    return facts

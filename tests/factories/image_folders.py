@@ -1,0 +1,21 @@
+"""Folders of files that are named like images, and how they are listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.sources.kinds import open_source
+
+
+def make(root: Path, *names: str) -> Path:
+    """Write files whose content is their name, and return their folder."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return root
+
+
+def listed(root: Path) -> list[tuple[str, int, str]]:
+    """Return id, label and class name of each image."""
+    return [(image.id, image.label, image.class_name) for image in open_source("imagefolder", str(root))]
