@@ -179,8 +179,8 @@ recipe = library.load("imagenet-c").changed(transforms={"only": ["all"], "levels
 renderer = ready_renderer(recipe, None)
 with open(sys.argv[1], "rb") as file:
     photograph = file.read()
-for step in recipe.steps():
-    renderer.members(photograph, "", step)
+for condition in recipe.conditions():
+    renderer.members(photograph, "", condition)
     print(perf_counter() - start)
 """
 
