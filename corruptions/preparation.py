@@ -135,23 +135,24 @@ def prepare(photograph: Image, steps: Steps, operator: Operator = pillow_bilinea
 
     Raises ValueError for a crop that is larger than what there is.
     """
-    return np.array(_after(photograph, steps, operator), order="C")
+    return np.array(apply_steps(photograph, steps, operator), order="C")
 
 
-def _after(image: Image, steps: Steps, operator: Operator) -> Image:
-    """The image after the steps; where a crop follows a resize, only what it keeps is computed."""
+def apply_steps(image: Image, steps: Steps, operator: Operator) -> Image:
+    """Return the image after the steps; where a crop follows a resize, compute only what it keeps."""
     if not steps:
         return image
     height, width = image.shape[:2]
-    size, rest = _size_after(height, width, steps[0]), steps[1:]
+    size, rest = size_after(height, width, steps[0]), steps[1:]
     if STEPS[steps[0][0]].crops:
-        return _after(cut(image, central(height, width, *size)), rest, operator)
+        return apply_steps(cut(image, central(height, width, *size)), rest, operator)
     kept = central(*size, *_computable(*size))
     if rest and STEPS[rest[0][0]].crops:
-        kept, rest = central(*size, *_size_after(*size, rest[0])), rest[1:]
-    return _after(operator(image, *size, kept), rest, operator)
+        kept, rest = central(*size, *size_after(*size, rest[0])), rest[1:]
+    return apply_steps(operator(image, *size, kept), rest, operator)
 
 
-def _size_after(height: int, width: int, step: tuple[str, float]) -> tuple[int, int]:
+def size_after(height: int, width: int, step: tuple[str, float]) -> tuple[int, int]:
+    """Return height and width of an image after a step."""
     name, value = step
     return STEPS[name].size(height, width, value)

@@ -13,12 +13,12 @@ from corruptions.preparation import (
     Operator,
     Steps,
     Window,
-    _after,
-    _size_after,
+    apply_steps,
     central,
     middle,
     pillow_bilinear,
     prepare,
+    size_after,
 )
 
 
@@ -53,7 +53,7 @@ class Views:
 
     def finish(self, cropped: Image) -> Image:
         """A content of the window after the steps that follow the crop."""
-        return _after(cropped, self.steps[_first_crop(self.steps) + 1 :], self.operator)
+        return apply_steps(cropped, self.steps[_first_crop(self.steps) + 1 :], self.operator)
 
     def prepare(self, photograph: Image) -> Image:
         """Another photograph prepared in the same way."""
@@ -67,11 +67,11 @@ def make_views(photograph: Image, steps: Steps, operator: Operator = pillow_bili
     first = _first_crop(steps)
     height, width = photograph.shape[:2]
     for step in steps[:first]:
-        height, width = _size_after(height, width, step)
+        height, width = size_after(height, width, step)
     window = Window(0, 0, height, width)
     if first < len(steps):
-        window = central(height, width, *_size_after(height, width, steps[first]))
-    pixels = np.require(_after(photograph, steps[:first], operator), requirements=("C", "W"))
+        window = central(height, width, *size_after(height, width, steps[first]))
+    pixels = np.require(apply_steps(photograph, steps[:first], operator), requirements=("C", "W"))
     top, left = middle(height, pixels.shape[0]), middle(width, pixels.shape[1])
     canvas = Canvas(pixels, height, width, top, left)
     return Views(photograph, steps, operator, canvas, window, prepare(photograph, steps, operator))

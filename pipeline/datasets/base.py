@@ -201,7 +201,7 @@ class DataSet:
         raise NotImplementedError
 
 
-def _bounded(row: Row) -> int:
+def payload_size(row: Row) -> int:
     """Return the bytes of a payload. Raises ValueError for more than any sample has."""
     if not 0 < (row.size or 0) <= MAX_PAYLOAD_BYTES:
         raise ValueError(f"has {row.size} bytes in the manifest; 1 to {MAX_PAYLOAD_BYTES} can be")

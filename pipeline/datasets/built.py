@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, _bounded
+from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, payload_size
 from pipeline.datasets.samples import Sample, side_members, told_columns
 from pipeline.images.encoders import member_suffixes
 from pipeline.recipes.schema import Recipe
@@ -38,7 +38,7 @@ class Built(DataSet):
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         # From the header of the first payload member on: what follows are whole members, whatever the first is called.
         file.seek((row.offset or 0) - BLOCK)
-        span = file.read(BLOCK + _bounded(row))
+        span = file.read(BLOCK + payload_size(row))
         tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
         data = [_data(tar, member, row.size or 0) for member in safe_members(tar)]
         return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)

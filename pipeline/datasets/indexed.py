@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, _bounded
+from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, payload_size
 from pipeline.datasets.samples import Sample
 from pipeline.images.encoders import ENCODERS, Npy, npy_header
 from pipeline.text import shown
@@ -49,7 +49,7 @@ class Indexed(DataSet):
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         file.seek(row.offset or 0)
-        return found_payload(row, file.read(_bounded(row)))
+        return found_payload(row, file.read(payload_size(row)))
 
 
 def found_payload(row: Row, data: bytes) -> Sample:

@@ -60,7 +60,7 @@ def _wnids_of(place: Place) -> dict[str, str]:
     lines = read_lines(place)
     if not lines or not lines[0].isdigit():
         named = enumerate(
-            (_wnid(line, f"{place.location}, line {n},") for n, line in enumerate(lines, start=1)), start=1
+            (class_name(line, f"{place.location}, line {n},") for n, line in enumerate(lines, start=1)), start=1
         )
         return {f"ILSVRC2012_val_{index:08d}": wnid for index, wnid in named}
     kit = Place(place.store, KIT_CLASSES)
@@ -98,7 +98,7 @@ def _solution(place: Place) -> dict[str, str]:
                 raise UserError(f"{where} has no image, or no class for it")
             if name in found:
                 raise UserError(f"{where} has the image {name[:80]!r} a second time")
-            found[name] = _wnid(words[0], where)
+            found[name] = class_name(words[0], where)
     except csv.Error as error:
         raise UserError(f"{place.location}, line {rows.line_num}, cannot be read: {error}") from error
     return found
@@ -112,22 +112,22 @@ def _kit_classes(kit: Place) -> dict[str, str]:
         words, where = line.split(), f"{kit.location}, line {index},"
         if len(words) < 2 or not words[1].isdigit() or words[1] in wnids or words[0] in seen:
             raise UserError(f"{where} is not 'wnid number name', or comes a second time: {line[:80]!r}")
-        wnids[words[1]] = _wnid(words[0], where)
+        wnids[words[1]] = class_name(words[0], where)
         seen.add(words[0])
     return wnids
 
 
-def _wnid(text: str, where: str) -> str:
-    """A class as a label file names it. Raises UserError."""
+def class_name(text: str, where: str) -> str:
+    """Return a class as a label file names it. Raises UserError."""
     if len(text) > LONGEST_CLASS or any(map(str.isspace, text)):
         raise UserError(f"{where} has {text[:80]!r} where one class name belongs")
     return check_class(text, where)
 
 
-def _class_list(place: Place) -> list[str]:
-    """The sorted classes of a ``wnids.txt``. Raises UserError."""
+def class_list(place: Place) -> list[str]:
+    """Return the sorted classes of a ``wnids.txt``. Raises UserError."""
     lines = read_lines(place)
-    wnids = [_wnid(line, f"{place.location}, line {index},") for index, line in enumerate(lines, start=1)]
+    wnids = [class_name(line, f"{place.location}, line {index},") for index, line in enumerate(lines, start=1)]
     twice = [wnid for wnid, count in Counter(wnids).items() if count > 1]
     if not wnids or twice:
         what = f"has the class {twice[0]!r} more than once" if twice else "holds no classes"
@@ -135,8 +135,8 @@ def _class_list(place: Place) -> list[str]:
     return sorted(wnids)
 
 
-def _labels(wnids: Mapping[str, str], classes: list[str]) -> Mapping[str, tuple[int, str]]:
-    """Image name -> (label, wnid), labels counting the sorted wnids from 0; images of other classes are left out."""
+def labels_of(wnids: Mapping[str, str], classes: list[str]) -> Mapping[str, tuple[int, str]]:
+    """Return image name -> (label, wnid); labels count the classes from 0, and images of others are left out."""
     numbers = {wnid: label for label, wnid in enumerate(classes)}
     return {name: (numbers[wnid], wnid) for name, wnid in wnids.items() if wnid in numbers}
 
@@ -148,17 +148,17 @@ class FlatValidation:
         """Raises UserError where this is no folder, or there are no labels."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._folder = _folder(place)
+        self._folder = folder_of(place)
         wnids = validation_wnids(self._folder)
-        self._labels = _labels(wnids, sorted(set(wnids.values())))
+        self._labels = labels_of(wnids, sorted(set(wnids.values())))
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
         self.ignored = Counter()
-        images = _images(self._folder, "", self.ignored)
+        images = flat_images(self._folder, "", self.ignored)
         refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
-            label, wnid = _labelled(self._labels, entry.name)
+            label, wnid = labelled(self._labels, entry.name)
             yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
@@ -176,7 +176,7 @@ class ValidationTar:
         self.ignored: Counter[str] = Counter()
         self._index = TarIndex(place.store, place.name)
         wnids = validation_wnids(place.store)
-        self._labels = _labels(wnids, sorted(set(wnids.values())))
+        self._labels = labels_of(wnids, sorted(set(wnids.values())))
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
@@ -190,7 +190,7 @@ class ValidationTar:
         named = ((identifier(PurePosixPath(name).name), name) for name, _ in images)
         refuse_duplicates(f"{self.location} has images", named)
         for name, member in images:
-            label, wnid = _labelled(self._labels, PurePosixPath(name).name)
+            label, wnid = labelled(self._labels, PurePosixPath(name).name)
             yield SourceImage(f"{wnid}/{identifier(PurePosixPath(name).name)}", label, wnid, name, member.size)
 
     def read(self, image: SourceImage) -> bytes:
@@ -199,8 +199,8 @@ class ValidationTar:
         return self._index.read(image.origin)
 
 
-def _images(folder: Store, below: str, ignored: Counter[str]) -> list[FolderEntry]:
-    """The images right in a folder, by name; other files are counted. Raises UserError for images farther below."""
+def flat_images(folder: Store, below: str, ignored: Counter[str]) -> list[FolderEntry]:
+    """Return the images right in a folder, by name; count other files. Raises UserError for images farther below."""
     images = []
     for entry in folder.entries(below):
         if entry.is_folder:
@@ -226,19 +226,21 @@ def _refuse_images(folder: Store, below: str, ignored: Counter[str]) -> None:
             )
 
 
-def _labelled(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, str]:
+def labelled(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, str]:
+    """Return the label and the wnid of an image. Raises UserError where it has none."""
     stem = name.rpartition(".")[0]
     if stem not in labels:
-        raise _unlabelled(name)
+        raise unlabelled(name)
     return labels[stem]
 
 
-def _unlabelled(name: str) -> UserError:
+def unlabelled(name: str) -> UserError:
+    """Return the error for an image without a label."""
     return UserError(f"the image {name} has no label in the label file: add it there, or move the image away")
 
 
-def _folder(place: Place) -> Store:
-    """A place that must be a folder. Raises UserError."""
+def folder_of(place: Place) -> Store:
+    """Return the folder at a place. Raises UserError where it is no folder."""
     if not place.is_folder:
         raise UserError(f"the source {place.location} is not a folder")
     return place.store

@@ -14,7 +14,7 @@ from pipeline.sources.base import (
     identifier,
     refuse_duplicates,
 )
-from pipeline.sources.ilsvrc2012 import _class_list, _folder, _images, _labels, _unlabelled, validation_wnids
+from pipeline.sources.ilsvrc2012 import class_list, flat_images, folder_of, labels_of, unlabelled, validation_wnids
 from pipeline.storage import Place
 
 LARGEST_ANNOTATION = 2**20
@@ -40,7 +40,7 @@ class BoxedValidation:
         """Raises UserError where the class list or the boxes are missing."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._folder = _folder(place)
+        self._folder = folder_of(place)
         near = (self._folder, self._folder.above())
         lists = [Place(store, "wnids.txt") for store in near if store.size("wnids.txt") >= 0]
         if not lists:
@@ -50,20 +50,20 @@ class BoxedValidation:
             raise UserError(f"{self.location} has no boxes: put {BOX_FOLDERS[0]}/*.xml into it or beside it")
         self._boxes = boxes[0]
         self._all = validation_wnids(self._folder)
-        classes = _class_list(lists[0])
-        self._labels = _labels(self._all, classes)
+        classes = class_list(lists[0])
+        self._labels = labels_of(self._all, classes)
         if missing := sorted(set(classes) - set(self._all.values())):
             raise UserError(f"{lists[0].location} has the class {missing[0]!r}, of which the label file has no image")
 
     def __iter__(self) -> Iterator[SourceImage]:
         """The images of the listed classes by name. Raises UserError."""
         self.ignored = Counter()
-        images = _images(self._folder, "", self.ignored)
+        images = flat_images(self._folder, "", self.ignored)
         refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
             name = entry.name.rpartition(".")[0]
             if name not in self._all:
-                raise _unlabelled(entry.name)
+                raise unlabelled(entry.name)
             if name in self._labels:
                 label, wnid = self._labels[name]
                 box = first_box(Place(self._boxes.store, f"{self._boxes.name}/{name}.xml"))

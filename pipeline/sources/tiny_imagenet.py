@@ -13,7 +13,7 @@ from pipeline.sources.base import (
     read_lines,
     refuse_duplicates,
 )
-from pipeline.sources.ilsvrc2012 import _class_list, _folder, _images, _labelled, _labels, _wnid
+from pipeline.sources.ilsvrc2012 import class_list, class_name, flat_images, folder_of, labelled, labels_of
 from pipeline.storage import Place
 
 TINY_IMAGES, TINY_LABELS = "val/images", "val/val_annotations.txt"
@@ -26,10 +26,10 @@ class TinyImageNet:
         """Raises UserError where one of its files is missing."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
-        self._folder = _folder(place)
+        self._folder = folder_of(place)
         wnids = _tiny_wnids(Place(self._folder, TINY_LABELS))
-        classes = _class_list(Place(self._folder, "wnids.txt"))
-        self._labels = _labels(wnids, classes)
+        classes = class_list(Place(self._folder, "wnids.txt"))
+        self._labels = labels_of(wnids, classes)
         unknown = sorted(set(wnids.values()) - set(classes))
         if unknown:
             raise UserError(f"{self.location}/{TINY_LABELS} has the class {unknown[0]!r}, which is not in wnids.txt")
@@ -37,10 +37,10 @@ class TinyImageNet:
     def __iter__(self) -> Iterator[SourceImage]:
         """All images by name. Raises UserError."""
         self.ignored = Counter()
-        images = _images(self._folder, TINY_IMAGES, self.ignored)
+        images = flat_images(self._folder, TINY_IMAGES, self.ignored)
         refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
-            label, wnid = _labelled(self._labels, entry.name)
+            label, wnid = labelled(self._labels, entry.name)
             yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
@@ -57,5 +57,5 @@ def _tiny_wnids(place: Place) -> dict[str, str]:
         stem, where = name.rpartition(".")[0], f"{place.location}, line {index},"
         if not stem or stem in wnids:
             raise UserError(f"{where} names no image, or one a second time: {line[:80]!r}")
-        wnids[stem] = _wnid(rest.split("\t")[0], where)
+        wnids[stem] = class_name(rest.split("\t")[0], where)
     return wnids
