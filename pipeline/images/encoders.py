@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 import cv2
 import numpy as np
@@ -245,8 +245,10 @@ def npy_header(shape: tuple[int, ...]) -> bytes:
 
 AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4, Field(discriminator="name")]
 
-ENCODERS: Mapping[str, type[Encoder]] = {"jpeg": Jpeg, "png": Png, "npy": Npy, "mp4": Mp4}
-"""Encoder name -> class."""
+ENCODERS: Mapping[str, type[Encoder]] = {
+    encoder.model_fields["name"].default: encoder for encoder in get_args(get_args(AnyEncoder)[0])
+}
+"""Encoder name -> class, of all in ``AnyEncoder``."""
 
 
 def member_suffixes(encoder: Encoder, frames: int | None) -> tuple[str, ...]:

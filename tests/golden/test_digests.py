@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from pipeline.images.encoders import ENCODERS
 from pipeline.transforms.registry import FAMILIES
 from tests.golden.digests import Digest, committed, computed, differences
 
@@ -22,7 +23,8 @@ def test_bytes_are_the_committed_ones(part: str, ours: Mapping[str, Digest]) -> 
         for digests in (ours, committed())
     )
     assert mine
-    assert list(differences(mine, theirs)) == []
+    found = list(differences(mine, theirs))
+    assert not found, "\n".join(found)
 
 
 def test_every_transform_is_covered(ours: Mapping[str, Digest]) -> None:
@@ -31,12 +33,17 @@ def test_every_transform_is_covered(ours: Mapping[str, Digest]) -> None:
         assert names == set(FAMILIES[family].names)
 
 
+def test_every_encoder_is_covered(ours: Mapping[str, Digest]) -> None:
+    covered = {name.split("/")[1].split()[0] for name in ours if name.startswith("encoders/")}
+    assert covered == set(ENCODERS), "give each encoder a row in tests/golden/digests.py"
+
+
 def test_a_changed_digest_without_a_changed_version_is_told() -> None:
     old = {"a": Digest(1, "x", "y"), "gone": Digest(1, "x", "y")}
     new = {"a": Digest(1, "x", "z"), "new": Digest(1, "x", "y")}
     told = "\n".join(differences(new, old))
     assert "a has other bytes, but still version 1: raise the version" in told
-    assert "new is not among the committed digests" in told
+    assert "new is not among the committed digests: record it with python -m tests.golden.digests --write" in told
     assert "gone is committed, but no longer made" in told
     (told,) = differences({"a": Digest(2, "x", "z")}, {"a": old["a"]})
     assert "version 2" in told
