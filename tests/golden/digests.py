@@ -29,6 +29,8 @@ from pipeline.transforms.registry import FAMILIES
 
 FILE = Path(__file__).parent / "digests.json"
 
+RECORD = "python -m tests.golden.digests --write"
+
 SEED = 20_190_301
 HEIGHT, WIDTH, SIDE = 150, 201, 57
 
@@ -87,7 +89,7 @@ def differences(ours: Mapping[str, Digest], theirs: Mapping[str, Digest]) -> Ite
     for name, digest in ours.items():
         known = theirs.get(name)
         if known is None:
-            yield f"{name} is not among the committed digests: record it with --write"
+            yield f"{name} is not among the committed digests: record it with {RECORD}"
         elif digest.version != known.version:
             yield f"{name} has version {digest.version}, the committed digest is of {known.version}: record it"
         elif digest != known:

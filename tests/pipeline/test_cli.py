@@ -226,7 +226,7 @@ def test_help_names_what_is_allowed(command: str, parameter: str, table: Iterabl
     commands: Any = typer.main.get_command(app)
     (option,) = (each for each in commands.commands[command].params if each.name == parameter)
     named = option.help.partition(": ")[2].partition(" (")[0].removesuffix(".")
-    assert named.split(", ") == list(table)
+    assert named.split(", ") == list(table), f"name what is allowed in the help of {parameter!r}, in pipeline/cli/"
 
 
 def test_log_as_json_lines_tells_what_became_of_each_block(
