@@ -78,7 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.record:
         given.record.write_text(json.dumps(ours, indent=0))
         return 0
-    theirs = json.loads(given.against.read_text())
+    recorded = json.loads(given.against.read_text())
+    theirs = {path: digest for path, digest in recorded.items() if given.only in path.partition("/")[0]}
     found = [each for each in differences(ours, theirs) if not (given.without_parts and f"/{PARTS}/" in each)]
     print("\n".join([*sorted(found), f"{len(ours)} files, {len(found)} differences"]))
     return int(bool(found))
