@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.errors import UserError
+from pipeline.execution.pools import Executor
 from pipeline.storage.locations import local_path
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ SetOption = Annotated[
 ]
 FrostOption = Annotated[
     str | None, typer.Option(help="Folder of the six frost textures. Default: those of the package imagecorruptions.")
+]
+ExecutorOption = Annotated[
+    Executor,
+    typer.Option(help="Engine: processes of this machine (local), Ray, or what suits the amount of work (auto)."),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads. Default: one per CPU.")]
 

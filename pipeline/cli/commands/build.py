@@ -11,6 +11,7 @@ from pipeline.cli.console import errors_told, print_json, say_all, tell, warn
 from pipeline.cli.options import (
     DecoderOption,
     EncoderOption,
+    ExecutorOption,
     FrostOption,
     GridOption,
     IdsOption,
@@ -58,10 +59,7 @@ def build(
     address: Annotated[
         str | None, typer.Option(help="Join a running Ray cluster; default: a local one is started.")
     ] = None,
-    executor: Annotated[
-        Executor,
-        typer.Option(help="Engine: processes of this machine (local), Ray, or what suits the amount of work (auto)."),
-    ] = Executor.AUTO,
+    executor: ExecutorOption = Executor.AUTO,
     allow_failures: Annotated[bool, typer.Option(help="Exit 0 even if some samples failed.")] = False,
     retry_failed: Annotated[bool, typer.Option(help="Make shards with failed samples again.")] = False,
     max_bytes: Annotated[

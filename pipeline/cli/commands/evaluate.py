@@ -7,8 +7,18 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import errors_told, tell
-from pipeline.cli.options import DataOption, DataSetArgument, JsonOption, LogFormat, LogOption, PreemptedOption, triple
+from pipeline.cli.options import (
+    DataOption,
+    DataSetArgument,
+    ExecutorOption,
+    JsonOption,
+    LogFormat,
+    LogOption,
+    PreemptedOption,
+    triple,
+)
 from pipeline.errors import Exit
+from pipeline.execution.pools import Executor
 
 
 def evaluate(
@@ -51,7 +61,7 @@ def evaluate(
     workers: Annotated[
         int, typer.Option(min=0, help="Number of workers, each with its own GPU. 0 (default): one per GPU.")
     ] = 0,
-    executor: Annotated[str, typer.Option(help="Engine: auto, ray, or local (processes of this machine).")] = "auto",
+    executor: ExecutorOption = Executor.AUTO,
     address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster to join.")] = None,
     data: DataOption = None,
     log: LogOption = LogFormat.TEXT,
