@@ -111,24 +111,26 @@ def summarise_corruptions(each: Evaluation, context: ReportContext) -> list[Corr
         warn_of_other_images(each, len(scores.images.ids), context.warn)
     return [
         CorruptionSummary(
-            about.model,
-            about.data_set,
-            len(scores.images.ids),
-            about.failed,
-            baseline.name if baseline and normalised else None,
-            _is_complete(benchmark),
-            rows,
-            _curve(counted, found),
-            found.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
-            found.estimate(lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors))
+            model=about.model,
+            data_set=about.data_set,
+            images=len(scores.images.ids),
+            failed=about.failed,
+            baseline=baseline.name if baseline and normalised else None,
+            complete=_is_complete(benchmark),
+            rows=rows,
+            curve=_curve(counted, found),
+            mean_error=found.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
+            mean_corruption_error=found.estimate(
+                lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors)
+            )
             if divisors
             else None,
-            _mean([row.relative_corruption_error for row in rows if row.name in counted]),
-            clean.value if clean else None,
-            _residual_robustness(clean, over, counted),
-            about.manifest_sha256,
-            about.source_ids_sha256,
-            found.estimate(lambda means: metrics.corruption_robustness(_errors(means, counted), divisors))
+            relative_mean_corruption_error=_mean([r.relative_corruption_error for r in rows if r.name in counted]),
+            clean_error=clean.value if clean else None,
+            residual_robustness=_residual_robustness(clean, over, counted),
+            manifest_sha256=about.manifest_sha256,
+            source_ids_sha256=about.source_ids_sha256,
+            robustness=found.estimate(lambda means: metrics.corruption_robustness(_errors(means, counted), divisors))
             if divisors
             else None,
         )
