@@ -56,7 +56,7 @@ def made_corruptions(
     name: str | None = None,
     data_set: str = "ImageNet-C",
     baseline: str | None = ALEXNET,
-    only: Sequence[str] = corruptions.names("all"),
+    only: Sequence[str] = (*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS),
     severities: Sequence[int] = SEVERITIES,
 ) -> CorruptionSummary:
     """As ``MODELS`` has it; the corruptions for validation a little better than AlexNet."""
