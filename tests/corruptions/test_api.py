@@ -13,14 +13,7 @@ import pytest
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-
-BENCHMARK = (
-    *("gaussian_noise", "shot_noise", "impulse_noise"),
-    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    *("snow", "frost", "fog", "brightness"),
-    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
-)
-EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+from tests.golden.published import BENCHMARK, EXTRA
 
 
 def picture(height: int = 40, width: int = 56) -> np.ndarray:

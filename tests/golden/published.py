@@ -13,6 +13,15 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "published"
 
+BENCHMARK = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+)
+EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+"""The corruptions of ImageNet-C in their published order, and those of its validation."""
+
 PROFILES = ("tiny", "cifar")
 """64 and 32 pixels."""
 
