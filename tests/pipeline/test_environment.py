@@ -68,13 +68,16 @@ def test_a_full_or_closed_standard_error_changes_nothing(
     assert done.returncode == code
 
 
-def test_a_build_needs_no_standard_error_and_no_current_folder(small_source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_build_needs_no_standard_error_and_no_current_folder(
+    small_source: Path, tmp_path: Path, executor: str
+) -> None:
     """Ray asks for both."""
     (gone := tmp_path / "gone").mkdir()
     command = (
         f"build tiny-imagenet-c --source {small_source} --out {tmp_path}/out --only contrast --severities 1 --json"
     )
-    whole = f"cd {gone} && rmdir {gone} && {COMMAND} {command} --workers 1 2>&- <&-"
+    whole = f"cd {gone} && rmdir {gone} && {COMMAND} {command} --executor {executor} --workers 1 2>&- <&-"
     done = subprocess.run(whole, shell=True, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
     assert json.loads(done.stdout)["samples_made"] == 6
     assert done.returncode == 0

@@ -34,7 +34,7 @@ def s3() -> Iterator[ObjectStore]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command with the environment of this moment, and a local Ray of its own, which inherits it."""
+    """Run the command with the environment of this moment, which its workers inherit."""
     command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
 
