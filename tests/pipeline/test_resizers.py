@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from corruptions.preparation import Window, cut, pillow_bilinear
 from corruptions import preparation
+from corruptions.preparation import Window, cut, pillow_bilinear
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.recipes import library
 
