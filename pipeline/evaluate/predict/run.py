@@ -197,7 +197,7 @@ class _Evaluation:
     def _in_process(self) -> bool:
         """Whether one worker in this process will do: it has all CPUs, and the model need not be loaded again."""
         request = self._request
-        alone = _workers(request, self._table) == 1 and request.address is None and request.executor != Executor.RAY
+        alone = _workers(request, self._table) == 1 and request.address is None and request.executor == Executor.AUTO
         return alone or self._loaded is not None
 
     def _job(self) -> EvaluationJob:
