@@ -27,6 +27,7 @@ class ShardBuilder:
 
     def __init__(self, task: ShardTask, recipe: Recipe, scratch: Path) -> None:
         self._task = task
+        self._condition = str(task.condition)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
         self._blank = _blank_row(task, recipe)
@@ -49,7 +50,7 @@ class ShardBuilder:
         """
         source, payload = result.source, result.payload
         known: dict[str, Any] = {
-            "key": f"{source.id}-{self._task.condition}",
+            "key": f"{source.id}-{self._condition}",
             "source_id": source.id,
             "source_sha256": result.source_sha256,
             "origin": source.origin,

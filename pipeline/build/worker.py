@@ -111,11 +111,11 @@ class Worker:
         outputs: list[Output] = []
         held = 0
         for condition, prepared in product(shards, images):
-            item = _item(prepared.source, condition)
-            image = condemned(prepared.source, prepared.sha256) if item in attempt.condemned else prepared
+            left_out = bool(attempt.condemned) and _item(prepared.source, condition) in attempt.condemned
+            image = condemned(prepared.source, prepared.sha256) if left_out else prepared
             suspected = image.source.id in attempt.suspects and not isinstance(image.prepared, Failure)
             if suspected:
-                yield At(item)
+                yield At(_item(image.source, condition))
             output = self._maker.transform(image, condition, counts)
             outputs.append(output)
             held += output.size
