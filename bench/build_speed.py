@@ -19,7 +19,7 @@ from bench.peers import Corrupt
 from pipeline.build.counts import BuildCounts
 from pipeline.build.merge import merge_parts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
@@ -83,7 +83,7 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
     total, start = BuildCounts(), perf_counter()
     source = open_source(recipe.source.kind, str(location))
     plan = make_plan(recipe, source)
-    worker = Worker(BuildJob(recipe, str(location), str(output)))
+    worker = BuildWorker(BuildJob(recipe, str(location), str(output)))
     for block in make_blocks(plan, source):
         *_, report = worker.run(Attempt(block))
         total.add(cast(BuildCounts, report))

@@ -161,10 +161,10 @@ from pipeline.recipes import library
 from pipeline.execution.work import Attempt
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 recipe, source = library.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
 for block in make_blocks(make_plan(recipe, source), source):
-    for _ in Worker(BuildJob(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
+    for _ in BuildWorker(BuildJob(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):
         pass
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
 """

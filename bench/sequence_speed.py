@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import published_sequences
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
@@ -98,7 +98,7 @@ def _ours(recipe: Recipe, condition: Condition, encoder: str, photographs: Path,
         encoder={"name": encoder},
         source={"limit": PHOTOGRAPHS[encoder]},
     )
-    worker = Worker(BuildJob(chosen, str(photographs), str(output)))
+    worker = BuildWorker(BuildJob(chosen, str(photographs), str(output)))
     start = perf_counter()
     source = open_source("imagefolder", str(photographs))
     plan = make_plan(chosen, source)

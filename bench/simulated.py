@@ -28,7 +28,7 @@ SIDE = 224
 
 
 class Simulated:
-    """Does everything that :class:`pipeline.build.worker.Worker` does, beside reading, rendering and writing images."""
+    """Does what :class:`pipeline.build.worker.BuildWorker` does, but for reading, rendering and writing images."""
 
     def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import process_time
 
 from pipeline.build.plan import ShardTask, WorkItem, make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
@@ -20,9 +20,9 @@ _ROUNDS = 3
 
 _START_PROGRAM = """
 import sys
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.recipes import library
-Worker(BuildJob(library.load("imagenet-c"), *sys.argv[1:]))
+BuildWorker(BuildJob(library.load("imagenet-c"), *sys.argv[1:]))
 """
 
 
@@ -60,7 +60,7 @@ def measure(photographs: Path, scratch: Path) -> WorkerTimes:
     recipe = library.load("imagenet-c")
     source = open_source("imagefolder", str(photographs))
     (block,) = make_blocks(make_plan(recipe, source), source)
-    worker = Worker(BuildJob(recipe, str(photographs), str(scratch / "times")))
+    worker = BuildWorker(BuildJob(recipe, str(photographs), str(scratch / "times")))
     items = [block, *(replace(block, tasks=(task,)) for task in block.tasks)]
     _seconds(worker, block)  # fills the caches
     rounds = [[_seconds(worker, item) for item in items] for _ in range(_ROUNDS)]
@@ -87,7 +87,7 @@ def separated(alone: Mapping[ShardTask, float], together: float, images: int, st
     return WorkerTimes(photograph, outputs, start)
 
 
-def _seconds(worker: Worker, item: WorkItem) -> float:
+def _seconds(worker: BuildWorker, item: WorkItem) -> float:
     start = process_time()
     for _ in worker.run(Attempt(item)):
         pass

@@ -27,7 +27,7 @@ TAR_BYTES_PER_MEMBER = 512 + 256
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """``output_bytes`` and ``core_seconds`` of the whole build, from ``measured`` images and their ``sizes``."""
 
     measured: int
@@ -36,7 +36,7 @@ class Estimate:
     core_seconds: float
 
 
-def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> Estimate:
+def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> CostEstimate:
     """Render some images through the whole recipe, and extrapolate.
 
     Args:
@@ -67,7 +67,7 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     if not measured:
         raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
     scale = plan.images / measured
-    return Estimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
+    return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
 
 
 def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:

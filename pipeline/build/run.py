@@ -23,7 +23,7 @@ from pipeline.build.overlap import check_places
 from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
 from pipeline.build.quota import Quota, Withheld, estimated_bytes
 from pipeline.build.result import BuildResult
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RUNS
 from pipeline.execution import base
 from pipeline.execution.pools import Executor, checked_executor, open_pool
@@ -78,7 +78,7 @@ class BuildWatcher(Protocol):
 MakeWorker = Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]]
 
 
-def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = Worker) -> BuildResult:
+def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = BuildWorker) -> BuildResult:
     """Build what is missing of a data set, then its manifest.
 
     Args:

@@ -46,7 +46,7 @@ class BuildJob:
     frost_folder: str | None = None
 
 
-class Worker:
+class BuildWorker:
     """Builds work items; holds what stays the same from one to the next."""
 
     def __init__(self, job: BuildJob) -> None:

@@ -54,7 +54,7 @@ class UnsoundShardError(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedSample:
     """A sample that was read, and what beside its payload is not as the manifest has it."""
 
     sample: Sample
@@ -177,7 +177,7 @@ class DataSet:
         """Rows with equal values are of one chunk."""
         return lambda row: (row[0], row[1], row[2])
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
         """Yield the samples of a shard's ``ok`` rows, all of them and in their order.
 
         Raises UnsoundShardError, or OSError where the shard cannot be read.

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, payload_size
+from pipeline.datasets.base import CheckedSample, DataSet, Fault, UnsoundShardError, payload_size
 from pipeline.datasets.samples import Sample, side_members, told_columns
 from pipeline.images.encoders import member_suffixes
 from pipeline.recipes.schema import Recipe
@@ -22,7 +22,7 @@ class Built(DataSet):
 
     recipe: Recipe
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
         """Member by member: whatever is out of place ends it, since all after it would be too."""
         with self.files.open(shard) as file:
             try:
@@ -47,7 +47,7 @@ class Built(DataSet):
         """Return the suffixes of a sample's payload members."""
         return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
 
-    def _finding(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> Finding:
+    def _finding(self, file: BinaryIO, tar: Iterator[TarMember], row: Row) -> CheckedSample:
         faults, found, members, allowed = list[Fault](), list[TarMember](), dict[str, bytes](), row.size or 0
         for suffix in self.suffixes(row):
             found.append(_expect(tar, row, suffix))
@@ -60,7 +60,7 @@ class Built(DataSet):
         if (offset, size) != (row.offset, row.size):
             what = f"is {size} bytes at {offset}, the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
-        return Finding(Sample(row, members, self.recipe.encoder), faults)
+        return CheckedSample(Sample(row, members, self.recipe.encoder), faults)
 
 
 def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, Fault, Finding, UnsoundShardError, payload_size
+from pipeline.datasets.base import CheckedSample, DataSet, Fault, UnsoundShardError, payload_size
 from pipeline.datasets.samples import Sample
 from pipeline.images.encoders import ENCODERS, Npy, npy_header
 from pipeline.text import shown
@@ -36,7 +36,7 @@ class Indexed(DataSet):
 
         return chunk
 
-    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[Finding]:
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
         """Each range of bytes by itself."""
         with self.files.open(shard) as file:
             for row in rows:
@@ -45,7 +45,7 @@ class Indexed(DataSet):
                         sample = self._pick(file, row)
                     except ValueError as error:
                         raise UnsoundShardError(Fault(row.key, str(error))) from error
-                    yield Finding(sample)
+                    yield CheckedSample(sample)
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         file.seek(row.offset or 0)

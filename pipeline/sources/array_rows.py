@@ -17,7 +17,7 @@ CHANNELS = 3
 
 
 @dataclass(frozen=True)
-class Table:
+class ArrayTable:
     """Images as rows of bytes, channel after channel, and what is known of each."""
 
     rows: np.ndarray
@@ -35,7 +35,7 @@ class ArraySource:
         self.location = file.location
         self.ignored: Counter[str] = Counter()
         self._file = file
-        self._table: Table | None = None
+        self._table: ArrayTable | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
         """All rows. Raises UserError where the file is not what it should be."""
@@ -52,11 +52,11 @@ class ArraySource:
         side = isqrt(table.rows.shape[1] // CHANNELS)
         return np.ascontiguousarray(table.rows[index].reshape(CHANNELS, side, side).transpose(1, 2, 0))
 
-    def load(self) -> Table:
+    def load(self) -> ArrayTable:
         """The content of the file. Raises UserError."""
         raise NotImplementedError
 
-    def _loaded(self) -> Table:
+    def _loaded(self) -> ArrayTable:
         if self._table is None:
             table = self.load()
             side = isqrt(table.rows.shape[1] // CHANNELS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.sources import pickles
-from pipeline.sources.array_rows import ArraySource, Table
+from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.storage import Place
 
 
@@ -18,12 +18,12 @@ class Cifar(ArraySource):
         """``place``: the folder as distributed, of which the test images are taken, or one of its files."""
         super().__init__(Place(place.store, self.folder_file) if place.is_folder else place)
 
-    def load(self) -> Table:
+    def load(self) -> ArrayTable:
         """The batch. Raises UserError."""
         where = self.location
         content = pickles.load_file(self._file)
         rows = pickles.pixels(content, "data", where)
-        return Table(rows, pickles.labels(content, self.label_key, len(rows), where), self._class_names())
+        return ArrayTable(rows, pickles.labels(content, self.label_key, len(rows), where), self._class_names())
 
     def _class_names(self) -> list[str]:
         meta = Place(self._file.store, self.meta_file)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.sources import npz, pickles
-from pipeline.sources.array_rows import ArraySource, Table
+from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.storage import Place
 
 DOWNSAMPLED_FILES = ("val_data", "val_data.npz")
@@ -25,7 +25,7 @@ class DownsampledImageNet(ArraySource):
             place = Place(place.store, found[0])
         super().__init__(place)
 
-    def load(self) -> Table:
+    def load(self) -> ArrayTable:
         """The images. A pickle is read whole (600 MB for 50,000 images of 64 x 64). Raises UserError."""
         where = self.location
         if self._file.name.endswith(".npz"):
@@ -36,4 +36,4 @@ class DownsampledImageNet(ArraySource):
         numbers = pickles.labels(content, "labels", len(rows), where)
         if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
             raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: its labels count from 1")
-        return Table(rows, [label - 1 for label in numbers], [])
+        return ArrayTable(rows, [label - 1 for label in numbers], [])

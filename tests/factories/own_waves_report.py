@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Column, Figure, Layout, Models, ReportFamily, Table
+from pipeline.evaluate.report.family import Column, Figure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import Cell, Number
 from pipeline.evaluate.report.plots import BarGroups, Plot, PlotKind
 from pipeline.evaluate.report.scores import Evaluation, error_scores
@@ -55,7 +55,7 @@ def summarise_waves(each: Evaluation, context: ReportContext) -> list[WaveSummar
     ]
 
 
-def tables(layout: Layout[WaveSummary], section: str, models: Models[WaveSummary]) -> Iterator[Table]:
+def tables(layout: ReportLayout[WaveSummary], section: str, models: Models[WaveSummary]) -> Iterator[Table]:
     rows: list[Sequence[Cell]] = [
         [row.name, model, Number(row.accuracy)] for model, summary in models.items() for row in summary.rows
     ]
@@ -76,7 +76,7 @@ WORST = Figure("accuracy under the worst wave", lambda summary: summary.worst)
 REPORT = ReportFamily(
     "own-waves",
     summarise_waves,
-    Layout[WaveSummary](
+    ReportLayout[WaveSummary](
         key="waves",
         figures=(WORST,),
         leads=(WORST,),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipeline.build.merge import merge_parts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import PARTS
 from pipeline.execution.work import Attempt
 from pipeline.images.fingerprints import fingerprints
@@ -38,7 +38,7 @@ def build(recipe: Recipe, source: str, output: Path) -> None:
     opened, store = open_source(recipe.source.kind, source), open_store(str(output))
     plan = make_plan(recipe, opened)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
-    worker = Worker(BuildJob(recipe, source, str(output)))
+    worker = BuildWorker(BuildJob(recipe, source, str(output)))
     for block in make_blocks(plan, opened):
         for _ in worker.run(Attempt(block)):
             pass

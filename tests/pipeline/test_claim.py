@@ -21,7 +21,7 @@ from pipeline.build.overlap import check_places
 from pipeline.build.plan import Plan, make_blocks, make_plan
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_our_card
 from pipeline.errors import UserError
 from pipeline.execution.work import Attempt
@@ -72,7 +72,7 @@ def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
     opened, store = open_source("imagefolder", str(source)), open_store(str(output))
     plan = make_plan(recipe, opened)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
-    worker = Worker(BuildJob(recipe, str(source), str(output)))
+    worker = BuildWorker(BuildJob(recipe, str(source), str(output)))
     for block in make_blocks(plan, opened):
         list(worker.run(Attempt(block)))
     merge_parts(plan, store)

@@ -11,7 +11,7 @@ import pytest
 
 import manifests
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.errors import UnreachableError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
@@ -45,10 +45,10 @@ from pipeline.recipes import library
 from pipeline.execution.work import Attempt
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 recipe = library.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
-worker = Worker(BuildJob(recipe, sys.argv[1], sys.argv[2]))
+worker = BuildWorker(BuildJob(recipe, sys.argv[1], sys.argv[2]))
 (block,) = make_blocks(make_plan(recipe, source), source)
 resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
 try:
@@ -74,7 +74,7 @@ def test_a_store_that_does_not_answer_is_no_failed_sample(
     recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
-    worker = Worker(BuildJob(recipe, str(small_source), str(tmp_path)))
+    worker = BuildWorker(BuildJob(recipe, str(small_source), str(tmp_path)))
     monkeypatch.setattr(ImageFolder, "read", read)
     with pytest.raises(UnreachableError, match=r"class0/image0\.png: no answer"):
         list(worker.run(Attempt(block)))

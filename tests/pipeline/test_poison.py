@@ -12,7 +12,7 @@ from ray.cluster_utils import Cluster
 import manifests
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.execution.work import At, Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
@@ -71,7 +71,7 @@ def test_a_careful_worker_says_where_it_is_and_leaves_out_what_is_condemned(smal
     block = replace(block, images=block.images[:3])
     first, second, third = (image.id for image in block.images)
     attempt = Attempt(block, True, frozenset({first, second}), frozenset({first, f"{second}.contrast-3"}))
-    said = list(Worker(BuildJob(recipe, str(small_source), str(tmp_path))).run(attempt))
+    said = list(BuildWorker(BuildJob(recipe, str(small_source), str(tmp_path))).run(attempt))
     items = [event.item for event in said if isinstance(event, At)]
     assert items == [second, f"{second}.contrast-1", third, None]
     assert isinstance(said[-1], BuildCounts)

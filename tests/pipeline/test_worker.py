@@ -17,7 +17,7 @@ from pipeline.build.counts import BuildCounts
 from pipeline.build.failures import Failure, failure_reason
 from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
 from pipeline.build.records import Output, Payload, PreparedImage, SampleResult
-from pipeline.build.worker import BuildJob, Worker
+from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
@@ -48,7 +48,7 @@ def make(source: Path, output: Path, change: Callable[[], None] = lambda: None) 
     """Build all shards, as one worker does; ``change`` is called when it is ready."""
     (output / "shards").mkdir(parents=True)
     (output / "recipe.toml").touch()
-    made = Worker(BuildJob(RECIPE, str(source), str(output)))
+    made = BuildWorker(BuildJob(RECIPE, str(source), str(output)))
     change()
     *_, report = made.run(Attempt(only_block(source)))
     assert isinstance(report, BuildCounts)

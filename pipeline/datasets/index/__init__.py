@@ -20,7 +20,7 @@ from pipeline.config import read_toml
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
 from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
-from pipeline.datasets.index.found import Entry, Layout, family_of, looked_for
+from pipeline.datasets.index.found import Entry, FoundLayout, family_of, looked_for
 from pipeline.datasets.indexed import found_payload
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.datasets.samples import payload_digest, pixel_digest
@@ -167,7 +167,7 @@ def _one_family(families: Counter[tuple[str, str]], location: str) -> str:
     return found.pop()
 
 
-def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
+def _look(path: Path, classes: Sequence[str], levels: Sequence[int]) -> FoundLayout:
     """Return what is found at a location. Raises UserError."""
     if not path.exists():
         raise UserError(f"{path} does not exist; give the folder or the tar that holds the data set")
@@ -230,7 +230,7 @@ def _published_order(condition: Condition) -> tuple[int, str, int]:
 
 
 def _rows(
-    layout: Layout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
+    layout: FoundLayout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """Yield the rows of a condition in lists of PART_ROWS. ``digests``: those of tars and arrays read so far."""
     entries = list(layout.conditions[condition](layout.classes))

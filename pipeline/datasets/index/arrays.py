@@ -16,7 +16,7 @@ from pipeline.datasets.index.folders import BESIDE, files_with
 from pipeline.datasets.index.found import (
     MAX_LEVEL,
     Entry,
-    Layout,
+    FoundLayout,
     Listing,
     bare_level,
     condition_of,
@@ -51,7 +51,7 @@ class Header(NamedTuple):
     offset: int
 
 
-def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> Layout:
+def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> FoundLayout:
     """Return what ``<corruption>.npy`` (N, H, W, 3) and ``<perturbation>.npy`` (N, T, H, W, 3) hold. Raises UserError.
 
     The first hold all levels one after another, where their transform has levels.
@@ -85,7 +85,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> La
                 raise UserError(f"{root} holds {condition} twice, in {name} and another array; remove one")
             conditions[condition] = partial(_rows, root, name, header, labels, place * count, count)
     beside = [entry.name for entry in store.entries("") if not entry.is_folder]
-    return Layout("arrays", root, conditions, classes, len(set(beside).difference(names, BESIDE)))
+    return FoundLayout("arrays", root, conditions, classes, len(set(beside).difference(names, BESIDE)))
 
 
 def _rows(

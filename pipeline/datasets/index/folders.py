@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from pipeline.datasets.index.found import ENCODER_OF_SUFFIX, Entry, Layout, condition_of, file_entry, looked_for
+from pipeline.datasets.index.found import ENCODER_OF_SUFFIX, Entry, FoundLayout, condition_of, file_entry, looked_for
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
 from pipeline.errors import UserError
 from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_passed_over, is_system_folder, suffix
@@ -33,7 +33,7 @@ Parts = tuple[str, ...]
 """A path in a tar."""
 
 
-def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str] = ()) -> Layout:
+def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str] = ()) -> FoundLayout:
     """Return what class folders hold. Empty ones count for the labels, ``unlabelled`` ones do not. Raises UserError."""
     store = LocalStore(str(root))
     found: dict[Condition, list[str]] = {}
@@ -74,10 +74,10 @@ def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str]
                     yield found
 
     conditions = {condition: partial(listing, each) for condition, each in found.items() if condition in held}
-    return Layout("folders", root, conditions, classes or named, passed_over)
+    return FoundLayout("folders", root, conditions, classes or named, passed_over)
 
 
-def find_tars(path: Path, classes: Sequence[str]) -> Layout:
+def find_tars(path: Path, classes: Sequence[str]) -> FoundLayout:
     """Return what class folders inside of tars hold. Raises UserError."""
     found: dict[Condition, list[tuple[str, str, int, int]]] = {}
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
@@ -123,7 +123,7 @@ def find_tars(path: Path, classes: Sequence[str]) -> Layout:
             yield found
 
     conditions = {condition: partial(listing, each) for condition, each in found.items()}
-    return Layout("tars", root, conditions, classes or sorted(named), passed_over)
+    return FoundLayout("tars", root, conditions, classes or sorted(named), passed_over)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:

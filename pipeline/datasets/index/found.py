@@ -48,7 +48,7 @@ Listing = Callable[[Sequence[str]], Iterable[Entry]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class FoundLayout:
     """What was found: how it is laid out, below which folder, its conditions, and its classes in the order of labels.
 
     ``passed_over`` counts files that are no samples.

@@ -13,7 +13,7 @@ from pipeline.evaluate.metrics.bootstrap import Estimate, estimate_of_groups
 from pipeline.evaluate.metrics.checks import Figures, Numbers
 from pipeline.evaluate.report.belonging import settings_that_differ
 from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.family import Figure, Layout
+from pipeline.evaluate.report.family import Figure, ReportLayout
 from pipeline.evaluate.report.scores import Evaluation, confidences, is_clean
 
 MOST_RESAMPLES = 200
@@ -83,7 +83,7 @@ def summaries(anomalies: Mapping[str, Estimate]) -> list[AnomalySummary]:
 
 AUPR = Figure("AUPR", lambda summary: summary.aupr)
 
-LAYOUT = Layout[AnomalySummary](
+LAYOUT = ReportLayout[AnomalySummary](
     key="anomalies",
     figures=(AUPR,),
     leads=(AUPR,),

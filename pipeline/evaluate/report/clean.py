@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Figure, Layout, ReportFamily
+from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
 from pipeline.evaluate.report.scores import Evaluation
 from pipeline.transforms.clean import FAMILY
 
@@ -52,7 +52,7 @@ TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error)
 REPORT = ReportFamily(
     FAMILY.name,
     summarise_clean,
-    Layout[CleanSummary](
+    ReportLayout[CleanSummary](
         key="clean",
         figures=(TOP1_ERROR, Figure("top-5 error", lambda summary: summary.top5_error)),
         leads=(TOP1_ERROR,),

@@ -13,7 +13,7 @@ from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.metrics.checks import Figures
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Figure, Layout, LevelFigure, Models, ReportFamily, Table
+from pipeline.evaluate.report.family import Figure, LevelFigure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.scores import Evaluation, error_scores
 from pipeline.evaluate.report.tables import LevelContent, bars, by_level
 from pipeline.transforms.family import Family
@@ -55,7 +55,7 @@ def default_report(family: Family) -> ReportFamily[TransformSummary]:
     return ReportFamily(
         family.name,
         summarise_transforms,
-        Layout[TransformSummary](
+        ReportLayout[TransformSummary](
             key=family.name.replace("-", "_"),
             figures=(MEAN_ACCURACY,),
             leads=(MEAN_ACCURACY,),
@@ -115,7 +115,7 @@ ACCURACY_TABLE = LevelContent(
 )
 
 
-def _tables(layout: Layout[TransformSummary], section: str, models: Models[TransformSummary]) -> Iterator[Table]:
+def _tables(layout: ReportLayout[TransformSummary], section: str, models: Models[TransformSummary]) -> Iterator[Table]:
     """Yield accuracies by transform and level, with lines over the levels, or, of a single level, bars."""
     table = by_level(layout, section, ACCURACY_TABLE, models)
     levels = {level for summary in models.values() for row in summary.rows for level in row.accuracies}

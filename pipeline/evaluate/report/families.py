@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.errors import UserError
 from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s
 from pipeline.evaluate.report.default import default_report
-from pipeline.evaluate.report.family import Layout, ReportFamily
+from pipeline.evaluate.report.family import ReportFamily, ReportLayout
 from pipeline.transforms.registry import FAMILIES
 
 ENTRY_POINTS = "robustshards.reports"
@@ -43,14 +43,14 @@ def report_of(family: str) -> ReportFamily[Any]:
     return default_report(FAMILIES[family])
 
 
-def layouts() -> dict[str, Layout[Any]]:
+def layouts() -> dict[str, ReportLayout[Any]]:
     """Return key -> layout of every report, in the order of a report.
 
     Raises:
         UserError: As ``report_of``, and where a key is invalid or of two reports. A family without a report is left
             out.
     """
-    found: dict[str, Layout[Any]] = {}
+    found: dict[str, ReportLayout[Any]] = {}
     for name in FAMILIES:
         if not has_report(name):
             continue

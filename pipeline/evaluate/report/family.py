@@ -33,7 +33,7 @@ class FamilySummary(Protocol):
         """Digest of the sorted source ids of its images; empty where it is unknown."""
 
 
-class Row(Protocol):
+class SummaryRow(Protocol):
     """What every row of a summary says of its transform."""
 
     @property
@@ -119,7 +119,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout(Generic[S]):
+class ReportLayout(Generic[S]):
     """How the summaries of a family are shown.
 
     Attributes:
@@ -152,9 +152,9 @@ class Layout(Generic[S]):
         Figure("failed", lambda summary: summary.failed, COUNT),
     )
     benchmark: Benchmark | None = None
-    tables: Callable[[Layout[S], str, Models[S]], Iterable[Table]] = lambda layout, section, models: ()
+    tables: Callable[[ReportLayout[S], str, Models[S]], Iterable[Table]] = lambda layout, section, models: ()
     title: Callable[[S], str] = lambda summary: summary.data_set
-    rows: Callable[[S], Sequence[Row]] = lambda summary: ()
+    rows: Callable[[S], Sequence[SummaryRow]] = lambda summary: ()
     row_figures: Sequence[Figure] = ()
     level_figures: Sequence[LevelFigure] = ()
     row_level_figures: Sequence[LevelFigure] = ()
@@ -176,4 +176,4 @@ class ReportFamily(Generic[S]):
 
     name: str
     summarise: Callable[[Evaluation, ReportContext], Sequence[S]]
-    layout: Layout[S]
+    layout: ReportLayout[S]

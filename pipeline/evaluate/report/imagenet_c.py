@@ -21,10 +21,10 @@ from pipeline.evaluate.report.family import (
     Benchmark,
     Column,
     Figure,
-    Layout,
     LevelFigure,
     Models,
     ReportFamily,
+    ReportLayout,
     Table,
 )
 from pipeline.evaluate.report.formats import Cell, Number
@@ -279,7 +279,7 @@ ACCURACY_TABLE = LevelContent(
     alexnet.SEVERITIES,
 )
 
-CorruptionLayout = Layout[CorruptionSummary]
+CorruptionLayout = ReportLayout[CorruptionSummary]
 CorruptionModels = Models[CorruptionSummary]
 
 

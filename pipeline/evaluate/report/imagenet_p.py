@@ -14,7 +14,7 @@ from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.report.baseline import warn_of_other_images
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Benchmark, Figure, Layout, Models, ReportFamily, Table
+from pipeline.evaluate.report.family import Benchmark, Figure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import COUNT, PLAIN
 from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.sequences import SequenceBaseline, SequenceScores, sequence_baselines, sequence_scores
@@ -199,7 +199,9 @@ CONTENTS = (
 )
 
 
-def _tables(layout: Layout[PerturbationSummary], section: str, models: Models[PerturbationSummary]) -> Iterator[Table]:
+def _tables(
+    layout: ReportLayout[PerturbationSummary], section: str, models: Models[PerturbationSummary]
+) -> Iterator[Table]:
     for content in CONTENTS:
         yield by_transform(layout, section, content, models, "perturbation")
 
@@ -211,7 +213,7 @@ def _title(summary: PerturbationSummary) -> str:
 REPORT = ReportFamily(
     FAMILY.name,
     summarise_perturbations,
-    Layout[PerturbationSummary](
+    ReportLayout[PerturbationSummary](
         key="perturbations",
         figures=FIGURES,
         leads=(MFR, MEAN_FLIPS),

@@ -12,7 +12,7 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
-from pipeline.evaluate.report.family import Column, Figure, Layout, Models, ReportFamily, Table
+from pipeline.evaluate.report.family import Column, Figure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import PLAIN, Cell, Number
 from pipeline.evaluate.report.plots import Grids, Plot, PlotKind
 from pipeline.evaluate.report.scores import Evaluation, error_scores
@@ -85,7 +85,9 @@ def _columns(means: NDArray[np.float64], places: Mapping[str, int]) -> dict[str,
     return {name: means[..., place] for name, place in places.items()}
 
 
-def _tables(layout: Layout[SystemNoiseSummary], section: str, models: Models[SystemNoiseSummary]) -> Iterator[Table]:
+def _tables(
+    layout: ReportLayout[SystemNoiseSummary], section: str, models: Models[SystemNoiseSummary]
+) -> Iterator[Table]:
     grids = {model: {(row.decoder, row.resize): row.accuracy for row in each.rows} for model, each in models.items()}
     pairs = dict.fromkeys(pair for grid in grids.values() for pair in grid)
     rows: list[Sequence[Cell]] = [
@@ -103,7 +105,7 @@ MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
 REPORT = ReportFamily(
     FAMILY.name,
     summarise_system_noise,
-    Layout[SystemNoiseSummary](
+    ReportLayout[SystemNoiseSummary](
         key="system_noise",
         figures=(MEAN_ACCURACY, Figure("NSD (percentage points)", lambda summary: summary.nsd, PLAIN)),
         leads=(MEAN_ACCURACY,),

@@ -164,7 +164,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Column:
+class ScoreColumn:
     """One value for each of some images."""
 
     images: Images
@@ -201,7 +201,7 @@ class ImagesOf:
         return latest
 
 
-def joined(each: Evaluation, columns: Mapping[Key, Column]) -> Scores[Key]:
+def joined(each: Evaluation, columns: Mapping[Key, ScoreColumn]) -> Scores[Key]:
     """Return the values of those images that every column has. Raises UserError where there is none."""
     kinds = {id(column.images): column.images for column in columns.values()}
     first, *others = kinds.values()
@@ -238,7 +238,10 @@ def error_scores(each: Evaluation) -> Scores[Condition]:
     images = ImagesOf(each)
     return joined(
         each,
-        {predicted.condition: Column(images(predicted), wrong(each, predicted)) for predicted in each.predictions()},
+        {
+            predicted.condition: ScoreColumn(images(predicted), wrong(each, predicted))
+            for predicted in each.predictions()
+        },
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.evaluate.report import anomalies
 from pipeline.evaluate.report.families import layouts
-from pipeline.evaluate.report.family import FamilySummary, Layout, Table
+from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.tables import coverage, key_figures
@@ -35,7 +35,7 @@ class Section:
     """A data set: ``models`` maps what a model is called here to its summary."""
 
     title: str
-    layout: Layout[Any]
+    layout: ReportLayout[Any]
     models: Mapping[str, FamilySummary]
     tables: Sequence[Table]
 
@@ -71,16 +71,16 @@ def tables(summary: Summary) -> list[Table]:
     return [table for section in sections(summary) for table in section.tables]
 
 
-def summaries_by_layout(summary: Summary) -> list[tuple[Layout[Any], Sequence[FamilySummary]]]:
+def summaries_by_layout(summary: Summary) -> list[tuple[ReportLayout[Any], Sequence[FamilySummary]]]:
     """Return the layouts in the order of a report, with what each is to show."""
     known = layouts()
-    found: list[tuple[Layout[Any], Sequence[FamilySummary]]] = []
+    found: list[tuple[ReportLayout[Any], Sequence[FamilySummary]]] = []
     found += [(known[key], summaries) for key, summaries in summary.families.items()]
     found.append((anomalies.LAYOUT, anomalies.summaries(summary.anomalies)))
     return found
 
 
-def _by_title(layout: Layout[Any], summaries: Iterable[FamilySummary]) -> dict[str, dict[str, FamilySummary]]:
+def _by_title(layout: ReportLayout[Any], summaries: Iterable[FamilySummary]) -> dict[str, dict[str, FamilySummary]]:
     """Return title of the section -> model -> summary; a second model of the same name is numbered."""
     found: dict[str, dict[str, FamilySummary]] = {}
     for each in summaries:

@@ -12,7 +12,7 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.report.baseline import ALEXNET, OwnBaseline, has_published_baseline
 from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.scores import Column, Evaluation, ImagesOf, Scores, joined, reading
+from pipeline.evaluate.report.scores import Evaluation, ImagesOf, ScoreColumn, Scores, joined, reading
 from pipeline.text import printable
 from pipeline.transforms.imagenet_p import FAMILY
 
@@ -36,8 +36,8 @@ class SequenceBaseline:
 
 def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
     """Return, by difficulty, how often the prediction of each sequence changes, and how far its first classes move."""
-    flips: dict[int, dict[str, Column]] = {}
-    moves: dict[int, dict[str, Column]] = {}
+    flips: dict[int, dict[str, ScoreColumn]] = {}
+    moves: dict[int, dict[str, ScoreColumn]] = {}
     images, difficulties = ImagesOf(each), each.levels()
     for predicted in each.predictions():
         name = predicted.condition.transform
@@ -53,8 +53,8 @@ def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
                 with reading(each.folder):
                     flip = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
                     move = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
-                flips.setdefault(difficulty, {})[name] = Column(images(predicted), flip)
-                moves.setdefault(difficulty, {})[name] = Column(images(predicted), move)
+                flips.setdefault(difficulty, {})[name] = ScoreColumn(images(predicted), flip)
+                moves.setdefault(difficulty, {})[name] = ScoreColumn(images(predicted), move)
     if not flips:
         raise UserError(f"{each.folder} has sequences of one frame, so no prediction can change between frames")
     return {

@@ -10,10 +10,10 @@ from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.family import (
     Column,
     Figure,
-    Layout,
     LevelFigure,
     Models,
-    Row,
+    ReportLayout,
+    SummaryRow,
     Table,
 )
 from pipeline.evaluate.report.formats import EXTRA, PARTIAL, Cell, Number
@@ -40,7 +40,7 @@ class Content:
 # Means over a part of the benchmark
 
 
-def coverage(layout: Layout[Any], summary: Any, figure: Figure | LevelFigure) -> str:
+def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigure) -> str:
     """Return what a mean is over where that is not the whole benchmark: ``12 of 15 corruptions``; else nothing."""
     if figure.over is None or layout.benchmark is None:
         return ""
@@ -56,7 +56,9 @@ def coverage(layout: Layout[Any], summary: Any, figure: Figure | LevelFigure) ->
     return f"{counted} of {benchmark.total} {benchmark.what}{levels}"
 
 
-def part_notes(layout: Layout[Any], models: Models[Any], figures: Iterable[Figure | LevelFigure]) -> Iterator[str]:
+def part_notes(
+    layout: ReportLayout[Any], models: Models[Any], figures: Iterable[Figure | LevelFigure]
+) -> Iterator[str]:
     """Yield, for each model, what those of its means are over that are not over the whole benchmark."""
     for model, summary in models.items():
         marked: dict[str, list[str]] = {}
@@ -71,16 +73,16 @@ def part_notes(layout: Layout[Any], models: Models[Any], figures: Iterable[Figur
 # Rows of transforms
 
 
-def transforms(layout: Layout[Any], models: Models[Any]) -> dict[str, Row]:
+def transforms(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, SummaryRow]:
     """Return name -> a row of any model, those of the benchmark first."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, SummaryRow] = {}
     for summary in models.values():
         for row in layout.rows(summary):
             rows.setdefault(row.name, row)
     return {name: rows[name] for name in sorted(rows, key=lambda name: not rows[name].benchmark)}
 
 
-def marked_names(layout: Layout[Any], models: Models[Any]) -> dict[str, str]:
+def marked_names(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, str]:
     """Return name -> how it is shown: marked, where there is a benchmark that it is not part of."""
     rows = transforms(layout, models)
     any_benchmark = any(row.benchmark for row in rows.values())
@@ -90,7 +92,7 @@ def marked_names(layout: Layout[Any], models: Models[Any]) -> dict[str, str]:
     }
 
 
-def rows_by_name(layout: Layout[Any], models: Models[Any]) -> dict[str, dict[str, Any]]:
+def rows_by_name(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, dict[str, Any]]:
     """Return model -> transform -> row."""
     return {model: {row.name: row for row in layout.rows(summary)} for model, summary in models.items()}
 
@@ -103,7 +105,7 @@ def extra_note(names: Iterable[str]) -> str:
 # Tables
 
 
-def key_figures(layout: Layout[Any], section: str, models: Models[Any]) -> Table:
+def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) -> Table:
     """Return the table of all figures of summaries: figures downwards, models side by side."""
     rows: list[Sequence[Cell]] = []
     for figure in layout.figures:
@@ -121,12 +123,12 @@ def key_figures(layout: Layout[Any], section: str, models: Models[Any]) -> Table
     return Table(section, "key figures", _key_note(layout, models), columns, rows)
 
 
-def summary_cell(layout: Layout[Any], summary: Any, figure: Figure) -> Number:
+def summary_cell(layout: ReportLayout[Any], summary: Any, figure: Figure) -> Number:
     """Return the cell of a figure of a summary, marked where it is over less than the benchmark."""
     return Number(figure.value(summary), figure.format, partial=bool(coverage(layout, summary, figure)))
 
 
-def _key_note(layout: Layout[Any], models: Models[Any]) -> str:
+def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
     """Return how to read the key figures, and what is not over the whole benchmark."""
     normalised = any(layout.baseline(summary) for summary in models.values())
     none = "There is no baseline: nothing is normalised." if layout.benchmark else ""
@@ -135,7 +137,7 @@ def _key_note(layout: Layout[Any], models: Models[Any]) -> str:
     return " ".join(filter(None, notes))
 
 
-def _images_note(layout: Layout[Any], models: Models[Any]) -> str:
+def _images_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
     """Return whether the models were evaluated on the same data set, where that is known and they were not."""
     if len({summary.source_ids_sha256 for summary in models.values()}) > 1:
         count = layout.counts[0]
@@ -146,7 +148,7 @@ def _images_note(layout: Layout[Any], models: Models[Any]) -> str:
     return ""
 
 
-def by_transform(layout: Layout[Any], section: str, content: Content, models: Models[Any], what: str) -> Table:
+def by_transform(layout: ReportLayout[Any], section: str, content: Content, models: Models[Any], what: str) -> Table:
     """Return a table with transforms downwards and models side by side, each with its figures.
 
     Transforms of which no model has any figure are left out.
@@ -190,7 +192,7 @@ class LevelContent:
     heading: str = ""
 
 
-def by_level(layout: Layout[Any], section: str, content: LevelContent, models: Models[Any]) -> Table:
+def by_level(layout: ReportLayout[Any], section: str, content: LevelContent, models: Models[Any]) -> Table:
     """Return a table with a row for each transform and model, and levels side by side."""
     by_model = rows_by_name(layout, models)
     every = [row for found in by_model.values() for row in found.values()]
@@ -211,7 +213,7 @@ def by_level(layout: Layout[Any], section: str, content: LevelContent, models: M
     return Table(section, content.title, note, columns, rows, plot)
 
 
-def bars(layout: Layout[Any], models: Models[Any], figure: Figure, what: str) -> Plot:
+def bars(layout: ReportLayout[Any], models: Models[Any], figure: Figure, what: str) -> Plot:
     """Return the plot of a figure of rows as bars, one for each group of transforms."""
     by_model = rows_by_name(layout, models)
     groups: dict[str, dict[str, Mapping[str, Estimate]]] = {}

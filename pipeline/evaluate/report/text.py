@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
-from pipeline.evaluate.report.family import Layout, Table
+from pipeline.evaluate.report.family import ReportLayout, Table
 from pipeline.evaluate.report.formats import Value, value_of
 from pipeline.evaluate.report.sections import summaries_by_layout
 from pipeline.evaluate.report.summary import Summary
@@ -95,7 +95,7 @@ Line = Sequence[str | int]
 """Of one figure, what follows the family on its line of the CSV."""
 
 
-def _lines(layout: Layout[Any], summary: Any) -> Iterator[Line]:
+def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
     """Yield the lines of one summary."""
     baseline, level = _plain(layout.baseline(summary) or ""), layout.level(summary)
     whole = "" if level is None else level
