@@ -62,7 +62,7 @@ sheets: setup
 	$(BIN)/python -m tests.sheets docs
 
 test: setup
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -47,8 +47,8 @@ def clients() -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         try:
             _run(sys.executable, "-m", "venv", str(folder))
-            _run(str(python), "-m", "pip", "install", "--quiet", *WITH_DEPENDENCIES)
-            _run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", *ALONE)
+            _run(str(python), "-m", "pip", "install", "--quiet", "--no-compile", *WITH_DEPENDENCIES)
+            _run(str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", *ALONE)
         except subprocess.CalledProcessError as error:
             message = f"other people's readers cannot be installed: {error.stderr.strip()[-300:]}"
             pytest.fail(message) if UNDER_CI else pytest.skip(message)

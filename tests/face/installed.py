@@ -55,7 +55,7 @@ def environment_with(wheel: Path) -> Path:
 
 def pip(python: Path, *arguments: str) -> None:
     """Install something."""
-    run([str(python), "-m", "pip", "install", "--quiet", *arguments], ROOT)
+    run([str(python), "-m", "pip", "install", "--quiet", "--no-compile", *arguments], ROOT)
 
 
 def run(command: list[str], folder: Path) -> str:
