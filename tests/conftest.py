@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.factories.commands import PROGRAM, run_command
 from tests.factories.layouts import cifar_10
 from tests.golden import published
 from tests.photographs import write_photographs
@@ -124,10 +124,12 @@ def robustshards() -> Run:
     """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
         if arguments[0] == "build" and not {"--address", "--executor", "--help"} & set(arguments):
-            command += ["--executor", "local", *([] if "--workers" in arguments else ["--workers", "1"])]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
+            arguments += ("--executor", "local", *(() if "--workers" in arguments else ("--workers", "1")))
+        if not options.keys() <= {"cwd"}:
+            command = [PROGRAM, *map(str, arguments)]
+            return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
+        return run_command(*arguments, timeout=timeout, **options)
 
     return run
 

@@ -1,0 +1,148 @@
+"""The command in processes that have their imports already.
+
+Importing what a command needs takes a second, and the tests run hundreds of commands. Each is therefore forked from a
+server process that has imported it. Only the start differs from a user's command: how the program is found and started
+is tested with the program itself.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Thread
+
+PROGRAM = Path(sys.executable).parent / "robustshards"
+IMPORTED = (
+    *("pipeline.build.run", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
+    *("pipeline.datasets.export", "pipeline.datasets.index", "pipeline.datasets.preview"),
+    *("pipeline.evaluate.predict.run", "pipeline.evaluate.report.write", "torch"),
+)
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(list(IMPORTED))
+
+_CLIENT = f"""#!{sys.executable} -ISs
+import json, os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect(os.path.join(os.path.dirname(os.path.abspath(__file__)), "socket"))
+socket.send_fds(server, [b" "], [0, 1, 2])
+server.sendall(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode())
+server.shutdown(socket.SHUT_WR)
+sys.exit(int(server.recv(16)))
+"""
+"""The program ``robustshards`` of :func:`program_on_path`: it gives its words and its standard files to a server."""
+
+
+def run_command(
+    *arguments: object, timeout: float = 300, cwd: str | os.PathLike[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``robustshards`` with these arguments, this process's environment and no standard input.
+
+    Raises:
+        subprocess.TimeoutExpired: After ``timeout`` seconds; the command is killed.
+    """
+    words = [str(PROGRAM), *map(str, arguments)]
+    with open(os.devnull) as nothing, TemporaryFile("w+") as stdout, TemporaryFile("w+") as stderr:
+        files = [each.fileno() for each in (nothing, stdout, stderr)]
+        code = _run(words, os.environ, os.fspath(cwd or os.getcwd()), files, timeout)
+        texts = []
+        for each in (stdout, stderr):
+            each.seek(0)
+            texts.append(each.read())
+    return subprocess.CompletedProcess(words, code, *texts)
+
+
+@contextmanager
+def program_on_path() -> Iterator[Path]:
+    """Provide a folder for PATH, whose program ``robustshards`` starts without imports, also in a shell's pipes."""
+    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        program = Path(folder, "robustshards")
+        program.write_text(_CLIENT)
+        program.chmod(0o755)
+        listener.bind(str(Path(folder, "socket")))
+        listener.listen()
+        Thread(target=_serve, args=(listener,), daemon=True).start()
+        yield Path(folder)
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def _serve(listener: socket.socket) -> None:
+    """Answer programs until the listener is closed. Commands of one pipe run at the same time."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        Thread(target=_answer, args=(client,), daemon=True).start()
+
+
+def _answer(client: socket.socket) -> None:
+    """Run a command with the standard files of the program that asks for it, and send its exit code."""
+    with client, client.makefile("rb") as stream:
+        _, files, _, _ = socket.recv_fds(client, 1, 3)
+        try:
+            arguments, environment, cwd = json.loads(stream.read())
+            code = _run([str(PROGRAM), *arguments], environment, cwd, files, timeout=300)
+        finally:
+            for each in files:
+                os.close(each)
+        client.sendall(str(code).encode())
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str], cwd: str, files: Sequence[int], timeout: float) -> int:
+    """Return the exit code of a command with these standard files."""
+    passed = [Connection(os.dup(each)) for each in files]
+    arguments = (words, dict(environment), cwd, passed, _paths())
+    process = _CONTEXT.Process(target=_main, args=arguments)
+    process.start()
+    for each in passed:
+        each.close()
+    process.join(timeout)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        raise subprocess.TimeoutExpired(words, timeout)
+    return process.exitcode
+
+
+@cache
+def _paths() -> Sequence[str]:
+    """Return where the program finds its modules, without PYTHONPATH."""
+    code = "import sys; print(*sys.path, sep='\\n')"
+    command = [sys.executable, "-E", "-P", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _main(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: str,
+    files: Sequence[Connection],
+    paths: Sequence[str],
+) -> None:
+    """Become the command."""
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, each in enumerate(files):
+        os.dup2(each.fileno(), number)
+        each.close()
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
+    os.chdir(cwd)
+    sys.argv = list(words)
+    added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [str(PROGRAM.parent), *added, *paths]
+    from pipeline.cli.start import main
+
+    main()
