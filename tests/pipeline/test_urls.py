@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +15,9 @@ from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
-from tests.conftest import ROOT, write_small_source
+from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.digests import data_digests
+from tests.factories.evaluator import evaluated
 from tests.factories.layouts import cifar_10
 from tests.factories.object_store import ObjectStore, object_store, upload
 
@@ -33,12 +32,6 @@ def s3() -> Iterator[ObjectStore]:
         yield store
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command with the environment of this moment, which its workers inherit."""
-    command = [Path(sys.executable).parent / "robustshards", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
-
-
 def digests_at(store: ObjectStore, name: str, folder: Path) -> dict[str, str]:
     """Of a data set in the bucket, copied to a folder."""
     store.files().get(f"{store.bucket}/{name}/", f"{folder}/", recursive=True)
@@ -46,9 +39,11 @@ def digests_at(store: ObjectStore, name: str, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def built_there(s3: ObjectStore, small_source: Path) -> str:
+def built_there(s3: ObjectStore, small_source: Path, robustshards: Run) -> str:
     source = upload(s3, small_source, "photographs")
-    done = run("build", "imagenet-c", "--source", source, "--out", f"{s3.url}/data", *SELECTION, "--workers", 2)
+    done = robustshards(
+        "build", "imagenet-c", "--source", source, "--out", f"{s3.url}/data", *SELECTION, "--workers", 2
+    )
     assert done.returncode == 0, done.stderr
     return f"{s3.url}/data"
 
@@ -65,31 +60,33 @@ def test_a_build_from_s3_to_s3_has_the_same_bytes(
 
 
 def test_there_too_only_what_is_missing_is_made(
-    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path
+    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     s3.files().cp(f"{s3.bucket}/data/", f"{s3.bucket}/copy/", recursive=True)
     s3.files().rm_file(f"{s3.bucket}/copy/shards/contrast/3/contrast-3-000001.tar")
     s3.files().pipe_file(f"{s3.bucket}/copy/shards/contrast/1/contrast-1-000000.tar", b"half")
     s3.files().rm_file(f"{s3.bucket}/copy/manifest/gaussian_noise-1-000000.parquet")
     command = ("build", "imagenet-c", "--source", f"{s3.url}/photographs", "--out", f"{s3.url}/copy", *SELECTION)
-    done = run(*command, "--json")
+    done = robustshards(*command, "--json")
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["shards_before"], json.loads(done.stdout)["shards_made"]) == (5, 3)
     assert digests_at(s3, "copy", tmp_path) == data_digests(built_once)
-    assert run(*command, "--seed", 5).returncode == 2
+    assert robustshards(*command, "--seed", 5).returncode == 2
 
 
-def test_all_readers_take_them(s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path) -> None:
-    done = run("verify", built_there, "--deep", "--samples", 5)
+def test_all_readers_take_them(
+    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    done = robustshards("verify", built_there, "--deep", "--samples", 5)
     assert (done.returncode, "24 samples in 8 shards: no faults" in done.stdout) == (0, True), done.stdout + done.stderr
-    assert run("preview", built_there, "--out", tmp_path / "page.html").returncode == 0
-    assert run("export", built_there, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
+    assert robustshards("preview", built_there, "--out", tmp_path / "page.html").returncode == 0
+    assert robustshards("export", built_there, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
     assert len(list((tmp_path / "folders").rglob("*.JPEG"))) == 24
     command = ("--model", "tests.factories.small_models:tiny", "--batch-size", 4, "--loaders", 1)
-    for data, out in ((built_there, f"{s3.url}/evaluation"), (built_once, tmp_path / "near")):
-        done = run("evaluate", data, *command, "--out", out)
-        assert done.returncode == 0, done.stderr
-    done = run("report", f"{s3.url}/evaluation", "--out", tmp_path / "report")
+    done = robustshards("evaluate", built_there, *command, "--out", f"{s3.url}/evaluation", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    evaluated(built_once, tmp_path / "near", loaders=0)
+    done = robustshards("report", f"{s3.url}/evaluation", "--out", tmp_path / "report")
     assert done.returncode == 0, done.stderr
     s3.files().get_file(f"{s3.bucket}/evaluation/predictions.parquet", str(tmp_path / "far.parquet"))
     assert pq.read_table(tmp_path / "far.parquet").equals(pq.read_table(tmp_path / "near/predictions.parquet"))
@@ -157,7 +154,7 @@ def test_damage_is_found_there_too(built: Path) -> None:
     assert any("is missing" in str(fault) for fault in verify(f"file://{built}").faults)
 
 
-def test_what_is_not_there(s3: ObjectStore, tmp_path: Path) -> None:
+def test_what_is_not_there(s3: ObjectStore, tmp_path: Path, robustshards: Run) -> None:
     for arguments, text in (
         (("verify", f"{s3.url}/none"), "is no data set: it has no recipe.toml"),
         (("verify", "nowhere://bucket/data"), "cannot be reached"),
@@ -166,11 +163,11 @@ def test_what_is_not_there(s3: ObjectStore, tmp_path: Path) -> None:
         (("export", f"{s3.url}/data", "--to", "imagefolder", "--out", f"{s3.url}/folders"), "only a local folder"),
         (("index", f"{s3.url}/none", "--out", tmp_path), "is a URL: copy the data set here"),
     ):
-        done = run(*arguments)
+        done = robustshards(*arguments)
         assert (done.returncode, text in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
     write_small_source(tmp_path / "images", images=1)
     command = ("--source", tmp_path / "images", "--out", "s3://no-such-bucket/data", *SELECTION)
-    done = run("build", "imagenet-c", *command)
+    done = robustshards("build", "imagenet-c", *command)
     assert (done.returncode, "cannot write to s3://no-such-bucket/data" in done.stderr) == (2, True), done.stderr
 
 
@@ -181,10 +178,12 @@ def test_credentials_in_urls_are_refused_and_not_repeated(url: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_without_credentials_the_user_is_told(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_user_is_told(
+    s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, robustshards: Run
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    done = run("verify", f"{s3.url}/data")
+    done = robustshards("verify", f"{s3.url}/data")
     assert (done.returncode, "no credentials were found" in done.stderr) == (2, True), done.stderr
 
 
