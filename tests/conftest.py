@@ -28,8 +28,8 @@ SHARED_REQUIRED = os.environ.get("REQUIRE_SHARED") == "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first: begun last, it would run for minutes while the other process has nothing left to do."""
-    items.sort(key=lambda item: item.path.name != "test_readme.py")
+    """Start the longest tests first, so that no process works on them alone at the end."""
+    items.sort(key=lambda item: item.path.name != "test_examples.py")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,0 +1,1 @@
+"""The documents: pages generated from the code, examples that run, links that lead somewhere."""
