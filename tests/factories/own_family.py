@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.transforms.registry import ENTRY_POINTS
+from tests.factories.commands import run_command
 
 HERE = Path(__file__).parent
 VERSION = "1.5"
@@ -52,11 +51,11 @@ class OwnFamily:
 
     def run(self, *arguments: object, is_installed: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the command with the package, or without it."""
-        command = [str(Path(sys.executable).parent / "robustshards"), *map(str, arguments)]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        if is_installed:
-            environment["PYTHONPATH"] = str(self.packages)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("PYTHONPATH", raising=False)
+            if is_installed:
+                patch.setenv("PYTHONPATH", str(self.packages))
+            return run_command(*arguments)
 
 
 def install(packages: Path, points: Points, modules: Mapping[str, Path], version: str = VERSION) -> None:
