@@ -61,7 +61,7 @@ class Stages:
         """The last report is followed by the merge."""
         self._reported = perf_counter()
 
-    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
+    def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)

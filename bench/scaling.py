@@ -65,7 +65,7 @@ class Stopwatch:
             self.warm.append(perf_counter())
             self.before = self.made
 
-    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
+    def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Raises RuntimeError where anything fails: what is measured is undisturbed."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)

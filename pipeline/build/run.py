@@ -71,7 +71,7 @@ class BuildWatcher(Protocol):
     def reported(self, tally: Tally[BuildCounts]) -> None:
         """Told whenever a worker has reported, several hundred times a second where there are many."""
 
-    def heard(self, event: Event[BuildCounts, WorkItem]) -> None:
+    def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
@@ -178,7 +178,7 @@ class _Build:
         elif isinstance(event, Progress) and event.finished:
             self._quota.made(event.counts.shard_samples, event.counts.shard_bytes)
         if not isinstance(event, Progress) or event.finished:
-            self._watcher.heard(event)
+            self._watcher.on_event(event)
         self._watcher.reported(tally)
 
     def ran(self, done: BuildCounts) -> bool:

@@ -39,7 +39,7 @@ class Log:
         """Write that a step before the work begins."""
         self.line("preparing", what=what)
 
-    def heard(self, event: Event[Any, Any]) -> None:
+    def on_event(self, event: Event[Any, Any]) -> None:
         """Write what has become of a work item."""
         told = {"piece": event.index, **self.identity(event.work), "place": event.place}
         if isinstance(event, Progress):

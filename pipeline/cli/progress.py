@@ -98,7 +98,7 @@ class Display:
         if monotonic() - self._said > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):
             self._show()
 
-    def heard(self, event: Event[Any, Any]) -> None:
+    def on_event(self, event: Event[Any, Any]) -> None:
         """Say that work is lost and done again."""
         _say_failed(self._console, event)
 
@@ -193,7 +193,7 @@ class FrameCount:
             text = f"{frames:,}/{self._all:,} images, {rate:,.0f} images/s, {left:,.0f} s left"
             self._console.print(text)
 
-    def heard(self, event: Event[Any, Any]) -> None:
+    def on_event(self, event: Event[Any, Any]) -> None:
         """Say that work is lost and done again."""
         _say_failed(self._console, event)
 

@@ -11,4 +11,4 @@ class Silent:
     def _ignore(self, *args: Any, **kwargs: Any) -> None:
         """Show nothing."""
 
-    preparing = started = reported = heard = counting = advanced = _ignore
+    preparing = started = reported = on_event = counting = advanced = _ignore

@@ -70,7 +70,7 @@ class EvaluationWatcher(Protocol):
     def advanced(self, frames: int) -> None:
         """Frames done so far."""
 
-    def heard(self, event: Event[PredictionCounts, Sequence[Chunk]]) -> None:
+    def on_event(self, event: Event[PredictionCounts, Sequence[Chunk]]) -> None:
         """Told that a piece of work is finished, has failed and is tried again, or is given up."""
 
 
@@ -175,7 +175,7 @@ class _Evaluation:
         if isinstance(event, Lost):
             self.result.lost += [(chunk.name, event.reason) for chunk in event.work]
         if not isinstance(event, Progress) or event.finished:
-            self._watcher.heard(event)
+            self._watcher.on_event(event)
         self._watcher.advanced(tally.total().frames)
 
     def ran(self, done: PredictionCounts) -> bool:
