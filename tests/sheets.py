@@ -1,43 +1,62 @@
-"""Contact sheets for docs/, so that a person can look at what is made: ``python -m tests.sheets docs``."""
+"""Contact sheets for docs/, to check the images by eye: ``python -m tests.sheets docs``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import skimage.data
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
+import corruptions
 import perturbations
+from pipeline.images.resizers import prepare
 
-LABEL_HEIGHT = 16
-WIDTH = 1000
+IMAGENET = [("shorter_side", 256), ("center_crop", 224)]
+MARGIN, LABEL_HEIGHT = 2, 22
+LONGEST = 1264
+"""Largest width and height of a sheet in pixels."""
+
+
+def corruption_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
+    """Return all 19 corruptions at one severity beside the clean image, five in a row."""
+    image = prepare(photograph, IMAGENET)
+    corrupted = [(name, corruptions.corrupt(image, name, severity, seed=1)) for name in corruptions.names("all")]
+    return grid([labelled(picture, name) for name, picture in [("clean", image), *corrupted]], columns=5)
 
 
 def perturbation_sheet(photograph: np.ndarray) -> Image.Image:
-    """All 14 perturbations at their first, middle and last frame, two to a row."""
+    """Return all 14 perturbations at their first, middle and last frame, two in a row."""
     tiles = []
     for name in perturbations.names("all"):
         frames = perturbations.perturb(photograph, name, seed=1)
         chosen = (0, len(frames) // 2, len(frames) - 1)
         label = f"{name}: frames {', '.join(map(str, chosen))}"
         tiles.append(labelled(np.concatenate([frames[index] for index in chosen], axis=1), label))
-    rows = [np.concatenate(tiles[index : index + 2], axis=1) for index in range(0, len(tiles), 2)]
-    return Image.fromarray(np.concatenate(rows))
+    return grid(tiles, columns=2)
 
 
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
-    """The picture under a line of text, with a margin."""
+    """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
-    page = Image.new("RGB", (width + 4, height + LABEL_HEIGHT + 4), "white")
-    ImageDraw.Draw(page).text((2, 2), text, fill="black")
-    page.paste(Image.fromarray(picture), (2, LABEL_HEIGHT))
+    page = Image.new("RGB", (width + 2 * MARGIN, height + LABEL_HEIGHT + 2 * MARGIN), "white")
+    ImageDraw.Draw(page).text((MARGIN, MARGIN), text, fill="black", font=ImageFont.load_default(16))
+    page.paste(Image.fromarray(picture), (MARGIN, MARGIN + LABEL_HEIGHT))
     return np.asarray(page)
+
+
+def grid(tiles: Sequence[np.ndarray], columns: int) -> Image.Image:
+    """Return tiles of one size in rows, reduced where the whole is too large."""
+    rows = [np.concatenate(tiles[index : index + columns], axis=1) for index in range(0, len(tiles), columns)]
+    sheet = Image.fromarray(np.concatenate(rows))
+    sheet.thumbnail((LONGEST, LONGEST), Image.Resampling.LANCZOS)
+    return sheet
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    sheet = perturbation_sheet(skimage.data.chelsea())
-    smaller = sheet.resize((WIDTH, sheet.height * WIDTH // sheet.width), Image.Resampling.LANCZOS)
-    smaller.quantize(255).save(folder / "imagenet-p.png", optimize=True)
+    photograph = skimage.data.chelsea()
+    corruption_sheet(photograph).save(folder / "imagenet-c.jpg", quality=85, optimize=True)
+    perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
