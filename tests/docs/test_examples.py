@@ -1,4 +1,8 @@
-"""Every example of the README runs as it stands, in order, in a folder that holds ``photographs``."""
+"""Every bash and python example of the README and of docs/ runs, page by page, in the order of the page.
+
+A page starts in a folder of its own, which holds ``photographs`` (five classes) and ``cifar-10-batches-py`` (five
+images). ``timm`` is a stand-in that needs no network.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,114 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import ROOT
 from tests.factories.commands import program_on_path
+from tests.factories.layouts import cifar_10
 
-EXAMPLE = re.compile(r"^```(bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+RUN = {"bash", "python"}
+SHOWN = {"console", "text", "toml", "yaml", "json", "bibtex"}
+SECONDS = 120
+
+TIMM = """
+import torch
+
+def create_model(name, pretrained):
+    torch.manual_seed(len(name))
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 1000))
+"""
 
 
-def test_examples_run(photographs: Path, tmp_path: Path) -> None:
-    shutil.copytree(photographs, tmp_path / "photographs")
-    examples = EXAMPLE.findall((ROOT / "README.md").read_text())
-    assert {language for language, _ in examples} == {"bash", "python"}
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    name: str
+    """Page, number of the block on it, and line."""
+
+    language: str
+    code: str
+
+    def command(self) -> list[str]:
+        """Return the command that runs it."""
+        if self.language == "bash":
+            return ["bash", "-eo", "pipefail", "-c", self.code]
+        return [sys.executable, "-c", self.code]
+
+
+def blocks(page: str, text: str) -> list[Block]:
+    """Return all fenced blocks of a page."""
+    found = []
+    for number, match in enumerate(FENCE.finditer(text), 1):
+        line = text.count("\n", 0, match.start()) + 1
+        code = re.sub(f"^{match['indent']}", "", match["code"], flags=re.MULTILINE)
+        found.append(Block(f"{page}, block {number} (line {line})", match["language"], code))
+    return found
+
+
+def run(block: Block, folder: Path, environment: dict[str, str]) -> None:
+    """Run a block in a folder. Fail with the name of the block, its code and its output."""
+    try:
+        done = subprocess.run(
+            block.command(), cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"{block.name} takes more than {SECONDS} seconds:\n{block.code}", pytrace=False)
+    if done.returncode:
+        pytest.fail(
+            f"{block.name} exits with {done.returncode}:\n{block.code}\n{done.stdout}\n{done.stderr}", pytrace=False
+        )
+
+
+PAGES = {
+    str(path.relative_to(ROOT)): blocks(str(path.relative_to(ROOT)), path.read_text())
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+}
+WITH_EXAMPLES = [page for page, each in PAGES.items() if RUN & {block.language for block in each}]
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Provide the environment of the examples: the command, Python and the stand-in for timm come first."""
+    modules = tmp_path_factory.mktemp("modules")
+    (modules / "timm.py").write_text(TIMM)
     with program_on_path() as folder:
         path = os.pathsep.join(map(str, (folder, Path(sys.executable).parent, os.environ["PATH"])))
-        for language, text in examples:
-            command = ["bash", "-ec", text] if language == "bash" else [sys.executable, "-c", text]
-            done = subprocess.run(
-                command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300,
-                check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        yield {**os.environ, "PATH": path, "PYTHONPATH": str(modules)}
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
+def test_examples_run(page: str, photographs: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    shutil.copytree(photographs, tmp_path / "photographs")
+    cifar_10(tmp_path)
+    for block in PAGES[page]:
+        if block.language in RUN:
+            run(block, tmp_path, environment)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_say_whether_they_run(page: str) -> None:
+    assert [block.name for block in PAGES[page] if block.language not in RUN | SHOWN] == []
+
+
+def test_readme_shows_the_command_and_python() -> None:
+    assert {block.language for block in PAGES["README.md"]} >= RUN
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [("bash", "false\ntrue"), ("bash", "false | true"), ("bash", "echo why >&2; exit 3"), ("python", "raise KeyError")],
+)
+def test_a_failing_block_is_named_with_its_output(language: str, code: str, tmp_path: Path) -> None:
+    page = f"# Page\n\n```text\nshown\n```\n\n```{language}\n{code}\n```\n"
+    _, failing = blocks("docs/page.md", page)
+    with pytest.raises(pytest.fail.Exception, match=r"docs/page\.md, block 2 \(line 7\) exits with \d") as raised:
+        run(failing, tmp_path, dict(os.environ))
+    assert code in str(raised.value)
+    assert ("why" in str(raised.value)) == ("why" in code)

@@ -1,4 +1,4 @@
-"""What the documents name exists: files, folders, modules, targets of make, links."""
+"""Files, folders, modules, make targets and links that the documents name exist."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ documents = pytest.mark.parametrize("document", CURRENT, ids=lambda path: str(pa
 
 
 def named_paths(text: str) -> list[str]:
-    """Every path from the root of the project; of one with a placeholder, the folder before it."""
+    """Return every path from the root of the project; of a path with a placeholder, the folder before it."""
     return [path.rstrip(".") for path in PATH.findall(text)]
 
 
 def is_module_or_attribute(name: str) -> bool:
-    """Whether a dotted name is a module, or a word in the source of the longest module that it begins with."""
+    """Return whether a dotted name is a module, or occurs in the source of the longest module that it begins with."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         place = ROOT.joinpath(*parts[:length])
@@ -46,7 +46,7 @@ def is_module_or_attribute(name: str) -> bool:
 
 
 def picture() -> str:
-    """The indented lines of the layers."""
+    """Return the indented lines of the section on layers."""
     section = ARCHITECTURE.read_text().split("## Layers")[1].split("\n## ")[0]
     return "\n".join(line for line in section.splitlines() if line.startswith("    "))
 
@@ -70,7 +70,7 @@ def test_named_targets_of_make_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_lead_to_existing_files(document: Path) -> None:
     missing = [target for target in LINK.findall(document.read_text()) if not (document.parent / target).exists()]
     assert missing == []
 
@@ -106,7 +106,7 @@ def test_every_decision_is_linked() -> None:
     assert decisions <= set(LINK.findall(ARCHITECTURE.read_text()))
 
 
-def test_a_missing_path_is_found() -> None:
+def test_missing_paths_and_modules_are_detected() -> None:
     text = "See `pipeline/build/nothing.py`, `pipeline/transforms/<family>.py` and pipeline/build/plan.py."
     assert named_paths(text) == ["pipeline/build/nothing.py", "pipeline/transforms/", "pipeline/build/plan.py"]
     assert not (ROOT / "pipeline/build/nothing.py").exists()
