@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,14 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-import manifests
 from pipeline.errors import UserError
 from pipeline.execution.pools import CLUSTER_EXECUTORS, POOLS, SMALL_WORK, Executor, checked_executor, chosen, open_pool
-from tests.conftest import ROOT, Run, write_small_source
+from tests.conftest import Run
 from tests.factories.digests import data_digests
 from tests.factories.frail import Frail, Trouble
-from tests.factories.poison import DECODER, MARK, POISONED
-from tests.factories.poison import SELECTION as POISONED_SELECTION
 from tests.factories.processes import is_local_worker
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")
@@ -97,28 +93,6 @@ def test_a_small_build_does_not_import_ray_and_has_the_same_bytes(
     assert json.loads(done.stdout)["shards_made"] == 8
     assert done.stderr.splitlines()[-1] == "[]"
     assert data_digests(tmp_path / "data") == data_digests(built_once)
-
-
-def test_a_decoder_that_crashes_is_survived(tmp_path: Path, robustshards: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = write_small_source(tmp_path / "source", images=10)
-    for id_ in POISONED:
-        with open(source / f"{id_}.png", "ab") as file:
-            file.write(MARK)
-    command = ("build", "imagenet-c", "--source", source, *POISONED_SELECTION, "--executor", "local", "--workers", 2)
-    assert robustshards(*command, "--out", tmp_path / "sound").returncode == 0
-    (tmp_path / "faulty").mkdir()
-    (tmp_path / "faulty" / "sitecustomize.py").write_text(DECODER)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'faulty'}{os.pathsep}{ROOT}")
-    done = robustshards(*command, "--out", tmp_path / "poisoned")
-    assert done.returncode == 1, done.stderr
-    assert "8 of 40 samples failed" in done.stdout
-    assert "SIGSEGV" in done.stderr
-    rows = list(manifests.read_rows(tmp_path / "poisoned" / "manifest.parquet"))
-    assert {row.source_id for row in rows if row.status == manifests.FAILED} == POISONED
-    monkeypatch.delenv("PYTHONPATH")
-    done = robustshards(*command, "--out", tmp_path / "poisoned", "--retry-failed")
-    assert done.returncode == 0, done.stderr
-    assert data_digests(tmp_path / "poisoned") == data_digests(tmp_path / "sound")
 
 
 def test_killing_the_command_leaves_no_worker(photographs: Path, tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ray.cluster_utils import Cluster
 
 import manifests
 from pipeline.build.counts import BuildCounts
@@ -18,36 +18,42 @@ from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.digests import data_digests
+from tests.factories.job_environment import environment_of_the_job
 from tests.factories.poison import DECODER, MARK, POISONED, SELECTION
 
 
-@pytest.fixture(scope="module")
-def faulty_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("faulty")
-    (folder / "sitecustomize.py").write_text(DECODER)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
-        place = {
-            "num_cpus": 2,
-            "node_ip_address": "127.0.0.1",
-            "object_store_memory": 100 * 2**20,
-            "include_dashboard": False,
-        }
-        faulty = Cluster(initialize_head=True, head_node_args=place)
-    yield faulty.address
-    faulty.shutdown()
-
-
-def test_the_rest_goes_on(tmp_path: Path, faulty_cluster: str, robustshards: Run) -> None:
+def test_the_rest_goes_on(tmp_path: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both engines, with a decoder that is faulty in the workers; then with a sound one."""
     source = write_small_source(tmp_path / "source", images=10)
     for id_ in POISONED:
         with open(source / f"{id_}.png", "ab") as file:
             file.write(MARK)
-    command = ("build", "imagenet-c", "--source", source, *SELECTION)
+    (tmp_path / "faulty").mkdir()
+    (tmp_path / "faulty" / "sitecustomize.py").write_text(DECODER)
+    faulty = f"{tmp_path / 'faulty'}{os.pathsep}{ROOT}"
+    command = ("build", "imagenet-c", "--source", source, *SELECTION, "--workers", 2)
     assert robustshards(*command, "--out", tmp_path / "sound").returncode == 0
     sound = {row.key: row for row in manifests.read_rows(tmp_path / "sound" / "manifest.parquet")}
-    folder = tmp_path / "poisoned"
-    done = robustshards(*command, "--out", folder, "--workers", 2, "--address", faulty_cluster)
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", faulty)
+        done = robustshards(*command, "--out", tmp_path / "local", "--executor", "local")
+        assert "SIGSEGV" in done.stderr
+    check_poisoned(tmp_path / "local", done, sound)
+    with monkeypatch.context() as patch:
+        patch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", environment_of_the_job({"PYTHONPATH": faulty}))
+        done = robustshards(*command, "--out", tmp_path / "joined", "--address", ray_address)
+    check_poisoned(tmp_path / "joined", done, sound)
+    assert data_digests(tmp_path / "joined") == data_digests(tmp_path / "local")
+    assert robustshards("verify", tmp_path / "local").returncode == 0
+    done = robustshards(*command, "--out", tmp_path / "local", "--retry-failed")
+    assert done.returncode == 0, done.stderr
+    assert data_digests(tmp_path / "local") == data_digests(tmp_path / "sound")
+
+
+def check_poisoned(
+    folder: Path, done: subprocess.CompletedProcess[str], sound: dict[str, manifests.Row]
+) -> None:
+    """Samples of the poisoned photographs have failed, and all others are as with a sound decoder."""
     assert done.returncode == 1, done.stderr
     assert "8 of 40 samples failed" in done.stdout
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
@@ -57,11 +63,6 @@ def test_the_rest_goes_on(tmp_path: Path, faulty_cluster: str, robustshards: Run
             assert row.error == f"{row.source_id}.png: ends the process that works on it, in every attempt"
         else:
             assert row.payload_sha256 == sound[row.key].payload_sha256
-    assert robustshards("verify", folder).returncode == 0
-    # with a sound decoder
-    done = robustshards(*command, "--out", folder, "--retry-failed")
-    assert done.returncode == 0, done.stderr
-    assert data_digests(folder) == data_digests(tmp_path / "sound")
 
 
 def test_a_careful_worker_says_where_it_is_and_leaves_out_what_is_condemned(small_source: Path, tmp_path: Path) -> None:

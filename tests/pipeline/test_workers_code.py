@@ -8,11 +8,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray.cluster_utils import Cluster
 
 from pipeline.errors import UserError
 from pipeline.execution.processes import MAX_WORKERS
@@ -20,6 +18,7 @@ from pipeline.execution.ray_cluster import cluster
 from pipeline.software import PACKAGES, installation
 from tests.conftest import ROOT, Run
 from tests.factories.digests import data_digests
+from tests.factories.job_environment import environment_of_the_job
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4")
 HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.py", "ray.py", "multiprocessing.py")
@@ -57,26 +56,17 @@ def test_code_in_the_current_folder_is_not_run(
     assert data_digests(hostile / "data") == data_digests(built_once)
 
 
-@pytest.fixture
-def other_cluster(tmp_path: Path) -> Iterator[str]:
-    """A cluster whose workers import another version of this project."""
+def test_another_version_on_the_cluster_ends_the_build(
+    tmp_path: Path, small_source: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tmp_path / "other" / name, ignore=shutil.ignore_patterns("__pycache__"))
     with open(tmp_path / "other" / "pipeline" / "transforms" / "seeds.py", "a", encoding="utf-8") as file:
         file.write("\n# another version\n")
-    place = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(tmp_path / "other"))
-        other = Cluster(initialize_head=True, head_node_args=place)
-    yield other.address
-    other.shutdown()
-
-
-def test_another_version_on_the_cluster_ends_the_build(
-    tmp_path: Path, small_source: Path, other_cluster: str, robustshards: Run
-) -> None:
+    elsewhere = environment_of_the_job({"PYTHONPATH": str(tmp_path / "other")})
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", elsewhere)
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
-    done = robustshards(*command, "--address", other_cluster, timeout=60)
+    done = robustshards(*command, "--address", ray_address, timeout=60)
     assert done.returncode == 2, done.stderr
     assert "the source of robustshards has the digest" in done.stderr
     assert f"pipeline from {tmp_path / 'other' / 'pipeline' / '__init__.py'}, not {ROOT}" in done.stderr
