@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.infra.commands import INFRA, absent
+from tests.infra.commands import INFRA, skip_or_fail
 
 SRUN = """#!/usr/bin/env bash
 # Starts as many processes as there would be tasks, passes TERM on, and ends when they have ended.
@@ -45,7 +46,10 @@ case $1 in
         [[ -z ${BROKEN_NODE:-} || $* == *--head* ]] || exit 1
         touch "$NODES/$$"
         trap 'rm -f "$NODES/$$"; exit' TERM
-        for ((turn = 0; turn < ${NODE_TURNS:-3000}; turn++)); do sleep 0.1; done
+        for ((turn = 0; turn < 3000; turn++)); do
+            [[ -z ${LOST_LATER:-} || ! -e $NODES/../command ]] || break
+            sleep 0.1
+        done
         rm "$NODES/$$"
         exit 1
         ;;
@@ -75,7 +79,7 @@ class Job:
     def __init__(self, folder: Path, stand_ins: Mapping[str, str]) -> None:
         self.folder = folder
         self.nodes = folder / "nodes"
-        self.nodes.mkdir()
+        self.nodes.mkdir(parents=True)
         for name, script in stand_ins.items():
             (folder / name).write_text(script)
             (folder / name).chmod(0o755)
@@ -99,12 +103,10 @@ class Job:
             **changes,
         }
 
-    def run(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        """The script, to its end."""
+    def start(self, *arguments: str, **changes: str) -> subprocess.Popen[str]:
+        """The script, which begins."""
         command = ["bash", str(INFRA / "slurm.sh"), *arguments]
-        return subprocess.run(
-            command, env=self.environment(**changes), capture_output=True, text=True, timeout=120, check=False
-        )
+        return subprocess.Popen(command, env=self.environment(**changes), stderr=subprocess.PIPE, text=True)
 
     @property
     def requeued(self) -> bool:
@@ -112,35 +114,49 @@ class Job:
         return (self.folder / "requeued").exists()
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
-    return Job(tmp_path, {"srun": SRUN, "scontrol": SCONTROL, "ray": RAY, "robustshards": COMMAND})
+STAND_INS = {"srun": SRUN, "scontrol": SCONTROL, "ray": RAY, "robustshards": COMMAND}
 
 
-def test_a_finished_build_ends_the_job_and_its_nodes(job: Job) -> None:
-    done = job.run("--only", "two words")
-    assert done.returncode == 0, done.stderr
-    assert not job.requeued
-    assert not list(job.nodes.iterdir())
-    told = (job.folder / "command").read_text()
-    assert told.endswith("--address 127.0.0.2:6379 --workers 2 --only two words\n")
+@dataclass(frozen=True)
+class Case:
+    """What befalls a job, and how it ends: its exit code, whether it is queued again, and what it says."""
+
+    code: int
+    requeued: bool
+    changes: Mapping[str, str]
+    errors: str = ""
 
 
-@pytest.mark.parametrize(("result", "requeued"), [("3", True), ("130", True), ("1", False), ("2", False)])
-def test_only_what_can_go_on_is_queued_again(job: Job, result: str, requeued: bool) -> None:
-    done = job.run(RESULT=result)
-    assert done.returncode == int(result)
-    assert job.requeued == requeued
-    assert not list(job.nodes.iterdir())
+CASES = {
+    "the build is finished": Case(0, False, {}),
+    "the build is unfinished": Case(3, True, {"RESULT": "3"}),
+    "the build was interrupted": Case(130, True, {"RESULT": "130"}),
+    "samples failed": Case(1, False, {"RESULT": "1"}),
+    "the build was refused": Case(2, False, {"RESULT": "2"}),
+    "it was queued again 20 times": Case(3, False, {"RESULT": "3", "SLURM_RESTART_COUNT": "20"}),
+    "a machine is lost": Case(130, True, {"TURNS": "600", "LOST_LATER": "yes"}),
+    "a machine does not start": Case(1, False, {"BROKEN_NODE": "yes"}, "one of the 2 machines did not start"),
+}
 
 
-def test_it_is_not_queued_again_for_ever(job: Job) -> None:
-    assert job.run(RESULT="3", SLURM_RESTART_COUNT="20").returncode == 3
-    assert not job.requeued
+def test_how_a_job_ends_and_when_it_is_queued_again(tmp_path: Path) -> None:
+    """All jobs at once: each of them mostly waits."""
+    jobs = {name: Job(tmp_path / name.replace(" ", "-"), STAND_INS) for name in CASES}
+    scripts = {name: jobs[name].start("--only", "two words", **case.changes) for name, case in CASES.items()}
+    for name, case in CASES.items():
+        job, (_, errors) = jobs[name], scripts[name].communicate(timeout=120)
+        assert scripts[name].returncode == case.code, f"{name}: {errors}"
+        assert case.errors in errors, name
+        assert job.requeued == case.requeued, name
+        assert not list(job.nodes.iterdir()), name
+        if "BROKEN_NODE" not in case.changes:
+            told = (job.folder / "command").read_text()
+            assert told.endswith("--address 127.0.0.2:6379 --workers 2 --only two words\n"), name
 
 
-def test_preemption_ends_the_command_first(job: Job) -> None:
-    script = subprocess.Popen(["bash", INFRA / "slurm.sh"], env=job.environment(TURNS="600"), stderr=subprocess.PIPE)
+def test_preemption_ends_the_command_first(tmp_path: Path) -> None:
+    job = Job(tmp_path, STAND_INS)
+    script = job.start(TURNS="600")
     wait_for(job.folder / "command", script)
     script.send_signal(signal.SIGTERM)
     _, errors = script.communicate(timeout=60)
@@ -149,23 +165,7 @@ def test_preemption_ends_the_command_first(job: Job) -> None:
     assert not list(job.nodes.iterdir())
 
 
-def test_a_lost_machine_ends_the_command_and_queues_again(job: Job) -> None:
-    done = job.run(TURNS="600", NODE_TURNS="100")
-    assert done.returncode != 0
-    assert (job.folder / "command").exists(), "the machines were lost before the command began"
-    assert job.requeued
-    assert not list(job.nodes.iterdir())
-
-
-def test_a_machine_that_does_not_come_up_ends_the_job(job: Job) -> None:
-    done = job.run(BROKEN_NODE="yes")
-    assert done.returncode == 1
-    assert "one of 2 machines did not come up" in done.stderr
-    assert not job.requeued
-    assert not list(job.nodes.iterdir())
-
-
-def wait_for(file: Path, script: subprocess.Popen[bytes]) -> None:
+def wait_for(file: Path, script: subprocess.Popen[str]) -> None:
     limit = time.monotonic() + 60
     while not file.exists():
         assert script.poll() is None, script.communicate()
@@ -187,7 +187,7 @@ def alone(*command: str | Path) -> list[str]:
     try:
         subprocess.run([*network, "true"], check=True, capture_output=True, timeout=30)
     except (OSError, subprocess.CalledProcessError) as error:
-        absent(f"no network of its own can be made here: {error}")
+        skip_or_fail(f"cannot create a network namespace: {error}")
     return [*network, *map(str, command)]
 
 
