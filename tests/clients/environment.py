@@ -1,12 +1,13 @@
-"""An environment of its own for what cannot live in ours: RobustBench and the model libraries, on the CPU."""
+"""An environment for what cannot live in ours: RobustBench and the model libraries, on the CPU."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -39,30 +40,43 @@ for name, attribute in (("autoattack", "AutoAttack"), ("autoattack.state", "Eval
 
 @pytest.fixture(scope="session")
 def clients() -> Path:
-    """The Python of the environment, made once in build/ and kept; the tests skip where it cannot be installed."""
-    wanted = hashlib.sha256(repr((sys.version, WITH_DEPENDENCIES, ALONE)).encode()).hexdigest()[:12]
+    """The Python of the environment, made once in build/ and kept; the tests skip where it cannot be installed.
+
+    It also sees the libraries that the tests run with, and has only what those lack.
+    """
+    libraries = sys.version, sys.prefix, (ROOT / "constraints.txt").read_text(), WITH_DEPENDENCIES, ALONE
+    wanted = hashlib.sha256(repr(libraries).encode()).hexdigest()[:12]
     folder = ROOT / "build" / f"clients-{wanted}"
-    python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            _run(sys.executable, "-m", "venv", str(folder))
-            _run(str(python), "-m", "pip", "install", "--quiet", "--no-compile", *WITH_DEPENDENCIES)
-            _run(str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", *ALONE)
-        except subprocess.CalledProcessError as error:
-            message = f"other people's readers cannot be installed: {error.stderr.strip()[-300:]}"
-            pytest.fail(message) if UNDER_CI else pytest.skip(message)
-        (folder / "ready").touch()
-    return python
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # the tests may run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            try:
+                _install(folder)
+            except subprocess.CalledProcessError as error:
+                message = f"other people's readers cannot be installed: {error.stderr.strip()[-300:]}"
+                pytest.fail(message) if UNDER_CI else pytest.skip(message)
+            (folder / "ready").touch()
+    return folder / "bin" / "python"
 
 
 def run_client(python: Path, program: str, *arguments: object, modules: Path | None = None) -> str:
     """What a program prints in the environment. ``modules``: a folder whose Python modules it may import as well."""
     environment = {**os.environ, "PYTHONPATH": str(modules or ""), "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nothing is compiled when it is installed
     command = [str(python), "-c", PREAMBLE + program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _install(folder: Path) -> None:
+    _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    (site_packages / "ours.pth").write_text(sysconfig.get_path("purelib"))
+    pip = (sys.executable, "-m", "pip", "--python", str(folder), "install", "--quiet", "--no-compile")
+    _run(*pip, *WITH_DEPENDENCIES)
+    _run(*pip, "--no-deps", *ALONE)
 
 
 def _run(*command: str) -> None:

@@ -20,77 +20,75 @@ __all__ = ["clients"]
 CIFAR_IMAGES = 10_000
 """RobustBench finds a severity by its place among so many."""
 
-LOAD_CIFAR = """
-from robustbench.data import load_cifar10c
-import numpy
-for severity in (1, 5):
-    images, labels = load_cifar10c(10000, severity, sys.argv[1], False, ["contrast"])
-    levels = (images.permute(0, 2, 3, 1).numpy() * 255).round().astype(numpy.uint8)
-    numpy.savez(f"{sys.argv[2]}/{severity}.npz", levels=levels, labels=labels.numpy())
-"""
-
-LOAD_IMAGENET = """
-from robustbench.data import load_imagenetc
+LOAD = """
+from robustbench.data import load_cifar10c, load_imagenetc
 from torchvision import datasets, transforms
 import numpy
-images, labels = load_imagenetc(20, 5, sys.argv[1], False, ["brightness"], transforms.ToTensor())
-levels = (images.permute(0, 2, 3, 1).numpy() * 255).round().astype(numpy.uint8)
-numpy.savez(f"{sys.argv[2]}/robustbench.npz", levels=levels, labels=labels.numpy())
+def save(name, images, labels):
+    levels = (images.permute(0, 2, 3, 1).numpy() * 255).round().astype(numpy.uint8)
+    numpy.savez(f"{sys.argv[1]}/{name}.npz", levels=levels, labels=labels.numpy())
+for severity in (1, 5):
+    save(f"cifar-{severity}", *load_cifar10c(10000, severity, sys.argv[1], False, ["contrast"]))
+save("imagenet", *load_imagenetc(20, 5, sys.argv[1], False, ["brightness"], transforms.ToTensor()))
 folder = datasets.ImageFolder(sys.argv[1] + "/ImageNet-C/brightness/5", allow_empty=True)
 print(len(folder), len(folder.classes))
 """
 
-LIST_IMAGES = """
-import robustbench, pathlib
-helper = pathlib.Path(robustbench.__file__).parent / "helper_files"
-print((helper / "imagenet_test_image_ids.txt").read_text())
-print("--")
-print((helper / "imagenet_class_to_id_map.json").read_text())
-"""
 
+def test_cifar_10_c_and_imagenet_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:
+    """Both are read by one process: importing RobustBench takes seconds."""
+    (lists,) = clients.parents[1].glob("lib/python*/site-packages/robustbench/helper_files")
+    images = (lists / "imagenet_test_image_ids.txt").read_text().split()[:20]
+    classes = json.loads((lists / "imagenet_class_to_id_map.json").read_text())
+    labels = export_cifar_10_c(tmp_path, robustshards)
+    export_imagenet_c(tmp_path, robustshards, images, classes)
+    assert run_client(clients, LOAD, tmp_path).split() == ["20", "1000"]
 
-def test_cifar_10_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:
-    """The whole size of CIFAR-10's test set, which RobustBench counts on."""
-    rows = np.random.default_rng(1).integers(0, 256, (CIFAR_IMAGES, 3072)).astype(np.uint8)
-    labels = [index * 7 % 10 for index in range(CIFAR_IMAGES)]
-    write_pickle(tmp_path / "cifar-10-batches-py" / "test_batch", {"data": rows, "labels": labels})
-    write_pickle(tmp_path / "cifar-10-batches-py" / "batches.meta", {"label_names": [b"x"] * 10})
-    command = ("build", "cifar-10-c", "--source", tmp_path / "cifar-10-batches-py", "--out", tmp_path / "data")
-    done = robustshards(*command, "--only", "contrast")
-    assert done.returncode == 0, done.stderr
-    done = robustshards("export", tmp_path / "data", "--to", "cifar-npy", "--out", tmp_path / "CIFAR-10-C")
-    assert done.returncode == 0, done.stderr
-    run_client(clients, LOAD_CIFAR, tmp_path, tmp_path)
     exported = np.load(tmp_path / "CIFAR-10-C" / "contrast.npy", mmap_mode="r")
     assert exported.shape == (5 * CIFAR_IMAGES, 32, 32, 3)
     for severity in (1, 5):
-        with np.load(tmp_path / f"{severity}.npz") as read:
+        with np.load(tmp_path / f"cifar-{severity}.npz") as read:
             first = (severity - 1) * CIFAR_IMAGES
             np.testing.assert_array_equal(read["levels"], exported[first : first + CIFAR_IMAGES])
             assert read["labels"].tolist() == labels
 
-
-def test_imagenet_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:
-    """Twenty images of its list; labels are right only where all thousand class folders are there."""
-    listed, _, mapping = run_client(clients, LIST_IMAGES).partition("--")
-    images, classes = listed.split()[:20], json.loads(mapping)
-    for index, name in enumerate(images):
-        write(tmp_path / "source" / name, png(index, 64))
-    (tmp_path / "classes.txt").write_text("\n".join(classes))
-    command = ("build", "imagenet-c", "--source", tmp_path / "source", "--out", tmp_path / "data")
-    done = robustshards(*command, "--only", "brightness", "--severities", "5")
-    assert done.returncode == 0, done.stderr
-    more = ("--to", "imagefolder", "--out", tmp_path / "ImageNet-C", "--classes", tmp_path / "classes.txt")
-    done = robustshards("export", tmp_path / "data", *more)
-    assert done.returncode == 0, done.stderr
-    counted = run_client(clients, LOAD_IMAGENET, tmp_path, tmp_path).split()
-    assert counted == ["20", "1000"]
-    rows = {row.source_id: row for row in manifests.read_rows(tmp_path / "data" / "manifest.parquet")}
-    with np.load(tmp_path / "robustbench.npz") as read:
+    rows = {row.source_id: row for row in manifests.read_rows(tmp_path / "imagenet" / "manifest.parquet")}
+    with np.load(tmp_path / "imagenet.npz") as read:
         for name, levels, label in zip(images, read["levels"], read["labels"], strict=True):
             row = rows[name.removesuffix(".JPEG")]
-            with tarfile.open(tmp_path / "data" / row.shard) as tar:
+            with tarfile.open(tmp_path / "imagenet" / row.shard) as tar:
                 payload = tar.extractfile(f"{row.key}.jpg")
                 assert payload is not None
                 np.testing.assert_array_equal(levels, np.asarray(Image.open(io.BytesIO(payload.read()))))
             assert label == sorted(classes).index(name.split("/")[0])
+
+
+def export_cifar_10_c(folder: Path, robustshards: Run) -> list[int]:
+    """The whole size of CIFAR-10's test set, which RobustBench counts on. Return its labels."""
+    rows = np.random.default_rng(1).integers(0, 256, (CIFAR_IMAGES, 3072)).astype(np.uint8)
+    labels = [index * 7 % 10 for index in range(CIFAR_IMAGES)]
+    source = folder / "cifar-10-batches-py"
+    write_pickle(source / "test_batch", {"data": rows, "labels": labels})
+    write_pickle(source / "batches.meta", {"label_names": [b"x"] * 10})
+    built = ("build", "cifar-10-c", "--source", source, "--out", folder / "cifar", "--only", "contrast")
+    exported = ("export", folder / "cifar", "--to", "cifar-npy", "--out", folder / "CIFAR-10-C")
+    run_all(robustshards, built, exported)
+    return labels
+
+
+def export_imagenet_c(folder: Path, robustshards: Run, images: list[str], classes: list[str]) -> None:
+    """Some images; their labels are right only where all thousand class folders are there."""
+    for index, name in enumerate(images):
+        write(folder / "source" / name, png(index, 64))
+    (folder / "classes.txt").write_text("\n".join(classes))
+    built = ("build", "imagenet-c", "--source", folder / "source", "--out", folder / "imagenet")
+    exported = ("export", folder / "imagenet", "--to", "imagefolder", "--out", folder / "ImageNet-C")
+    chosen = ("--only", "brightness", "--severities", "5")
+    run_all(robustshards, (*built, *chosen), (*exported, "--classes", folder / "classes.txt"))
+
+
+def run_all(robustshards: Run, *commands: tuple[object, ...]) -> None:
+    """Run commands one after another; each must succeed."""
+    for command in commands:
+        done = robustshards(*command)
+        assert done.returncode == 0, done.stderr
