@@ -80,17 +80,8 @@ def test_workers_and_loaders_do_not_matter(
     evaluated(built_once, tmp_path / "loaders", loaders=2)
     assert content(tmp_path / "loaders") == content(tmp_path / "one")
     # not in this process, which started the cluster: to leave it would end it
-    command = (
-        "evaluate",
-        built_once,
-        "--model",
-        "tests.factories.small_models:tiny",
-        "--batch-size",
-        4,
-        "--workers",
-        2,
-    )
-    for engine in (("--executor", "local"), ("--address", ray_address)):
+    command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--batch-size", 4)
+    for engine in (("--executor", "local", "--workers", 2), ("--address", ray_address, "--workers", 1)):
         done = robustshards(*command, "--out", tmp_path / engine[0], *engine, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         assert content(tmp_path / engine[0]) == content(tmp_path / "one")
