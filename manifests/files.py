@@ -1,4 +1,4 @@
-"""Manifest parts, one per shard, and their merging."""
+"""Writing of manifest parts, one per shard, and merging of parts into one manifest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manifests.limits import LONGEST_ERROR, SHOWN, THRIFT, check_row_group
+from manifests.limits import MAX_ERROR, MAX_QUOTED, THRIFT, check_row_group
 from manifests.reading import facts_of
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import is_sealed, seal, with_blank_seal
 
 _ROW_GROUP = 1 << 16
 _PART_COMPRESSION, _COMPRESSION = "snappy", "zstd"
-"""Parts are many and short-lived, and zstd takes as long again to set up for each of their columns."""
+"""Compression of parts and of merged manifests. Parts are small and short-lived; zstd has a set-up cost per column."""
 
 _REPEATING = frozenset(
     {
@@ -26,35 +26,40 @@ _REPEATING = frozenset(
         *("resize", "frames", "height", "width", "encoder", "status", "error"),
     }
 )
-"""Columns whose values come again from row to row: of these a dictionary leaves a few bytes, and zstd nothing to do.
-The others' values hardly ever do: a dictionary would hold them all, and zstd alone makes less of them. Without this
-distinction merging takes twice as long, and the file is a tenth larger."""
+"""Columns with few distinct values: dictionary-encoded and not compressed. The values of other columns are mostly
+distinct, so that a dictionary would only make the file larger: compressed with zstd and not dictionary-encoded."""
 
-_WHOLE = re.compile("[0-9]{1,18}")
-"""A fact that can be summed."""
+_INTEGER = re.compile("[0-9]{1,18}")
+"""Text of a metadata value that can be summed without overflow."""
 
 Part = Path | tuple[str, bytes]
-"""A file, or what it is called and its content."""
+"""The path of a part, or its name and content."""
 
 
 class MergeError(Exception):
-    """A part is missing, unreadable, has another schema, or lacks a fact."""
+    """A part is missing, unreadable, has another schema, or lacks a metadata value."""
 
 
 class Merged(NamedTuple):
-    """What was merged: the number of rows, and the facts about the whole."""
+    """The result of a merge: the number of rows, and the metadata of the merged file."""
 
     rows: int
     facts: dict[str, str]
 
 
 def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> None:
-    """Write the rows of one shard, with ``facts`` about them in the file's metadata. Same rows, same bytes."""
+    """Write a manifest part: the rows of one shard. Equal rows and facts give equal bytes.
+
+    Args:
+        rows: Rows of the shard, in order.
+        facts: Key-value metadata of the file.
+        path: File to write.
+    """
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
-    columns["error"] = [error and error[:LONGEST_ERROR] for error in columns["error"]]
-    # Nobody asks a part for statistics, and its columns' dictionaries take as long as all else about a small one.
+    columns["error"] = [error and error[:MAX_ERROR] for error in columns["error"]]
+    # Parts are only read whole, so statistics and dictionaries would cost time without use.
     plain = {"use_dictionary": False, "write_statistics": False}
-    content = pa.BufferOutputStream()  # whole in memory first: Parquet writes a column in a dozen pieces
+    content = pa.BufferOutputStream()  # in memory first, since Parquet writes many small pieces
     with pq.ParquetWriter(content, SCHEMA, compression=_PART_COMPRESSION, **plain) as writer:
         writer.write_table(pa.table(columns, schema=SCHEMA), row_group_size=_ROW_GROUP)
         writer.add_key_value_metadata(with_blank_seal(facts))
@@ -62,7 +67,7 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
 
 
 def part_facts(part: Part) -> dict[str, str]:
-    """Return the facts of a part; empty where it is missing, or its bytes are not those of its digest."""
+    """Return the key-value metadata of a part, or an empty dictionary if it is missing or damaged."""
     try:
         content = _content(part)
         return facts_of(_parquet(content).metadata) if is_sealed(content) else {}
@@ -89,12 +94,23 @@ def merge(
     columns: pa.Schema = SCHEMA,
     summed: Collection[str] = (),
 ) -> Merged:
-    """Write all rows of the parts, in their order, to one file. The parts have these ``columns``.
+    """Write the rows of all parts, in order, to one Parquet file.
 
-    A group is the parts of one transform and level: no row group of the file holds rows of two, so that a reader finds
-    those of one transform by the statistics. Large groups are cut, small parts are collected, so that memory and the
-    file's footer stay bounded. The file's facts are ``facts`` and, of each fact ``summed``, the sum over the parts.
-    Raises MergeError.
+    A row group never holds rows of two groups, so that readers can skip other transforms and levels by the statistics.
+    Large groups are split and small parts are combined, which bounds the memory and the size of the footer.
+
+    Args:
+        groups: Parts of one transform and level after another.
+        facts: Key-value metadata of the merged file.
+        path: File to write.
+        columns: Schema that every part must have.
+        summed: Names of metadata values of the parts whose sums are added to ``facts``.
+
+    Returns:
+        The number of rows, and the metadata of the merged file.
+
+    Raises:
+        MergeError: If a part is missing, unreadable, has another schema, or lacks a value of ``summed``.
     """
     total, sums = 0, Counter[str]()
     repeating = [name for name in columns.names if name in _REPEATING]
@@ -104,50 +120,60 @@ def merge(
             for table in _row_groups(_read_and_sum(part, columns, summed, sums) for part in parts):
                 writer.write_table(table, row_group_size=table.num_rows)
                 total += table.num_rows
-        whole = {**facts, **{name: str(sums[name]) for name in summed}}
-        writer.add_key_value_metadata(whole)
-    return Merged(total, whole)
+        metadata = {**facts, **{name: str(sums[name]) for name in summed}}
+        writer.add_key_value_metadata(metadata)
+    return Merged(total, metadata)
 
 
 def _read_and_sum(part: Part, columns: pa.Schema, summed: Iterable[str], sums: Counter[str]) -> pa.Table:
-    """Return the rows of a part; its facts of the names ``summed`` are added to the sums."""
+    """Return the rows of a part, and add its metadata values named in ``summed`` to ``sums``."""
     table, facts = _read_part(part, columns)
     for name in summed:
-        if name not in facts:
-            raise MergeError(f"the manifest part {_name(part)} does not tell {name}")
-        if not _WHOLE.fullmatch(facts[name]):
-            raise MergeError(f"the manifest part {_name(part)} has {facts[name][:SHOWN]!r} as {name}, no whole number")
-        sums[name] += int(facts[name])
+        value = facts.get(name)
+        if value is None:
+            raise MergeError(
+                f"the manifest part {_name(part)} has no metadata value {name!r}: run the same command again to "
+                "rebuild the part"
+            )
+        if not _INTEGER.fullmatch(value):
+            raise MergeError(
+                f"the manifest part {_name(part)} has the metadata value {name} = {value[:MAX_QUOTED]!r} instead of an "
+                "integer: run the same command again to rebuild the part"
+            )
+        sums[name] += int(value)
     return table
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of the parts, as many together as a row group holds."""
-    waiting: list[pa.Table] = []
-    held = 0
+    """Yield the rows of the parts, combined into tables of about one row group."""
+    buffered: list[pa.Table] = []
+    rows = 0
     for part in parts:
-        waiting.append(part)
-        held += part.num_rows
-        if held >= _ROW_GROUP:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting, held = [], 0
-    if held:
-        yield pa.concat_tables(waiting).combine_chunks()
+        buffered.append(part)
+        rows += part.num_rows
+        if rows >= _ROW_GROUP:
+            yield pa.concat_tables(buffered).combine_chunks()
+            buffered, rows = [], 0
+    if rows:
+        yield pa.concat_tables(buffered).combine_chunks()
 
 
 def _read_part(part: Part, columns: pa.Schema) -> tuple[pa.Table, dict[str, str]]:
-    """All rows of a part, and its facts, by one read of the file: to map it into memory takes twice as long."""
+    """Return all rows of a part and its metadata; the file is read once, since mapping small files is slow."""
     name = f"the manifest part {_name(part)}"
     try:
         content = _content(part)
         if not is_sealed(content):
-            raise MergeError(f"{name} is damaged, or from a version without digests: its bytes are not those written")
+            raise MergeError(
+                f"{name} is damaged, or from a version without digests: run the same command again to rebuild it"
+            )
         with _parquet(content) as file:
-            about = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-            check_row_group(name, sum(group.num_rows for group in about), sum(group.total_byte_size for group in about))
+            groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
+            size = sum(group.total_byte_size for group in groups)
+            check_row_group(name, sum(group.num_rows for group in groups), size)
             table, facts = file.read(use_threads=False).replace_schema_metadata(None), facts_of(file.metadata)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise MergeError(f"{name} cannot be read: {error}") from error
     if not table.schema.equals(columns):
-        raise MergeError(f"{name} has other columns: {', '.join(table.schema.names)[:SHOWN]!a}")
+        raise MergeError(f"{name} has other columns than a manifest: {', '.join(table.schema.names)[:MAX_QUOTED]!a}")
     return table, facts

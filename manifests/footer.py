@@ -1,4 +1,4 @@
-"""The footer of a Parquet file, read by ourselves: Arrow's own getters end the process at some damaged ones."""
+"""A reader of Parquet footers that is safe for damaged files: Arrow's own getters abort the process at some of them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
-from manifests.thrift import structure
+from manifests.thrift import read_struct
 
-LARGEST_FOOTER = 2**22
-"""Bytes of a manifest's footer; that of 10 million rows has 1 MiB."""
+MAX_FOOTER = 2**22
+"""Maximum size of the footer of a manifest, in bytes."""
 
 _MAGIC, _TAIL = b"PAR1", 8
-"""A Parquet file ends with the length of its footer, in four bytes, and the magic bytes."""
+"""A Parquet file ends with the length of its footer in four bytes, and the magic bytes: eight bytes together."""
 
 _TEXT = 6
-"""Parquet's number for the physical type of texts."""
+"""Parquet's number for the physical type of byte arrays, which texts have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetColumn:
-    """What a footer says of a column in a row group.
+    """The metadata of a column chunk, which is one column in one row group.
 
-    ``name``: its path, parts with dots between. ``start``: the offset of its first page. ``lowest`` and ``highest`` as
-    the file stores them, or None.
+    Attributes:
+        name: Path of the column in the schema, joined by dots.
+        is_text: Whether the physical type is a byte array.
+        has_dictionary: Whether the chunk has a dictionary page.
+        start: Offset of the first page in the file, in bytes.
+        compressed: Size in the file, in bytes.
+        uncompressed: Size after decompression, in bytes.
+        lowest: Minimum in Parquet's plain encoding, or None if the file has no statistics.
+        highest: Maximum, likewise.
     """
 
     name: str
@@ -37,45 +44,60 @@ class ParquetColumn:
 
 
 class RowGroup(NamedTuple):
-    """What a footer says of a row group."""
+    """The metadata of a row group: number of rows, uncompressed size in bytes, and columns."""
 
     rows: int
     size: int
     columns: tuple[ParquetColumn, ...]
 
 
-def read_footer(file: BinaryIO, largest: int = LARGEST_FOOTER) -> bytes:
-    """Return the footer of a Parquet file. Raises ValueError for one that is too large, before it is read."""
+def read_footer(file: BinaryIO, max_size: int = MAX_FOOTER) -> bytes:
+    """Return the footer of a Parquet file.
+
+    Args:
+        file: Seekable binary file.
+        max_size: Maximum size of the footer in bytes, checked before the footer is read.
+
+    Returns:
+        The footer, encoded with Thrift.
+
+    Raises:
+        ValueError: If the file does not end like a Parquet file, or the footer is too large.
+    """
     size = file.seek(0, 2)
     file.seek(max(size - _TAIL, 0))
     length = int.from_bytes(file.read(_TAIL - len(_MAGIC)), "little")
     if file.read(len(_MAGIC)) != _MAGIC or length > size - _TAIL:
-        raise ValueError("it does not end as a Parquet file: it is cut short, damaged, or of another kind")
-    if length > largest:
-        raise ValueError(f"it has a footer of {length} bytes: at most {largest} are allowed")
+        raise ValueError("the file does not end like a Parquet file: it is cut short, damaged, or has another format")
+    if length > max_size:
+        raise ValueError(f"the file has a footer of {length} bytes: at most {max_size} are allowed")
     file.seek(size - _TAIL - length)
     return file.read(length)
 
 
 def row_groups(footer: bytes) -> Iterator[RowGroup]:
-    """Yield what a footer says. Raises ValueError where it is damaged."""
+    """Yield the metadata of the row groups in a footer.
+
+    Raises:
+        ValueError: If the footer is damaged.
+    """
     try:
-        content, _ = structure(footer)
+        content, _ = read_struct(footer)
         for group in content[4]:
             yield RowGroup(int(group[3]), int(group[2]), tuple(_column(chunk[3]) for chunk in group[1]))
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"its footer is damaged: {error}") from error
+        raise ValueError(f"the footer is damaged: {error}") from error
 
 
-def _column(about: dict[int, Any]) -> ParquetColumn:
-    statistics = about.get(12, {})
+def _column(fields: dict[int, Any]) -> ParquetColumn:
+    statistics = fields.get(12, {})
     return ParquetColumn(
-        name=b".".join(about[3]).decode(),
-        is_text=about[1] == _TEXT,
-        has_dictionary=11 in about,
-        start=min(int(about[9]), int(about.get(11, about[9]))),
-        compressed=int(about[7]),
-        uncompressed=int(about[6]),
+        name=b".".join(fields[3]).decode(),
+        is_text=fields[1] == _TEXT,
+        has_dictionary=11 in fields,
+        start=min(int(fields[9]), int(fields.get(11, fields[9]))),
+        compressed=int(fields[7]),
+        uncompressed=int(fields[6]),
         lowest=statistics.get(6),
         highest=statistics.get(5),
     )

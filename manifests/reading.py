@@ -1,4 +1,4 @@
-"""Reading of manifests: a row group in memory at a time, what it holds checked before it is believed."""
+"""Reading of manifests: one row group in memory at a time, with all values checked."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from manifests.footer import ParquetColumn, RowGroup, read_footer, row_groups
-from manifests.limits import SHOWN, THRIFT, check_announced, check_indices, check_values
+from manifests.limits import MAX_QUOTED, THRIFT, check_footer, check_indices, check_values
 from manifests.schema import COLUMNS, SCHEMA, Row
 from manifests.seal import FACT_SEAL
 
-Where = Mapping[str, Collection[str | int]]
-"""Column -> values that are wanted."""
+Filters = Mapping[str, Collection[str | int]]
+"""Column -> accepted values. A row is read if it matches every column."""
 
-EVERYWHERE: Where = MappingProxyType({})
+NO_FILTERS: Filters = MappingProxyType({})
+"""Filters that accept every row."""
 
-_ROWS_AT_A_TIME = 4096
-"""Rows that are Python objects at one time."""
+_BATCH = 4096
+"""Number of rows that are converted to Python objects at a time."""
 
 _ARROW = b"ARROW:schema"
-"""What Arrow adds to a file's facts."""
+"""Metadata key that Arrow adds to a file."""
 
 
 def read_facts(path: Path) -> dict[str, str]:
-    """Return the facts of a merged manifest or of a part; empty where there is no readable file."""
+    """Return the key-value metadata of a manifest or a part, or an empty dictionary if the file is not readable."""
     try:
-        announced(path)
+        read_row_groups(path)
         with _parquet(path) as file:
             return facts_of(file.metadata)
     except (OSError, ValueError, pa.ArrowException):
@@ -42,58 +43,89 @@ def read_facts(path: Path) -> dict[str, str]:
 
 
 def facts_of(metadata: pq.FileMetaData) -> dict[str, str]:
-    """Return the facts in a footer. Raises ValueError where they are no text."""
-    told = (metadata.metadata or {}).items()
-    return {key.decode(): value.decode() for key, value in told if key not in (_ARROW, FACT_SEAL.encode())}
+    """Return the key-value metadata of a footer as text.
 
-
-def read_rows(path: Path, where: Where = EVERYWHERE) -> Iterator[Row]:
-    """Yield the rows of a part or of a merged manifest, a bounded number in memory; ``where``: as of ``read_columns``.
-
-    Raises FileNotFoundError, or ValueError where the file is damaged, its columns are not those of :class:`Row`, or it
-    holds what no sound manifest holds.
+    Raises:
+        ValueError: If it is not UTF-8.
     """
-    return (Row(*values) for values in read_columns(path, COLUMNS, where))
+    pairs = (metadata.metadata or {}).items()
+    return {key.decode(): value.decode() for key, value in pairs if key not in (_ARROW, FACT_SEAL.encode())}
+
+
+def read_rows(path: Path, filters: Filters = NO_FILTERS) -> Iterator[Row]:
+    """Yield the rows of a manifest or a part, with bounded memory.
+
+    Args:
+        path: The Parquet file.
+        filters: Column -> accepted values.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: If the file is damaged, has other columns than :class:`Row`, or has invalid values.
+    """
+    return (Row(*values) for values in read_columns(path, COLUMNS, filters))
 
 
 def read_slice(path: Path, first: int, count: int) -> list[Row]:
-    """Consecutive rows of a merged manifest, reading no more of it than the row groups that hold them.
+    """Return consecutive rows of a manifest; only the row groups that hold them are read.
 
-    Raises FileNotFoundError, and ValueError as ``read_rows``.
+    Args:
+        path: The Parquet file.
+        first: Index of the first row.
+        count: Number of rows. Fewer are returned at the end of the file.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: As in ``read_rows``.
     """
-    rows, start, file = list[Row](), 0, _opened(path)
+    rows, start, file = list[Row](), 0, _open(path)
     for group, length in enumerate(each.rows for each in file.groups):
         if start < first + count and first < start + length:
             skipped = max(first - start, 0)
-            some = _kept_group(file, group).slice(skipped, first + count - start - skipped)
-            rows += (Row(*values) for values in _python_rows(path, some))
+            table = _cached_row_group(file, group).slice(skipped, first + count - start - skipped)
+            rows += (Row(*values) for values in _python_rows(path, table))
         start += length
     return rows
 
 
-def read_columns(path: Path, names: Sequence[str], where: Where = EVERYWHERE) -> Iterator[tuple[Any, ...]]:
-    """Yield some columns of a manifest, row by row, a bounded number in memory. Raises as ``read_rows``.
+def read_columns(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[tuple[Any, ...]]:
+    """Yield some columns of a manifest, row by row, with bounded memory.
 
-    ``where`` tells which rows: column -> values that it may have. Row groups that hold none of them are not read, by
-    their statistics: those of one transform are a part of the file by itself.
+    Args:
+        path: The Parquet file.
+        names: Columns to yield, in this order.
+        filters: Column -> accepted values. Row groups whose statistics exclude them are not read. Since a row group
+            holds one transform and level, filtering by these reads only their part of the file.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: As in ``read_rows``.
     """
-    file = _opened(path)
-    wanted = list(dict.fromkeys((*names, *where)))
+    file = _open(path)
+    needed = list(dict.fromkeys((*names, *filters)))
     for group in range(len(file.groups)):
-        if file.may_hold(group, where):
-            table = file.row_group(group, wanted)
-            for column, values in where.items():
+        if file.may_match(group, filters):
+            table = file.row_group(group, needed)
+            for column, values in filters.items():
                 table = table.filter(pc.is_in(table[column].cast(SCHEMA.field(column).type), pa.array(list(values))))
             yield from _python_rows(path, table.select(list(names)))
 
 
 def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a manifest, a row group at a time, each column in one chunk. Raises as ``read_rows``.
+    """Yield some columns of a manifest, one row group at a time, each column as one chunk.
 
-    Texts are indices of a dictionary where the file has them so. They may be long, and rows many: unfold a few at a
-    time.
+    Dictionary-encoded texts stay dictionary arrays. Decode a few rows at a time: a row group may have many rows with
+    long texts.
+
+    Args:
+        path: The Parquet file.
+        names: Columns to read.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: As in ``read_rows``.
     """
-    file = _opened(path)
+    file = _open(path)
     for group in range(len(file.groups)):
         if (table := file.row_group(group, names)).num_rows:
             yield table
@@ -101,14 +133,14 @@ def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class _File:
-    """A manifest whose footer was looked at."""
+    """An opened manifest, whose footer has been checked."""
 
     path: Path
     metadata: pq.FileMetaData
     groups: tuple[RowGroup, ...]
 
     def row_group(self, group: int, names: Sequence[str]) -> pa.Table:
-        """Return some columns of a row group, texts with a dictionary as it has them. Raises ValueError."""
+        """Return some columns of a row group, dictionary-encoded texts as dictionary arrays; raise ValueError."""
         columns = self.groups[group].columns
         dictionaries = [each.name for each in columns if each.is_text and each.has_dictionary and each.name in names]
         with _as_value_errors(self.path), _parquet(self.path, self.metadata, dictionaries) as file:
@@ -118,13 +150,13 @@ class _File:
             check_values(str(self.path), {name: table[name].chunk(0) for name in names if table.num_rows})
             return table
 
-    def may_hold(self, group: int, where: Where) -> bool:
-        """Whether a row group may hold rows that are asked for, by its statistics."""
+    def may_match(self, group: int, filters: Filters) -> bool:
+        """Return False if the statistics of a row group show that none of its rows matches the filters."""
         known = {column.name: column for column in self.groups[group].columns}
-        return all(_may_hold(known[name], values) for name, values in where.items() if name in known)
+        return all(_may_contain(known[name], values) for name, values in filters.items() if name in known)
 
 
-def _may_hold(column: ParquetColumn, values: Collection[str | int]) -> bool:
+def _may_contain(column: ParquetColumn, values: Collection[str | int]) -> bool:
     if column.lowest is None or column.highest is None:
         return True
     if column.is_text:
@@ -133,39 +165,44 @@ def _may_hold(column: ParquetColumn, values: Collection[str | int]) -> bool:
     return any(lowest <= int(value) <= highest for value in values)
 
 
-def _opened(path: Path) -> _File:
-    about = path.stat()
-    return _looked_at(path, about.st_size, about.st_mtime_ns)
+def _open(path: Path) -> _File:
+    status = path.stat()
+    return _open_cached(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _looked_at(path: Path, size: int, changed: int) -> _File:
-    """Return a manifest by its footer; ``changed`` tells one state of the file from another."""
+def _open_cached(path: Path, size: int, modified: int) -> _File:
+    """Open a manifest and check its footer; size and time of modification are part of the cache key."""
     try:
-        groups = announced(path)
+        groups = read_row_groups(path)
     except ValueError as error:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-    check_announced(str(path), size, groups)
+    check_footer(str(path), size, groups)
     with _as_value_errors(path), _parquet(path) as parquet:
         schema = parquet.schema_arrow.remove_metadata()
         if not schema.equals(SCHEMA):
-            raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)[:SHOWN]!a}")
+            raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)[:MAX_QUOTED]!a}")
         if parquet.num_row_groups != len(groups):
-            raise ValueError(f"{path} is not a readable Parquet file: its footer is damaged")
+            raise ValueError(f"{path} is not a readable Parquet file: the footer is damaged")
         return _File(path, parquet.metadata, groups)
 
 
-def announced(path: Path) -> tuple[RowGroup, ...]:
-    """Return what the footer of a Parquet file says of its row groups. Raises FileNotFoundError, ValueError."""
+def read_row_groups(path: Path) -> tuple[RowGroup, ...]:
+    """Return the metadata of the row groups of a Parquet file, from its footer.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: If the path is not a regular file, or its footer is damaged or too large.
+    """
     if path.exists() and not path.is_file():
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     with path.open("rb") as file:
         return tuple(row_groups(read_footer(file)))
 
 
 @lru_cache(maxsize=2)
-def _kept_group(file: _File, group: int) -> pa.Table:
-    """One row group, kept, since slices of it are mostly asked for one after another."""
+def _cached_row_group(file: _File, group: int) -> pa.Table:
+    """Return a row group, cached because slices are mostly read one after another."""
     return file.row_group(group, COLUMNS)
 
 
@@ -175,7 +212,7 @@ def _parquet(path: Path, metadata: pq.FileMetaData | None = None, dictionaries: 
 
 @contextmanager
 def _as_value_errors(path: Path) -> Iterator[None]:
-    """Raise ValueError for what damaged files bring about; errors of the disk, which have a number, pass."""
+    """Convert errors caused by damaged files to ValueError; errors of the disk, which have an errno, pass through."""
     try:
         yield
     except (pa.ArrowException, OSError, OverflowError, MemoryError, LookupError, UnicodeDecodeError) as error:
@@ -185,18 +222,18 @@ def _as_value_errors(path: Path) -> Iterator[None]:
 
 
 def _python_rows(path: Path, table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table, a few of them Python objects at a time."""
+    """Yield the rows of a table as Python objects, converted in batches."""
     try:
         columns = [_python_values(column.chunk(0)) for column in table.columns if table.num_rows]
-        for first in range(0, table.num_rows, _ROWS_AT_A_TIME):
+        for first in range(0, table.num_rows, _BATCH):
             yield from zip(*(values(first) for values in columns), strict=True)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} holds text that is not UTF-8: {error}") from error
+        raise ValueError(f"{path} has text that is not UTF-8: {error}") from error
 
 
 def _python_values(column: pa.Array) -> Callable[[int], Sequence[Any]]:
-    """Return the values of a column from some row on, a few at a time. Each text of a dictionary is made once."""
+    """Return a function of a row index that converts the batch of values from there on; dictionary texts are shared."""
     if not isinstance(column, pa.DictionaryArray):
-        return lambda first: column.slice(first, _ROWS_AT_A_TIME).to_pylist()
+        return lambda first: column.slice(first, _BATCH).to_pylist()
     texts, indices = [*column.dictionary.to_pylist(), None], column.indices.fill_null(len(column.dictionary))
-    return lambda first: [texts[index] for index in indices.slice(first, _ROWS_AT_A_TIME).to_pylist()]
+    return lambda first: [texts[index] for index in indices.slice(first, _BATCH).to_pylist()]

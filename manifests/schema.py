@@ -1,4 +1,4 @@
-"""What a manifest row says."""
+"""The columns of a manifest."""
 
 from __future__ import annotations
 
@@ -12,16 +12,35 @@ FAILED = "failed"
 
 
 class Row(NamedTuple):
-    """One sample. A failed one has no place in a shard: its payload columns are null, ``error`` says why.
+    """The manifest row of one sample. All digests are SHA-256 in lower-case hexadecimal.
 
-    ``shard`` is relative to the data set; ``offset`` and ``size`` (bytes) are those of the payload inside that tar: of
-    a sequence with one member per frame, from the first byte of the first frame to the last of the last, tar headers
-    between them included. ``frames`` is 1 for an image. ``payload_sha256`` is of the payload members one after another.
-    ``origin`` is the file's path inside the source. ``label`` is -1 and ``class_name`` empty without class folders.
-    ``decoder`` and ``resize`` are those through which the photograph was prepared.
-    ``version`` is the transform's: it changes whenever its pixels do. ``pixel_sha256`` is of the decoded array's
-    bytes (C order, uint8, (frames x) height x width x 3): with an equal ``payload_sha256`` it tells a changed decoder
-    from changed data. Digests are lower-case hexadecimal.
+    Attributes:
+        key: Key of the sample in its shard: class folder, file name, transform and level.
+        shard: Path of the tar inside of the data set.
+        shard_sha256: Digest of the tar.
+        offset: Offset of the payload in the tar, in bytes. None if the sample failed.
+        size: Size of the payload in bytes. For a sequence with one member per frame: from the first byte of the first
+            frame to the last byte of the last one, including the tar headers between them. None if the sample failed.
+        source_id: Id of the source image.
+        source_sha256: Digest of the source image. None if it could not be read.
+        origin: Path of the source image inside of the source.
+        label: Class index; -1 for sources without labels.
+        class_name: Name of the class; empty for sources without class names.
+        transform: Corruption, perturbation, or pair of decoder and resize operator.
+        version: Version of the transform. Every change of its pixels increases it.
+        level: Severity or difficulty; 0 for transforms without levels.
+        profile: Name of the parameter tables, for example ``imagenet``.
+        decoder: Decoder of the source image.
+        resize: Resize operator.
+        frames: Number of frames; 1 for an image. None if the sample failed.
+        height: Height in pixels. None if the sample failed.
+        width: Width in pixels. None if the sample failed.
+        encoder: Format of the payload, with its settings.
+        payload_sha256: Digest of the payload members, joined. None if the sample failed.
+        pixel_sha256: Digest of the decoded pixels (uint8, C order, shape ([frames,] height, width, 3)). If it differs
+            for an equal ``payload_sha256``, the decoder differs, not the data. None if the sample failed.
+        status: ``ok`` or ``failed``.
+        error: The reason of the failure; None if ``status`` is ``ok``.
     """
 
     key: str

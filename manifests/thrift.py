@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, in which Parquet writes footers and the headers of pages; read, and never written."""
+"""A reader of Thrift's compact protocol, the encoding of footers and page headers in Parquet files."""
 
 from __future__ import annotations
 
@@ -6,80 +6,92 @@ from typing import Any
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS = frozenset({4, 5, 6})
-"""Types of the protocol. Maps are in nothing that Parquet writes."""
+"""Numbers of the types. Parquet uses no maps."""
 
-_DEEPEST = 16
-_LONGEST_INTEGER = 10
-"""Bytes of an integer with 64 bits."""
+_MAX_DEPTH = 16
+"""Maximum depth of nested structs."""
+
+_MAX_VARINT = 10
+"""Size of the longest encoding of a 64-bit integer, in bytes."""
 
 
-def structure(data: bytes, place: int = 0, depth: int = _DEEPEST) -> tuple[dict[int, Any], int]:
-    """Return a structure as field number -> value, and where it ends.
+def read_struct(data: bytes, offset: int = 0, depth: int = _MAX_DEPTH) -> tuple[dict[int, Any], int]:
+    """Decode a struct.
 
-    Raises ValueError where it is damaged, and IndexError where the data end before it does.
+    Args:
+        data: Encoded bytes.
+        offset: Offset of the struct in ``data``.
+        depth: Maximum depth of structs nested in it.
+
+    Returns:
+        The struct as field number -> value, and the offset of the first byte after it. Floating-point values are None.
+
+    Raises:
+        ValueError: If the data are damaged.
+        IndexError: If the data end inside of the struct.
     """
     if not depth:
-        raise ValueError("it is nested too deeply")
+        raise ValueError(f"structs are nested more than {_MAX_DEPTH} levels deep")
     fields: dict[int, Any] = {}
     number = 0
-    while head := data[place]:
-        place += 1
+    while head := data[offset]:
+        offset += 1
         if head >> 4:
             number += head >> 4
         else:
-            number, place = _integer(data, place)
-        fields[number], place = _value(data, place, head & 15, depth)
-    return fields, place + 1
+            number, offset = _integer(data, offset)
+        fields[number], offset = _value(data, offset, head & 15, depth)
+    return fields, offset + 1
 
 
-def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
+def _value(data: bytes, offset: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in _INTEGERS:
-        return _integer(data, place)
+        return _integer(data, offset)
     if kind == _BINARY:
-        return _binary(data, place)
+        return _binary(data, offset)
     if kind == _STRUCT:
-        return structure(data, place, depth - 1)
+        return read_struct(data, offset, depth - 1)
     if kind in (_LIST, _SET):
-        return _list(data, place, depth)
+        return _list(data, offset, depth)
     if kind in (_TRUE, _FALSE):
-        return kind == _TRUE, place
+        return kind == _TRUE, offset
     if kind in (_BYTE, _DOUBLE):
-        return None, place + (1 if kind == _BYTE else 8)
-    raise ValueError(f"it has values of type {kind}")
+        return None, offset + (1 if kind == _BYTE else 8)
+    raise ValueError(f"unsupported value type {kind}")
 
 
-def _list(data: bytes, place: int, depth: int) -> tuple[list[Any], int]:
-    length, kind, place = data[place] >> 4, data[place] & 15, place + 1
+def _list(data: bytes, offset: int, depth: int) -> tuple[list[Any], int]:
+    length, kind, offset = data[offset] >> 4, data[offset] & 15, offset + 1
     if length == 15:
-        length, place = _varint(data, place)
+        length, offset = _varint(data, offset)
     if kind in (_TRUE, _FALSE):
-        return list(data[place : place + length]), place + length
-    found = []
+        return list(data[offset : offset + length]), offset + length
+    values = []
     for _ in range(length):
-        value, place = _value(data, place, kind, depth)
-        found.append(value)
-    return found, place
+        value, offset = _value(data, offset, kind, depth)
+        values.append(value)
+    return values, offset
 
 
-def _binary(data: bytes, place: int) -> tuple[bytes, int]:
-    length, place = _varint(data, place)
-    return data[place : place + length], place + length
+def _binary(data: bytes, offset: int) -> tuple[bytes, int]:
+    length, offset = _varint(data, offset)
+    return data[offset : offset + length], offset + length
 
 
-def _integer(data: bytes, place: int) -> tuple[int, int]:
-    """Return a signed integer: its sign is in its lowest bit."""
-    value, place = _varint(data, place)
-    return (value >> 1) ^ -(value & 1), place
+def _integer(data: bytes, offset: int) -> tuple[int, int]:
+    """Decode a signed integer in zigzag encoding."""
+    value, offset = _varint(data, offset)
+    return (value >> 1) ^ -(value & 1), offset
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = data[place]
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    value = data[offset]
     if value < 128:
-        return value, place + 1
+        return value, offset + 1
     value &= 127
-    for index in range(1, _LONGEST_INTEGER):
-        byte = data[place + index]
+    for index in range(1, _MAX_VARINT):
+        byte = data[offset + index]
         value |= (byte & 127) << 7 * index
         if byte < 128:
-            return value, place + index + 1
-    raise ValueError("an integer has more than 64 bits")
+            return value, offset + index + 1
+    raise ValueError("an integer is longer than 64 bits")

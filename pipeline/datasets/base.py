@@ -95,7 +95,7 @@ class DataSet:
         """The family of its transforms."""
         return FAMILIES[self.family_name]
 
-    def rows(self, where: manifests.Where = manifests.EVERYWHERE) -> Iterator[Row]:
+    def rows(self, where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[Row]:
         """Yield the manifest, or the rows of it that are asked for: column -> values.
 
         Raises UserError where the data set is not finished or the file is damaged.

@@ -102,7 +102,7 @@ def _values(table: pa.Table, name: str) -> pa.Array:
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:
-    return manifests.unfolded(_values(table, name))
+    return manifests.decode_dictionary(_values(table, name))
 
 
 def _seen(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from manifests.footer import ParquetColumn
-from manifests.thrift import structure
+from manifests.thrift import read_struct
 from pipeline.storage import Store
 
 LARGEST_PAGE = 2**29
@@ -72,7 +72,7 @@ def _page(store: Store, name: str, start: int) -> _Page:
 def _parsed(data: bytes) -> _Page:
     """The sizes in the header that data begin with. Raises IndexError where it goes on beyond them."""
     try:
-        fields, end = structure(data)
+        fields, end = read_struct(data)
     except ValueError as error:
         raise UnsafePageError(f"the header of a page cannot be read: {error}") from error
     unfolded, stored = fields.get(_UNFOLDED), fields.get(_STORED)

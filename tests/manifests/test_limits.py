@@ -1,4 +1,4 @@
-"""A manifest may come from anybody: what it announces and holds is checked before memory is taken."""
+"""Readers check the declared sizes and the values of manifests, which may come from untrusted sources."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def written(path: Path, table: pa.Table, groups: int = 1, **options: Any) -> Pat
     return path
 
 
-def folded(row: Row, count: int, longest: int) -> bytes:
-    """A part or manifest with a long text that its dictionary tells once. It has room for a seal."""
+def dictionary_encoded(row: Row, count: int, longest: int) -> bytes:
+    """Return a part, or manifest, whose rows share one long text by a dictionary. It has a placeholder for a seal."""
     table = repeated(count, row)
-    place = SCHEMA.get_field_index("class_name")
+    column = SCHEMA.get_field_index("class_name")
     texts = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()).take(pa.repeat(0, count)), ["x" * longest])
-    table = table.set_column(place, pa.field("class_name", texts.type, nullable=False), texts)
+    table = table.set_column(column, pa.field("class_name", texts.type, nullable=False), texts)
     content = io.BytesIO()
     with pq.ParquetWriter(content, table.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(table)
@@ -53,10 +53,10 @@ def read(request: pytest.FixtureRequest) -> Callable[[Path], Any]:
 
 @pytest.fixture(scope="module")
 def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small files that unfold to a lot."""
+    """Decompression bombs: small files that expand to large tables, or declare that they do."""
     folder = tmp_path_factory.mktemp("bombs")
     written(folder / "rows", repeated(550_000), 2)
-    (folder / "texts in a dictionary").write_bytes(folded(ROW, 500_000, 900_000))
+    (folder / "texts in a dictionary").write_bytes(dictionary_encoded(ROW, 500_000, 900_000))
     written(folder / "plain texts", repeated(2_700, ROW._replace(class_name="x" * 100_000)), use_dictionary=False)
     written(folder / "footer", repeated(1), 1_600)
     content = (folder / "rows").read_bytes()
@@ -66,23 +66,23 @@ def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "named"),
+    ("name", "message"),
     [
-        ("rows", r"announces 1100000 rows in \d+ bytes: at most 1048576 are allowed"),
-        ("texts in a dictionary", "class_name holds a text of 900000 bytes: at most 8192 are allowed"),
-        ("plain texts", r"announces a row group of 27\d+ bytes: at most 268435456 are allowed"),
+        ("rows", r"declares 1100000 rows in \d+ bytes: at most 1048576 are allowed"),
+        ("texts in a dictionary", "class_name has a text of 900000 bytes: at most 8192 are allowed"),
+        ("plain texts", r"declares a row group of 27\d+ bytes: at most 268435456 are allowed"),
         ("footer", r"a footer of \d+ bytes: at most 4194304 are allowed"),
         ("length", "cut short"),
     ],
 )
-def test_bombs_are_refused_by_every_reader(bombs: Path, read: Callable[[Path], Any], name: str, named: str) -> None:
-    with pytest.raises(ValueError, match=named) as refused:
+def test_every_reader_rejects_bombs(bombs: Path, read: Callable[[Path], Any], name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
         read(bombs / name)
-    assert str(bombs / name) in str(refused.value)
-    assert len(str(refused.value)) < 500
+    assert str(bombs / name) in str(raised.value)
+    assert len(str(raised.value)) < 500
 
 
-def test_bombs_take_no_memory(bombs: Path) -> None:
+def test_bombs_do_not_fill_the_memory(bombs: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
@@ -101,71 +101,74 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "message"),
     [
-        ({"label": 10**9}, "label is 1000000000: -1 to 1048576 are allowed"),
+        ({"label": 10**9}, "label is 1000000000: use -1 to 1048576"),
         ({"label": -2}, "label is -2"),
-        ({"level": -1}, "level is -1: 0 to 1000"),
+        ({"level": -1}, "level is -1: use 0 to 1000"),
         ({"level": 1001}, "level is 1001"),
         ({"version": -(2**62)}, "version is -4611686018427387904"),
-        ({"frames": 400_000_000}, "frames is 400000000: 1 to 1000"),
+        ({"frames": 400_000_000}, "frames is 400000000: use 1 to 1000"),
         ({"frames": 0}, "frames is 0"),
         ({"height": 40_000, "width": 40_000}, "frames x height x width is 1600000000: at most 67108864"),
         ({"height": 2**26, "width": 2**26, "frames": 1000}, "frames x height x width is"),
         ({"frames": 1000, "height": 8192, "width": 8192}, "frames x height x width is"),
         ({"height": -1, "width": -1}, "height is -1"),
         ({"width": 0}, "width is 0"),
-        ({"size": 0}, "size is 0: 1 to 268435456"),
+        ({"size": 0}, "size is 0: use 1 to 268435456"),
         ({"size": -5}, "size is -5"),
         ({"size": 2**28 + 1}, "size is 268435457"),
         ({"offset": -1}, "offset is -1"),
         ({"offset": 2**62}, "offset is 4611686018427387904"),
-        *(({name: None}, f"{name} is empty in a row that is ok") for name in ("offset", "size", "frames", "height")),
-        *(({name: None}, f"{name} is empty in a row that is ok") for name in ("width", "payload_sha256")),
+        *(
+            ({name: None}, f"{name} is empty in a row with the status ok")
+            for name in ("offset", "size", "frames", "height")
+        ),
+        *(({name: None}, f"{name} is empty in a row with the status ok") for name in ("width", "payload_sha256")),
         ({"pixel_sha256": None}, "pixel_sha256 is empty"),
-        ({"payload_sha256": ""}, "payload_sha256 is empty in a row that is ok"),
-        ({"payload_sha256": "ab"}, "payload_sha256 is 'ab': 64 hexadecimal digits"),
+        ({"payload_sha256": ""}, "payload_sha256 is empty in a row with the status ok"),
+        ({"payload_sha256": "ab"}, "payload_sha256 is 'ab': use 64 hexadecimal digits"),
         ({"shard_sha256": "zz" * 32}, "shard_sha256 is 'zzzz"),
         ({"pixel_sha256": "\u00e4" * 32}, "pixel_sha256 is "),
         ({"source_sha256": "a" * 65}, "source_sha256 is 'aaa"),
-        ({"status": "maybe"}, "status is 'maybe': ok and failed are allowed"),
+        ({"status": "maybe"}, "status is 'maybe': use ok or failed"),
         ({"status": ""}, "status is ''"),
-        ({"shard": "../../etc/passwd"}, "shard is '../../etc/passwd': a path inside of the data set"),
+        ({"shard": "../../etc/passwd"}, "shard is '../../etc/passwd': use a path inside of the data set"),
         ({"shard": "/etc/passwd"}, "shard is '/etc/passwd'"),
         ({"shard": "shards/../../x"}, "shard is 'shards/../../x'"),
         ({"shard": "shards/.."}, "shard is 'shards/..'"),
         ({"shard": "x\0.tar"}, r"shard is 'x\\x00.tar'"),
         ({"shard": ""}, "shard is ''"),
-        ({"key": "k" * 8193}, "key holds a text of 8193 bytes: at most 8192"),
+        ({"key": "k" * 8193}, "key has a text of 8193 bytes: at most 8192"),
     ],
 )
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_values_that_no_sound_manifest_holds_are_refused(
-    tmp_path: Path, read: Callable[[Path], Any], change: dict[str, Any], named: str, dictionary: bool
+def test_every_reader_rejects_invalid_values(
+    tmp_path: Path, read: Callable[[Path], Any], change: dict[str, Any], message: str, dictionary: bool
 ) -> None:
     rows = [ROW, FAILED, ROW._replace(**change), ROW]
     table = pa.Table.from_pylist([row._asdict() for row in rows], SCHEMA)
     path = written(tmp_path / "manifest", table, use_dictionary=dictionary)
-    with pytest.raises(ValueError, match=named) as refused:
+    with pytest.raises(ValueError, match=message) as raised:
         read(path)
-    assert str(path) in str(refused.value)
-    assert len(str(refused.value)) < 500
+    assert str(path) in str(raised.value)
+    assert len(str(raised.value)) < 500
 
 
-def test_failed_rows_may_say_what_they_will_of_a_payload(tmp_path: Path) -> None:
-    """An index notes the sizes of files that it refused."""
+def test_payload_columns_of_failed_rows_are_not_checked(tmp_path: Path) -> None:
+    """An index records the sizes of files that it rejected."""
     row = FAILED._replace(size=2**40, frames=0, height=40_000, width=40_000, payload_sha256=None, shard_sha256="")
     path = written(tmp_path / "manifest", pa.Table.from_pylist([row._asdict(), ROW._asdict()], SCHEMA))
     assert list(manifests.read_rows(path)) == manifests.read_slice(path, 0, 2) == [row, ROW]
 
 
 @pytest.mark.parametrize("shard", ["a..b/c", "..a", ".hidden", "a/.b", "...", "a b\u00e4/\u202f.tar"])
-def test_odd_names_of_shards_are_allowed(tmp_path: Path, shard: str) -> None:
+def test_unusual_shard_names_are_allowed(tmp_path: Path, shard: str) -> None:
     path = written(tmp_path / "manifest", pa.Table.from_pylist([ROW._replace(shard=shard)._asdict()], SCHEMA))
     assert next(manifests.read_rows(path)).shard == shard
 
 
-def test_texts_that_are_not_utf_8_are_refused(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+def test_text_that_is_not_utf_8_is_rejected(tmp_path: Path, read: Callable[[Path], Any]) -> None:
     table = pa.Table.from_pylist([ROW._replace(origin="QQQQ")._asdict()], SCHEMA)
     path = written(tmp_path / "manifest", table, use_dictionary=False)
     path = tmp_path / "plain"
@@ -177,31 +180,31 @@ def test_texts_that_are_not_utf_8_are_refused(tmp_path: Path, read: Callable[[Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 3, b"\0" * 100, b"PAR1" + b"\xff" * 100 + b"PAR1"])
-def test_what_is_no_parquet_file_is_refused(tmp_path: Path, read: Callable[[Path], Any], content: bytes) -> None:
+def test_files_of_other_formats_are_rejected(tmp_path: Path, read: Callable[[Path], Any], content: bytes) -> None:
     (tmp_path / "manifest").write_bytes(content)
     with pytest.raises(ValueError, match="manifest"):
         read(tmp_path / "manifest")
     assert manifests.read_facts(tmp_path / "manifest") == {}
 
 
-def test_folders_and_missing_files(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+def test_folders_and_missing_files_raise(tmp_path: Path, read: Callable[[Path], Any]) -> None:
     manifests.write_part([ROW], {}, tmp_path / "part.parquet")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         read(tmp_path)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "missing")
     assert manifests.read_facts(tmp_path) == {}
 
 
-def test_damage_anywhere_ends_in_an_error_that_names_the_file(tmp_path: Path) -> None:
-    """Never in another one, whatever byte it is: a merged manifest carries no digest of its own."""
+def test_any_damage_raises_an_error_that_names_the_file(tmp_path: Path) -> None:
+    """No changed byte may cause another error. A merged manifest contains no digest of itself."""
     manifests.write_part([ROW, FAILED] * 50, {}, tmp_path / "part")
     manifests.merge([[tmp_path / "part"]], {"plan": "x"}, tmp_path / "manifest")
-    sound = (tmp_path / "manifest").read_bytes()
-    for place in range(0, len(sound), 7):
-        damaged = bytearray(sound)
-        damaged[place] ^= 0xFF
-        path = tmp_path / str(place)
+    intact = (tmp_path / "manifest").read_bytes()
+    for offset in range(0, len(intact), 7):
+        damaged = bytearray(intact)
+        damaged[offset] ^= 0xFF
+        path = tmp_path / str(offset)
         path.write_bytes(damaged)
         for read in READERS.values():
             try:

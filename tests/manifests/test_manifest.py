@@ -1,3 +1,5 @@
+"""Writing, merging and reading of manifests."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,21 +16,21 @@ import manifests
 from tests.factories.manifest_rows import FAILED, ROW
 
 
-def test_rows_and_facts_come_back(tmp_path: Path) -> None:
+def test_rows_and_facts_are_read_as_written(tmp_path: Path) -> None:
     path = tmp_path / "part.parquet"
     manifests.write_part([ROW, FAILED], {"task": "x"}, path)
     assert list(manifests.read_rows(path)) == [ROW, FAILED]
     assert manifests.read_facts(path) == {"task": "x"}
 
 
-def test_columns_cover_the_design() -> None:
+def test_schema_has_the_documented_columns() -> None:
     wanted = "key shard offset size source_id source_sha256 label class_name transform version level profile frames"
     wanted += " height width encoder payload_sha256 pixel_sha256 status error"
     assert set(wanted.split()) <= set(manifests.COLUMNS)
     assert tuple(manifests.SCHEMA.names) == manifests.COLUMNS
 
 
-def test_same_rows_same_bytes(tmp_path: Path) -> None:
+def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         manifests.write_part([ROW, FAILED], {"task": "x"}, tmp_path / name)
         manifests.merge([[tmp_path / name] * 3], {"plan": "y"}, tmp_path / f"merged-{name}")
@@ -37,77 +39,76 @@ def test_same_rows_same_bytes(tmp_path: Path) -> None:
 
 
 PARTS = {("fog", 1): 3, ("fog", 3): 70, ("frost", 3): 2}
-ROWS_OF_A_PART = 1000
-KEYS = [(*condition, str(row)) for condition, parts in PARTS.items() for row in range(parts * ROWS_OF_A_PART)]
+ROWS_PER_PART = 1000
+KEYS = [(*condition, str(row)) for condition, parts in PARTS.items() for row in range(parts * ROWS_PER_PART)]
 
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three steps, one of them with more rows than a row group holds, in parts of 1,000."""
+    """Three conditions in parts of 1,000 rows; one condition has more rows than fit a row group."""
     folder = tmp_path_factory.mktemp("merged")
     groups = []
     for (transform, level), parts in PARTS.items():
         groups.append([folder / f"{transform}-{level}-{part}" for part in range(parts)])
         for part, path in enumerate(groups[-1]):
-            first = part * ROWS_OF_A_PART
+            first = part * ROWS_PER_PART
             rows = [
-                ROW._replace(key=f"{first + index}", transform=transform, level=level)
-                for index in range(ROWS_OF_A_PART)
+                ROW._replace(key=f"{first + index}", transform=transform, level=level) for index in range(ROWS_PER_PART)
             ]
             manifests.write_part(rows, {}, path)
     assert manifests.merge(groups, {"plan": "y"}, folder / "merged") == (75_000, {"plan": "y"})
     return folder / "merged"
 
 
-def test_merging_keeps_the_order_and_cuts_row_groups_between_steps(merged: Path) -> None:
+def test_merge_keeps_the_order_and_separates_conditions_by_row_groups(merged: Path) -> None:
     assert [(row.transform, row.level, row.key) for row in manifests.read_rows(merged)] == KEYS
     assert manifests.read_facts(merged) == {"plan": "y"}
     metadata = pq.read_metadata(merged)
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     assert [group.num_rows for group in groups] == [3_000, 66_000, 4_000, 2_000]
-    places = [manifests.COLUMNS.index(name) for name in ("transform", "level")]
-    bounds = [[group.column(place).statistics for place in places] for group in groups]
+    columns = [manifests.COLUMNS.index(name) for name in ("transform", "level")]
+    bounds = [[group.column(column).statistics for column in columns] for group in groups]
     conditions = [["fog", 1], ["fog", 3], ["fog", 3], ["frost", 3]]
     assert [[each.min for each in pair] for pair in bounds] == conditions
     assert [[each.max for each in pair] for pair in bounds] == conditions
 
 
-def test_values_that_come_again_take_a_dictionary_and_the_others_are_compressed(merged: Path) -> None:
+def test_repeating_columns_use_dictionaries_and_the_others_zstd(merged: Path) -> None:
     metadata = pq.read_metadata(merged)
-    columns = [metadata.row_group(1).column(place) for place in range(metadata.num_columns)]
-    told = {each.path_in_schema: (each.has_dictionary_page, each.compression) for each in columns}
+    columns = [metadata.row_group(1).column(index) for index in range(metadata.num_columns)]
+    encoding = {each.path_in_schema: (each.has_dictionary_page, each.compression) for each in columns}
     distinct = {"key", "offset", "size", "source_id", "source_sha256", "origin", "payload_sha256", "pixel_sha256"}
-    alone, again = (False, "ZSTD"), (True, "UNCOMPRESSED")
-    assert told == {name: alone if name in distinct else again for name in manifests.COLUMNS}
+    compressed, dictionary = (False, "ZSTD"), (True, "UNCOMPRESSED")
+    assert encoding == {name: compressed if name in distinct else dictionary for name in manifests.COLUMNS}
     assert sum(each.total_compressed_size for each in columns if each.path_in_schema not in distinct) < 20_000
 
 
-def test_rows_of_one_step_are_read_without_the_rest(merged: Path, tmp_path: Path) -> None:
+def test_filters_skip_row_groups_of_other_conditions(merged: Path, tmp_path: Path) -> None:
     metadata = pq.read_metadata(merged)
-    kept = tmp_path / "kept"
-    kept.write_bytes(merged.read_bytes())
-    with open(kept, "r+b") as file:  # everything that is not of frost is made unreadable
+    copy = tmp_path / "copy"
+    copy.write_bytes(merged.read_bytes())
+    with open(copy, "r+b") as file:  # destroy every row group but that of frost
         for group in range(3):
-            columns = [metadata.row_group(group).column(place) for place in range(metadata.num_columns)]
+            columns = [metadata.row_group(group).column(index) for index in range(metadata.num_columns)]
             for column in columns:
                 file.seek(column.dictionary_page_offset or column.data_page_offset)
                 file.write(bytes(column.total_compressed_size))
-    for where in ({"transform": ["frost"]}, {"level": [3], "transform": ["frost", "snow"]}):
-        found = list(manifests.read_rows(kept, where))
-        assert [(row.transform, row.level) for row in found] == [("frost", 3)] * 2_000
-        assert [row.key for row in found] == [str(row) for row in range(2_000)]
+    for filters in ({"transform": ["frost"]}, {"level": [3], "transform": ["frost", "snow"]}):
+        rows = list(manifests.read_rows(copy, filters))
+        assert [(row.transform, row.level) for row in rows] == [("frost", 3)] * 2_000
+        assert [row.key for row in rows] == [str(row) for row in range(2_000)]
     assert list(manifests.read_columns(merged, ("transform", "key"), {"key": ["7", "69999"]})) == [
         ("fog", "7"),
         ("fog", "7"),
         ("fog", "69999"),
         ("frost", "7"),
     ]
-    assert list(manifests.read_rows(kept, {"transform": ["snow"]})) == []
+    assert list(manifests.read_rows(copy, {"transform": ["snow"]})) == []
     with pytest.raises((ValueError, OSError)):
-        list(manifests.read_rows(kept))
+        list(manifests.read_rows(copy))
 
 
-def test_other_readers_find_one_step_by_the_statistics(merged: Path) -> None:
+def test_other_parquet_readers_can_filter_by_condition(merged: Path) -> None:
     fog = pc.field("transform") == "fog"
     (fragment,) = dataset.dataset(merged).get_fragments()
     assert [each.row_groups[0].id for each in fragment.split_by_row_group(fog)] == [0, 1, 2]
@@ -118,7 +119,7 @@ def test_other_readers_find_one_step_by_the_statistics(merged: Path) -> None:
     assert lazy.collect().height == 70_000
 
 
-def test_a_group_without_rows_has_no_row_group(tmp_path: Path) -> None:
+def test_empty_groups_have_no_row_group(tmp_path: Path) -> None:
     for name, rows in (("empty", []), ("full", [ROW])):
         manifests.write_part(rows, {}, tmp_path / name)
     assert manifests.merge([[tmp_path / "empty"], [tmp_path / "full"], []], {}, tmp_path / "merged").rows == 1
@@ -128,18 +129,18 @@ def test_a_group_without_rows_has_no_row_group(tmp_path: Path) -> None:
     assert manifests.read_facts(tmp_path / "none") == {"plan": "y"}
 
 
-def test_facts_of_parts_are_summed_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_merge_sums_the_named_metadata_values(tmp_path: Path) -> None:
     for name, failed in (("one", 2), ("two", 40)):
         manifests.write_part([ROW], {"failed": str(failed), "task": name}, tmp_path / name)
     groups = [[tmp_path / "one"], [("two", (tmp_path / "two").read_bytes())]]
     merged = manifests.merge(groups, {"plan": "y"}, tmp_path / "merged", summed=["failed"])
     assert merged == (2, {"plan": "y", "failed": "42"})
     assert manifests.read_facts(tmp_path / "merged") == merged.facts
-    with pytest.raises(manifests.MergeError, match="one does not tell changed"):
+    with pytest.raises(manifests.MergeError, match="one has no metadata value 'changed'"):
         manifests.merge(groups, {}, tmp_path / "merged", summed=["failed", "changed"])
 
 
-def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
+def test_merge_rejects_missing_damaged_and_foreign_parts(tmp_path: Path) -> None:
     good, damaged, foreign = tmp_path / "good", tmp_path / "damaged", tmp_path / "foreign"
     manifests.write_part([ROW], {"task": "x"}, good)
     damaged.write_bytes(good.read_bytes()[:-20])
@@ -154,6 +155,6 @@ def test_missing_damaged_and_foreign_parts_are_refused(tmp_path: Path) -> None:
         list(manifests.read_rows(foreign))
 
 
-def test_nulls_only_where_the_schema_allows(tmp_path: Path) -> None:
+def test_null_in_a_required_column_raises(tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowInvalid):
         manifests.write_part([ROW._replace(key=None)], {}, tmp_path / "part")

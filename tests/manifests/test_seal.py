@@ -1,4 +1,4 @@
-"""Any change of a part's bytes is noticed before its rows are merged."""
+"""Any changed byte of a manifest part is detected when parts are merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.factories.manifest_rows import FAILED, ROW, repeated
 
 
 def part_of(folder: Path) -> bytes:
-    path = folder / "sound.parquet"
+    path = folder / "intact.parquet"
     manifests.write_part([ROW, FAILED] * 20, {"task": "sha256:" + "a" * 64, "failed": "20"}, path)
     return path.read_bytes()
 
@@ -31,7 +31,7 @@ def merged(content: bytes, folder: Path) -> manifests.Merged:
     return manifests.merge([[("part", content)]], {}, folder / "merged", summed=["failed"])
 
 
-def test_a_part_says_what_it_was_given(part: bytes, tmp_path: Path) -> None:
+def test_intact_part_keeps_its_rows_and_facts(part: bytes, tmp_path: Path) -> None:
     assert manifests.is_sealed(part)
     assert manifests.part_facts(("part", part)) == {"task": "sha256:" + "a" * 64, "failed": "20"}
     assert merged(part, tmp_path) == (40, {"failed": "20"})
@@ -40,17 +40,17 @@ def test_a_part_says_what_it_was_given(part: bytes, tmp_path: Path) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_any_flipped_bit_is_noticed_at_the_merge(part: bytes, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, 8 * len(part) - 1))
+def test_merge_detects_any_flipped_bit(part: bytes, data: st.DataObject) -> None:
+    bit = data.draw(st.integers(0, 8 * len(part) - 1))
     damaged = bytearray(part)
-    damaged[place // 8] ^= 1 << place % 8
+    damaged[bit // 8] ^= 1 << bit % 8
     assert manifests.part_facts(("part", bytes(damaged))) == {}
     with pytest.raises(manifests.MergeError, match="part is damaged"):
         manifests.merge([[("part", bytes(damaged))]], {}, Path("/dev/null"))
 
 
 @pytest.mark.parametrize("change", ["empty", "cut", "longer", "doubled", "swapped", "other magic"])
-def test_any_other_bytes_are_noticed(part: bytes, tmp_path: Path, change: str) -> None:
+def test_merge_detects_other_damage(part: bytes, tmp_path: Path, change: str) -> None:
     half = len(part) // 2
     content = {
         "empty": b"",
@@ -68,7 +68,7 @@ def test_any_other_bytes_are_noticed(part: bytes, tmp_path: Path, change: str) -
             manifests.merge([[each]], {}, tmp_path / "merged")
 
 
-def test_a_part_without_a_seal_is_refused(tmp_path: Path) -> None:
+def test_merge_rejects_a_part_without_a_seal(tmp_path: Path) -> None:
     content = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([ROW._asdict()], manifests.SCHEMA.with_metadata({"failed": "0"})), content)
     assert manifests.part_facts(("part", content.getvalue())) == {}
@@ -76,24 +76,26 @@ def test_a_part_without_a_seal_is_refused(tmp_path: Path) -> None:
         merged(content.getvalue(), tmp_path)
 
 
-@pytest.mark.parametrize("told", ["-1", "1.5", "", "x", "1" * 5000, "\u0663", " 1", "1_0"])
-def test_only_whole_numbers_are_summed(tmp_path: Path, told: str) -> None:
-    manifests.write_part([ROW], {"failed": told}, tmp_path / "part")
-    with pytest.raises(manifests.MergeError, match=r"part has .* as failed, no whole number") as refused:
+@pytest.mark.parametrize("value", ["-1", "1.5", "", "x", "1" * 5000, "\u0663", " 1", "1_0"])
+def test_merge_sums_only_integers(tmp_path: Path, value: str) -> None:
+    manifests.write_part([ROW], {"failed": value}, tmp_path / "part")
+    with pytest.raises(
+        manifests.MergeError, match=r"part has the metadata value failed = .* instead of an integer"
+    ) as raised:
         manifests.merge([[tmp_path / "part"]], {}, tmp_path / "merged", summed=["failed"])
-    assert len(str(refused.value)) < 300
+    assert len(str(raised.value)) < 300
 
 
-def test_parts_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+def test_merge_rejects_parts_that_would_fill_the_memory(tmp_path: Path) -> None:
     content = io.BytesIO()
     with pq.ParquetWriter(content, SCHEMA, compression="zstd", use_dictionary=False) as writer:
         writer.write_table(repeated(2_700, ROW._replace(class_name="x" * 100_000)))
         writer.add_key_value_metadata(manifests.with_blank_seal({}))
-    with pytest.raises(manifests.MergeError, match=r"part announces a row group of 27\d+ bytes: at most"):
+    with pytest.raises(manifests.MergeError, match=r"part declares a row group of 27\d+ bytes: at most"):
         manifests.merge([[("part", manifests.seal(content.getvalue()))]], {}, tmp_path / "merged")
 
 
-def test_reasons_of_failures_are_cut(tmp_path: Path) -> None:
+def test_long_errors_are_shortened(tmp_path: Path) -> None:
     manifests.write_part([FAILED._replace(error="\u00e4" * 100_000)], {}, tmp_path / "part")
     (row,) = manifests.read_rows(tmp_path / "part")
     assert row.error == "\u00e4" * 2048

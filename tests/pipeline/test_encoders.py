@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from manifests.limits import MOST_PIXELS, OK_ROWS
+from manifests.limits import MAX_SAMPLE_PIXELS, OK_ROWS
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.images.decoders import MAX_PIXELS
 from pipeline.images.encoders import MAX_FRAMES, Encoder, Jpeg, Mp4, Npy, Png, decode_members, encode_members
@@ -248,4 +248,4 @@ def test_frames_together_are_bounded_too() -> None:
 def test_manifests_allow_what_encoders_read() -> None:
     assert OK_ROWS["frames"].highest == MAX_FRAMES
     assert OK_ROWS["size"].highest == MAX_PAYLOAD_BYTES
-    assert MOST_PIXELS == MAX_PIXELS
+    assert MAX_SAMPLE_PIXELS == MAX_PIXELS

@@ -359,7 +359,7 @@ def test_a_manifest_with_many_rows_in_few_bytes_is_refused(data: Path) -> None:
     with pq.ParquetWriter(data / "manifest.parquet", schema, compression="zstd") as writer:
         for _ in range(2):
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-    with pytest.raises(UserError, match=r"announces 1100000 rows in \d+ bytes: at most 1048576 are allowed"):
+    with pytest.raises(UserError, match=r"declares 1100000 rows in \d+ bytes: at most 1048576 are allowed"):
         verify(str(data))
 
 

@@ -134,7 +134,7 @@ def read_predictions(path: Path, classes: int | None = None) -> Iterator[Conditi
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             _check_columns(path, file)
-            for place, tables in _conditions(path, file, manifests.announced(path)):
+            for place, tables in _conditions(path, file, manifests.read_row_groups(path)):
                 if place in seen:
                     raise UserError(f"the predictions {path} hold {Condition(*place)} more than once: {REMEDY}")
                 seen.add(place)
