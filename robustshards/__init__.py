@@ -1,4 +1,4 @@
-"""Regenerate ImageNet-C, -P and -S from your own images, and evaluate models on them.
+"""ImageNet-C, ImageNet-P and ImageNet-S made from your own images, and the evaluation of models on them.
 
 Images in memory (uint8 RGB arrays; inputs are never modified):
 
@@ -15,9 +15,9 @@ Data sets in a folder or behind a URL:
     evaluation = rs.evaluate("torchvision:resnet50", "imagenet-c", "results/resnet50")
     print(rs.report([evaluation]).markdown())
 
-Functions print nothing and leave signal handlers, the current folder and the environment as they were. Input that
-cannot be used raises ``UserError``, whose message says what is wrong and what to do. Options that a message names with
-dashes are keyword arguments here: ``--batch-size`` is ``batch_size``. Nothing heavy is imported before it is used.
+Functions print nothing, and leave signal handlers, the current folder and the environment unchanged. Invalid input
+raises ``UserError``, whose message says what is wrong and what to do. A message may name an option of the command
+line: ``--batch-size`` there is the keyword argument ``batch_size`` here. Heavy libraries are imported on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from robustshards._environment import environment_kept
+from robustshards._environment import preserve_environment
 
 if TYPE_CHECKING:
     import corruptions
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from robustshards.opening import open
     from robustshards.reporting import Report, report
 
-_PLACES = {
+_TARGETS = {
     "BuildResult": "pipeline.build.result:BuildResult",
     "DataSet": "pipeline.datasets.base:DataSet",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",
@@ -69,7 +69,7 @@ _PLACES = {
     "report": "robustshards.reporting:report",
     "system_noise": "pipeline.transforms.imagenet_s:render",
 }
-"""Public name -> module:attribute; a module by itself ends with a colon."""
+"""Public name -> "module:attribute". A target that ends with a colon is the module itself."""
 
 __all__ = [
     "BuildResult",
@@ -96,16 +96,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
-    if name not in _PLACES:
+    """Import a public name on first use (PEP 562)."""
+    if name not in _TARGETS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _PLACES[name].partition(":")
-    with environment_kept():
-        found = import_module(module)
-    globals()[name] = getattr(found, attribute) if attribute else found
+    module, _, attribute = _TARGETS[name].partition(":")
+    with preserve_environment():
+        imported = import_module(module)
+    globals()[name] = getattr(imported, attribute) if attribute else imported
     return globals()[name]
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return sorted(_PLACES)
+    return sorted(_TARGETS)

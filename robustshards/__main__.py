@@ -1,4 +1,4 @@
-"""``python -m robustshards``: the command, where it is not on the path."""
+"""``python -m robustshards``: the command line, also where the program is not on PATH."""
 
 from pipeline.cli.start import main
 

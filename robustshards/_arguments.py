@@ -1,4 +1,4 @@
-"""Arguments of the public functions."""
+"""Checks of the arguments of public functions."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from typing import Any
 from pipeline.errors import UserError
 
 Location = str | os.PathLike[str]
-"""A path, or a URL that fsspec knows."""
+"""A path, or a URL that fsspec supports."""
 
 
-def location(place: Any, name: str) -> str:
-    """Return a path or URL as text. Raises UserError for another type."""
+def location(value: Any, name: str) -> str:
+    """Return a path or URL as text; raise UserError for other types."""
     try:
-        text = os.fspath(place)
+        text = os.fspath(value)
     except TypeError:
         text = b""
     if not isinstance(text, str):
-        raise UserError(f"invalid {name} {place!r}: give a path or URL as str or pathlib.Path")
+        raise UserError(f"invalid {name} {value!r}: pass a path or URL as str or pathlib.Path")
     return text
 
 
-def optional_location(place: Any, name: str) -> str | None:
-    """Return a path or URL as text, None as None. Raises UserError for another type."""
-    return None if place is None else location(place, name)
+def optional_location(value: Any, name: str) -> str | None:
+    """Return a path or URL as text, or None for None; raise UserError for other types."""
+    return None if value is None else location(value, name)
 
 
 def text(value: Any, name: str) -> str | None:
-    """Return text, None as None. Raises UserError for another type."""
+    """Return a string or None; raise UserError for other types."""
     if value is not None and not isinstance(value, str):
-        raise UserError(f"invalid {name} {value!r}: give text")
+        raise UserError(f"invalid {name} {value!r}: pass a str")
     return value
 
 
-def whole(number: Any, name: str, least: int) -> int:
-    """Return an integer of at least ``least``. Raises UserError for anything else."""
+def integer(value: Any, name: str, minimum: int) -> int:
+    """Return an integer of at least ``minimum``; raise UserError for other values."""
     try:
-        value = operator.index(number)
+        number = operator.index(value)
     except TypeError:
-        value = least - 1
-    if value < least:
-        raise UserError(f"invalid {name} {number!r}: give a whole number, {least} or more")
-    return value
+        number = minimum - 1
+    if number < minimum:
+        raise UserError(f"invalid {name} {value!r}: use an integer of at least {minimum}")
+    return number
 
 
-def several(values: Any) -> list[Any]:
-    """Return a list of one value or of several: text counts as one."""
+def as_list(values: Any) -> list[Any]:
+    """Return the values as a list; a single value, or a string, becomes a list of one."""
     return [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)

@@ -1,4 +1,4 @@
-"""What every public function does around its work."""
+"""The context in which every public function runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline.errors import UserError, file_error, is_lasting
-from robustshards._environment import environment_kept
+from robustshards._environment import preserve_environment
 
 
 @contextmanager
 def public_call() -> Iterator[None]:
-    """Keep environment and signal handlers as they are, and raise UserError for a file that cannot be used."""
-    with environment_kept(), _signal_handlers_kept():
+    """Restore environment and signal handlers afterwards, and raise UserError for files that cannot be used."""
+    with preserve_environment(), _preserve_signal_handlers():
         try:
             yield
         except OSError as error:
@@ -24,8 +24,8 @@ def public_call() -> Iterator[None]:
 
 
 @contextmanager
-def _signal_handlers_kept() -> Iterator[None]:
-    """Put signal handlers back as they were: Ray and torch set some. Only the main thread can."""
+def _preserve_signal_handlers() -> Iterator[None]:
+    """Restore the signal handlers that Ray and torch replace; does nothing outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

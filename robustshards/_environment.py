@@ -1,4 +1,4 @@
-"""The environment of the calling process."""
+"""The environment variables of the calling process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def environment_kept() -> Iterator[None]:
-    """Put the variables of the environment back as they were: Ray and OpenCV set some for themselves."""
+def preserve_environment() -> Iterator[None]:
+    """Restore the environment variables that Ray and OpenCV set."""
     before = dict(os.environ)
     try:
         yield

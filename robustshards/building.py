@@ -1,4 +1,4 @@
-"""Build data sets."""
+"""The public function that builds data sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.execution.silent import Silent
 from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.schema import Recipe
-from robustshards._arguments import Location, location, optional_location, several, text, whole
+from robustshards._arguments import Location, as_list, integer, location, optional_location, text
 from robustshards._calls import public_call
 
 
@@ -44,45 +44,47 @@ def build(
     retry_failed: bool = False,
     max_bytes: float | str | None = None,
 ) -> BuildResult:
-    """Build a data set, or what is missing of it, as ``robustshards build`` does.
+    """Build a data set, or the missing part of it, as ``robustshards build`` does.
 
-    The same call again makes only what is missing; asked for more, it adds that. Equal arguments on equal images give
-    equal bytes, whatever the number of workers.
+    A repeated call builds only missing shards; a call with more transforms, levels or images adds them. Equal
+    arguments and images give equal bytes, for any number of workers.
 
     Args:
         recipe: Name of a shipped recipe (``recipes.shipped()`` lists them), path of a .toml file, or a ``Recipe``.
-        source: Clean images: path, URL or pattern of files. One folder per class, or another layout of docs/sources.md.
-        out: Folder or URL of the data set. It is created; an unfinished build in it is resumed.
-        only: Transforms or groups: ``"fog"``, ``"noise,fog"`` or ``["noise", "fog"]``. Default: the recipe's.
-        severities: Levels to build, for example ``(1, 3, 5)``. Default: the recipe's.
-        difficulty: Another name for ``severities``, as ImageNet-P calls its levels.
+        source: Path, URL or glob pattern of the clean images: one folder per class, or another layout that
+            docs/sources.md describes.
+        out: Folder or URL of the data set. Created if missing; an unfinished build in it is resumed.
+        only: Transforms or groups: ``"fog"``, ``"noise,fog"`` or ``["noise", "fog"]``. Default: those of the recipe.
+        severities: Levels to build, for example ``(1, 3, 5)``. Default: those of the recipe.
+        difficulty: Alias of ``severities``, with the name that ImageNet-P uses.
         grid: For imagenet-s, ``"paper"`` (13 pairs of decoder and resize operator) or ``"full"`` (33).
-        limit: Only the first images of the listing; 0 for all.
-        ids: Text file with the images to take: ids, paths or file names, one per line.
+        limit: Number of images, taken from the start of the listing. 0: all.
+        ids: Text file that selects images: one id, path or file name per line.
         source_kind: Layout of the source, for example ``"imagefolder"``. Detected if omitted.
         shard_size: Images per shard, 1 to 10,000.
-        seed: Seed of all random draws, 0 to 2**64 - 1.
-        encoder: How images are stored: ``"jpeg"``, ``"png"``, ``"npy"``, ``"mp4"`` (sequences).
+        seed: Seed of all random numbers, 0 to 2**64 - 1.
+        encoder: Format of the stored images: ``"jpeg"``, ``"png"``, ``"npy"``, or ``"mp4"`` (sequences only).
         quality: JPEG quality, 1 to 100.
         decoder: Decoder of the source images, for example ``"pillow"`` or ``"opencv"``.
-        resize: Resize operator of the preparation, for example ``"pillow-bilinear"``.
-        fields: Any other field of the recipe, by table: ``{"encoder": {"preset": "fast"}}``.
-        frost_folder: Folder of the six frost textures. Default: those of the package ``imagecorruptions``.
+        resize: Resize operator, for example ``"pillow-bilinear"``.
+        fields: Other fields of the recipe by table, for example ``{"encoder": {"preset": "fast"}}``.
+        frost_folder: Folder of the six frost textures. Default: the textures in the package ``imagecorruptions``.
         workers: Worker processes. Default: one per CPU.
         address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
-        executor: ``"local"`` (child processes of this machine), ``"ray"``, or ``"auto"``, by the amount of work.
-        retry_failed: Make shards with failed samples again.
-        max_bytes: Stop before all shards together take more: bytes, or text such as ``"50GB"``.
+        executor: ``"local"`` (child processes), ``"ray"``, or ``"auto"`` (``"local"`` for small builds).
+        retry_failed: Rebuild the shards that have failed samples.
+        max_bytes: Stop before the shards exceed this total size: bytes, or text such as ``"50GB"``.
 
     Returns:
-        What was done. ``complete`` is False where shards are missing: the same call continues. ``failed`` counts the
-        samples that could not be made; they are rows of the manifest with ``status = 'failed'`` and the reason.
+        The result. ``complete`` is False if shards are missing; repeat the call to continue. ``failed`` is the number
+        of samples that could not be made; each has a manifest row with ``status = 'failed'`` and the reason in
+        ``error``.
 
     Raises:
-        UserError: An argument is invalid, or ``out`` holds another data set. Nothing has been built.
-        UnfinishedError: The build could not start or end here; what is finished is kept.
-        UnreachableError: A store does not answer; what is finished is kept.
-        OSError: A file cannot be read or written, for example because the disk is full.
+        UserError: If an argument is invalid, or ``out`` holds another data set. Nothing has been built.
+        UnfinishedError: If the build could not start or finish. Finished shards are kept.
+        UnreachableError: If an object store does not respond. Finished shards are kept.
+        OSError: If a file cannot be read or written, for example because the disk is full.
     """
     choices = Choices(
         kind=source_kind, only=_names(only), grid=_names(grid), levels=_levels(severities, difficulty), limit=limit,
@@ -95,7 +97,7 @@ def build(
             recipe=chosen,
             source=location(source, "source"),
             output=location(out, "out"),
-            workers=None if workers is None else whole(workers, "workers", least=1),
+            workers=None if workers is None else integer(workers, "workers", minimum=1),
             address=text(address, "address"),
             executor=str(executor),
             frost_folder=optional_location(frost_folder, "frost_folder"),
@@ -107,37 +109,37 @@ def build(
 
 
 def _names(names: str | Iterable[str] | None) -> list[str] | None:
-    """Return names, those in one text split at commas. Raises UserError."""
+    """Return the names as a list, split at commas; raise UserError for other types."""
     if names is None:
         return None
-    listed = several(names)
+    listed = as_list(names)
     if not all(isinstance(name, str) for name in listed):
-        raise UserError(f"invalid names {names!r}: give text, for example 'noise,fog' or ['noise', 'fog']")
+        raise UserError(f"invalid names {names!r}: pass text, for example 'noise,fog' or ['noise', 'fog']")
     return [word.strip() for name in listed for word in name.split(",") if word.strip()]
 
 
 def _levels(severities: Any, difficulty: Any) -> list[int] | None:
-    """Return the levels under whichever name they were given. Raises UserError."""
+    """Return the levels from whichever argument has them; raise UserError for both, or for invalid levels."""
     if severities is not None and difficulty is not None:
-        raise UserError("severities and difficulty are two names for the levels: give one of them")
+        raise UserError("severities and difficulty are two names for the same argument: pass one of them")
     levels = difficulty if severities is None else severities
-    return None if levels is None else [whole(level, "level", least=0) for level in several(levels)]
+    return None if levels is None else [integer(level, "level", minimum=0) for level in as_list(levels)]
 
 
 def _fields(fields: Any) -> Mapping[str, Any]:
-    """Return changes by table. Raises UserError."""
+    """Return the changes of a recipe as a mapping; raise UserError for other types."""
     changes = {} if fields is None else fields
     if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
         raise UserError(
-            f"invalid fields {fields!r}: give a mapping of tables, for example {{'encoder': {{'quality': 90}}}}"
+            f"invalid fields {fields!r}: pass a mapping of tables, for example {{'encoder': {{'quality': 90}}}}"
         )
     return changes
 
 
 def _size(size: float | str | None) -> float:
-    """Return bytes; without a limit, infinity. Raises UserError."""
+    """Return a size limit in bytes, infinity for None; raise UserError for invalid sizes."""
     if isinstance(size, str):
         return parse_size(size)
     if size is None or size == math.inf:
         return math.inf
-    return whole(size, "max_bytes", least=1)
+    return integer(size, "max_bytes", minimum=1)

@@ -1,4 +1,4 @@
-"""Evaluate models."""
+"""The public function that evaluates models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.execution.silent import Silent
-from robustshards._arguments import Location, location, optional_location, text, whole
+from robustshards._arguments import Location, integer, location, optional_location, text
 from robustshards._calls import public_call
 
 if TYPE_CHECKING:
@@ -45,61 +45,61 @@ def evaluate(
     executor: str = "auto",
     trust_model: bool = False,
 ) -> EvaluationResult:
-    """Predict every image of a data set with a classifier, as ``robustshards evaluate`` does.
+    """Run a classifier on every image of a data set, as ``robustshards evaluate`` does.
 
-    Predictions are written chunk by chunk: the same call again makes only what is missing. ``report`` computes figures
-    from them.
+    Predictions are written chunk by chunk, and a repeated call computes only missing ones. Pass the result to
+    ``report`` to get error rates and the other metrics.
 
     Args:
-        model: ``"package.module:function"`` that returns a ``torch.nn.Module``, a model file (.onnx, .pt, .pt2),
-            ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"``, or a ``torch.nn.Module`` in memory. A module takes
-            normalised images (N, 3, H, W) float32 and returns logits (N, classes). It is copied and not changed, and
-            runs in this process.
-        data: Folder or URL of a data set, or what ``open`` returned.
-        out: Folder or URL for the predictions. It is created; an unfinished evaluation in it is resumed. Default: a
-            temporary folder that is removed with the returned object, or when Python exits.
-        weights: State dict for the model (.pt, .pth, .safetensors).
-        name: What reports call the model. Default: ``model`` as given; for a module, the name of its class.
+        model: A ``torch.nn.Module``, ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"``, a model file (.onnx,
+            .pt, .pt2), or ``"package.module:function"`` where the function returns a ``torch.nn.Module``. A module
+            receives normalised images, float32 of shape (N, 3, H, W), and returns logits of shape (N, classes). A
+            module in memory is copied, not modified, and runs in the calling process.
+        data: Folder or URL of a data set, or a ``DataSet`` returned by ``open``.
+        out: Folder or URL for the predictions. Created if missing; an unfinished evaluation in it is resumed. Default:
+            a temporary folder, deleted together with the returned object.
+        weights: File with a state dict for the model (.pt, .pth, .safetensors).
+        name: Name of the model in reports. Default: ``model`` if it is text, else the class name of the module.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
         batch_size: Images per batch. 0 picks the fastest.
-        input_size: Side to resize images to. 0: no resize. Default: what the model says.
-        mean: Channel means used in training, RGB, 0..1. Default: what the model says, else ImageNet's.
-        std: Channel standard deviations used in training, RGB. Default: as ``mean``.
+        input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
+        mean: Channel means used in training, RGB, 0 to 1. Default: those of the model, else ImageNet's.
+        std: Channel standard deviations used in training, RGB, above 0. Default: like ``mean``.
         channels_last: Use the channels-last memory layout.
         compile: Compile the model with ``torch.compile``.
-        loaders: Processes per worker that read and decode. Default: chosen by device; 0 loads in the worker itself.
-        workers: Workers, each with a GPU of its own where there are any. 0: one per GPU, else one.
+        loaders: Processes per worker that read and decode images. 0: the worker itself. Default: depends on the device.
+        workers: Number of workers. 0: one per GPU, or one on a machine without GPUs.
         address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
-        executor: ``"local"`` (child processes of this machine), ``"ray"``, or ``"auto"``, by the amount of work.
-        trust_model: Load TorchScript and torch.export files, which can run code.
+        executor: ``"local"`` (child processes), ``"ray"``, or ``"auto"`` (``"local"`` for small evaluations).
+        trust_model: Allow TorchScript and torch.export files, which can execute code.
 
     Returns:
-        What was done. ``output`` is the folder of the predictions. ``complete`` is False where predictions are missing:
-        the same call continues.
+        The result. ``output`` is the folder of the predictions. ``complete`` is False if predictions are missing;
+        repeat the call to continue.
 
     Raises:
-        UserError: An argument is invalid, the model cannot be loaded or run, or ``out`` holds another evaluation.
-        UnfinishedError: The evaluation could not start here; what is finished is kept.
-        UnreachableError: A store does not answer; what is finished is kept.
-        OSError: A file cannot be read or written.
+        UserError: If an argument is invalid, the model cannot be loaded or run, or ``out`` holds another evaluation.
+        UnfinishedError: If the evaluation could not start. Finished predictions are kept.
+        UnreachableError: If an object store does not respond. Finished predictions are kept.
+        OSError: If a file cannot be read or written.
     """
     with public_call():
         check_requirements()
-        folder, files = _places(data)
+        folder, files = _data_location(data)
         options = {
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
             "device": text(device, "device"),
             "precision": text(precision, "precision"),
-            "batch": whole(batch_size, "batch_size", least=0),
-            "size": None if input_size is None else whole(input_size, "input_size", least=0),
+            "batch": integer(batch_size, "batch_size", minimum=0),
+            "size": None if input_size is None else integer(input_size, "input_size", minimum=0),
             "mean": _triple(mean, "mean"),
             "std": _triple(std, "std"),
             "channels_last": channels_last,
             "compile": compile,
-            "loaders": None if loaders is None else whole(loaders, "loaders", least=0),
-            "workers": whole(workers, "workers", least=0),
+            "loaders": None if loaders is None else integer(loaders, "loaders", minimum=0),
+            "workers": integer(workers, "workers", minimum=0),
             "address": text(address, "address"),
             "executor": str(executor),
             "trust_model": trust_model,
@@ -119,7 +119,7 @@ def evaluate(
 
 
 def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -> EvaluationResult:
-    """Run an evaluation of a model that is named, or of one in memory in this process. Raises UserError."""
+    """Evaluate a model given by name or in memory; the latter runs in this process."""
     from pipeline.evaluate.models.libraries import from_module
     from pipeline.evaluate.predict.run import evaluate
     from pipeline.evaluate.predict.settings import EvaluationRequest, checked_precision
@@ -130,27 +130,27 @@ def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -
     loaded = from_module(model)
     if options["address"] is not None or options["workers"] > 1 or options["weights"] is not None:
         raise UserError(
-            "a model in memory is evaluated in this process with the weights that it has: leave out address, workers "
-            "and weights, or name the model as 'package.module:function'"
+            "address, workers and weights do not apply to a model in memory: leave them out, or pass the model as "
+            "'package.module:function'"
         )
     own = {"workers": 1, "name": type(model).__name__ if options["name"] is None else options["name"]}
     request = EvaluationRequest(data_set, loaded.spec, output, **{**options, **own})
     return evaluate(request, Silent(), loaded)
 
 
-def _places(data: Location | DataSet) -> tuple[str, str | None]:
-    """Return where a data set is, and where the files of an index are if its user has said so. Raises UserError."""
+def _data_location(data: Location | DataSet) -> tuple[str, str | None]:
+    """Return the location of a data set and, for an opened index, the location of its image files."""
     if not isinstance(data, DataSet):
         return location(data, "data"), None
     return data.store.root, data.files.root if isinstance(data, Indexed) else None
 
 
 def _triple(numbers: Any, name: str) -> Triple | None:
-    """Return three numbers. Raises UserError."""
+    """Return three floats, or None for None; raise UserError for other values."""
     if numbers is None:
         return None
     try:
         red, green, blue = map(float, numbers)
     except (TypeError, ValueError):
-        raise UserError(f"invalid {name} {numbers!r}: give three numbers, for example (0.485, 0.456, 0.406)") from None
+        raise UserError(f"invalid {name} {numbers!r}: pass three numbers, for example (0.485, 0.456, 0.406)") from None
     return red, green, blue

@@ -1,4 +1,4 @@
-"""Open data sets."""
+"""The public function that opens data sets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def open(folder: Location, data: Location | None = None) -> DataSet:
     """Open a data set that was built or indexed.
 
     Args:
-        folder: Path or URL of the data set: the ``out`` of a build or of an index.
-        data: Path or URL of the files of an index. Needed where they are outside of the index's folder and this user
-            did not make the index on this machine.
+        folder: Path or URL of the data set, which is the ``out`` of a build or the output of ``robustshards index``.
+        data: Path or URL of the image files that an index describes. Required if they are outside of the folder of
+            the index, and the index was made by another user or on another machine.
 
     Returns:
-        The data set. ``samples()`` yields its samples, ``rows()`` the rows of its manifest, ``conditions`` are the
-        transforms and levels that it holds. Images are read when they are asked for.
+        The data set. ``samples()`` yields its samples, ``rows()`` yields the rows of its manifest, and ``conditions``
+        lists its transforms and levels. Images are read on demand.
 
     Raises:
-        UserError: There is no data set in the folder, or nobody has said where the files of an index are. Reading an
-            unfinished data set raises it, too.
+        UserError: If the folder holds no data set, or ``data`` is required. Reading samples of an unfinished data set
+            raises it as well.
     """
     with public_call():
         return open_data_set(location(folder, "folder"), optional_location(data, "data"))

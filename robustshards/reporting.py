@@ -1,4 +1,4 @@
-"""Report on evaluations."""
+"""The public function that computes metrics of evaluations."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pipeline.errors import UserError
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.summary import Summary
-from robustshards._arguments import Location, location, several
+from robustshards._arguments import Location, as_list, location
 from robustshards._calls import public_call
 
 Evaluations = Location | EvaluationResult | Iterable[Location | EvaluationResult]
-"""One or more evaluations: what ``evaluate`` returned, or their folders or URLs."""
+"""One or more evaluations: results of ``evaluate``, or folders or URLs of predictions."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The papers' figures of one or more evaluations, each with its 95 % confidence interval over images.
+    """The metrics of one or more evaluations, each with a 95 % confidence interval over images.
 
     Attributes:
-        summary: The figures as typed records: ``summary.families["corruptions"]`` lists those of ImageNet-C, one for
-            each evaluation. Fractions, not percent.
+        summary: The metrics as typed records, as fractions and not percent. ``summary.families["corruptions"]`` lists
+            the results on ImageNet-C, one per evaluation.
         title: Title of the page.
     """
 
@@ -32,26 +32,29 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What does not belong together in every respect, and is shown all the same."""
+        """Differences between the evaluations that limit a comparison of their metrics."""
         return tuple(self.summary.warnings)
 
     def facts(self) -> dict[str, Any]:
-        """Return the figures as nested dictionaries and lists, as in report.json."""
+        """Return the metrics as nested dictionaries and lists, as in report.json."""
         return self.summary.facts()
 
     def markdown(self) -> str:
-        """Return title, warnings and tables as Markdown, as in report.md."""
+        """Return the title, the warnings and the tables as Markdown, as in report.md."""
         from pipeline.evaluate.report.sections import tables
         from pipeline.evaluate.report.text import to_markdown_page
 
         return to_markdown_page(self.summary, self.title, tables(self.summary))
 
     def write(self, out: Location) -> None:
-        """Write report.html, report.md, report.csv and report.json into a folder; an earlier report is replaced.
+        """Write report.html, report.md, report.csv and report.json. An earlier report in the folder is replaced.
+
+        Args:
+            out: Folder or URL. Created if missing.
 
         Raises:
-            UserError: The folder cannot be written, or has a file of one of these names that is not a report.
-            OSError: The disk is full or fails. No file of an earlier report has been replaced.
+            UserError: If the folder cannot be written, or has a file of one of these names that is not a report.
+            OSError: If the disk is full or fails. No file of an earlier report has been replaced.
         """
         from pipeline.evaluate.report.write import write_report
 
@@ -67,42 +70,42 @@ def report(
     out: Location | None = None,
     title: str = "Robustness report",
 ) -> Report:
-    """Compute the papers' figures of one or more evaluations, as ``robustshards report`` does.
+    """Compute the metrics of one or more evaluations, as ``robustshards report`` does.
 
-    Evaluations of clean images among them give the clean error of their model.
+    Include an evaluation on clean images to get the clean error of its model, and the metrics relative to it.
 
     Args:
-        evaluations: What ``evaluate`` returned, or folders or URLs of predictions, of one or more models and data sets.
-        baseline: Evaluations of the model to divide by, on the same images. Default: AlexNet as published, for models
-            of 1000 classes on images of 224 x 224.
-        anomalous: An evaluation of images that belong to no class (ImageNet-O), for the area under the
+        evaluations: Results of ``evaluate``, or folders or URLs of predictions, of one or more models and data sets.
+        baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
+            Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
+        anomalous: Evaluation of images that belong to no class (ImageNet-O), to compute the area under the
             precision-recall curve.
         out: Folder or URL for report.html, .md, .csv and .json. Default: nothing is written.
         title: Title of the page.
 
     Returns:
-        The figures: ``markdown()`` shows them as tables, ``facts()`` gives nested dictionaries, ``summary`` typed
-        records, and ``write(folder)`` writes the files.
+        The metrics. ``markdown()`` returns tables, ``facts()`` nested dictionaries, ``summary`` holds typed records,
+        and ``write(folder)`` writes the files.
 
     Raises:
-        UserError: There is no evaluation in a folder, or evaluations do not belong together.
-        UnfinishedError: An evaluation is not complete.
+        UserError: If a folder holds no evaluation, or the evaluations cannot be combined.
+        UnfinishedError: If an evaluation is incomplete.
     """
-    folders = [_folder(each) for each in several(evaluations)]
+    folders = [_folder(each) for each in as_list(evaluations)]
     if not folders:
-        raise UserError("there are no evaluations to report on: give at least one")
+        raise UserError("no evaluations to report on: pass at least one")
     with public_call():
         summary = summarise(
             folders,
-            [_folder(each) for each in several(baseline)],
+            [_folder(each) for each in as_list(baseline)],
             None if anomalous is None else _folder(anomalous),
         )
-    made = Report(summary, title)
+    result = Report(summary, title)
     if out is not None:
-        made.write(out)
-    return made
+        result.write(out)
+    return result
 
 
 def _folder(evaluation: Any) -> str:
-    """Return where the predictions of an evaluation are. Raises UserError."""
+    """Return the folder or URL of the predictions; raise UserError for other types."""
     return evaluation.output if isinstance(evaluation, EvaluationResult) else location(evaluation, "evaluation")

@@ -32,7 +32,7 @@ assert samples[0].pixels().shape == (224, 224, 3)
 after = state()
 assert after == before, (before, after)
 """
-"""Without ``if __name__ == "__main__"``: a process that ran it again would build again."""
+"""A script without ``if __name__ == "__main__"``: a worker process that imported it would start another build."""
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -52,14 +52,16 @@ def test_script_without_main_guard_builds_silently_and_changes_nothing(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_same_bytes_as_the_command(data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path) -> None:
+def test_build_writes_the_same_bytes_as_the_command(
+    data_folder: Path, small_source: Path, robustshards: Run, tmp_path: Path
+) -> None:
     selection = ("--only", "contrast,brightness", "--severities", "1,3", "--encoder", "png")
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *selection)
     assert done.returncode == 0, done.stderr
     assert digests(tmp_path / "data") == digests(data_folder)
 
 
-def test_second_call_makes_nothing(data_folder: Path, small_source: Path) -> None:
+def test_second_call_builds_no_shard(data_folder: Path, small_source: Path) -> None:
     recipe = rs.recipes.load("imagenet-c").changed(encoder={"name": "png"}, transforms={"levels": [1, 3]})
     built = rs.build(recipe, str(small_source), str(data_folder), only="contrast, brightness")
     assert (built.complete, built.shards_before, built.done.shards) == (True, 4, 0)
@@ -89,7 +91,7 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"encoder": "gif"}, "'gif'"),
         ({"fields": {"encoder": {"speed": 1}}}, "speed"),
         ({"fields": [1]}, r"invalid fields \[1\]"),
-        ({"workers": 0}, "invalid workers 0: give a whole number, 1 or more"),
+        ({"workers": 0}, "invalid workers 0: use an integer of at least 1"),
         ({"workers": "two"}, "invalid workers 'two'"),
         ({"address": 6379}, "invalid address 6379"),
         ({"executor": "slurm"}, "'slurm'"),
@@ -101,7 +103,9 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"ids": "/nowhere/ids.txt"}, "/nowhere/ids.txt"),
     ],
 )
-def test_bad_options_raise_user_error(options: dict[str, Any], value: str, small_source: Path, tmp_path: Path) -> None:
+def test_invalid_options_raise_user_error(
+    options: dict[str, Any], value: str, small_source: Path, tmp_path: Path
+) -> None:
     with pytest.raises(rs.UserError, match=value):
         rs.build("imagenet-c", small_source, tmp_path / "data", **options)
     assert not (tmp_path / "data").exists()
@@ -117,7 +121,7 @@ def test_bad_options_raise_user_error(options: dict[str, Any], value: str, small
         (("imagenet-c", "/nowhere/at/all", "out"), "/nowhere/at/all"),
     ],
 )
-def test_bad_places_raise_user_error(
+def test_invalid_locations_raise_user_error(
     arguments: tuple[Any, ...], value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -125,7 +129,7 @@ def test_bad_places_raise_user_error(
         rs.build(*arguments)
 
 
-def test_samples_are_those_of_the_manifest(data_folder: Path) -> None:
+def test_samples_match_the_rows_of_the_manifest(data_folder: Path) -> None:
     data = rs.open(data_folder)
     samples = list(data.samples())
     assert [sample.row for sample in samples] == list(data.rows())
@@ -133,7 +137,7 @@ def test_samples_are_those_of_the_manifest(data_folder: Path) -> None:
     assert {sample.row.label for sample in samples} == {0, 1}
 
 
-def test_samples_hold_the_pixels_that_corrupt_makes_of_the_clean_ones(
+def test_samples_equal_corrupt_applied_to_the_clean_images(
     data_folder: Path, small_source: Path, tmp_path: Path
 ) -> None:
     rs.build("imagenet-c-clean", small_source, tmp_path / "clean", encoder="png", workers=1)
@@ -144,19 +148,19 @@ def test_samples_hold_the_pixels_that_corrupt_makes_of_the_clean_ones(
         np.testing.assert_array_equal(rs.corrupt(before.pixels(), "contrast", 3), after.pixels())
 
 
-def test_samples_can_be_chosen(data_folder: Path) -> None:
+def test_samples_can_be_filtered_by_transform_and_level(data_folder: Path) -> None:
     chosen = list(rs.open(data_folder).samples("contrast", 3))
     assert [(sample.row.transform, sample.row.level) for sample in chosen] == [("contrast", 3)] * 6
     assert {sample.row.level for sample in rs.open(data_folder).samples(level=1)} == {1}
 
 
 @pytest.mark.parametrize("choice", [("fog", None), ("contrast", 2), (None, 5)])
-def test_samples_that_are_not_held_raise_user_error(choice: tuple[str | None, int | None], data_folder: Path) -> None:
+def test_missing_condition_raises_user_error(choice: tuple[str | None, int | None], data_folder: Path) -> None:
     with pytest.raises(rs.UserError, match=r"holds no samples of .*contrast-3"):
         next(rs.open(data_folder).samples(*choice))
 
 
-def test_samples_of_a_damaged_shard_raise_user_error(data_folder: Path, copied: Path) -> None:
+def test_damaged_shard_raises_user_error(data_folder: Path, copied: Path) -> None:
     shard = next(copied.glob("shards/contrast/3/*.tar"))
     content = bytearray(shard.read_bytes())
     content[2000] ^= 1
@@ -165,13 +169,13 @@ def test_samples_of_a_damaged_shard_raise_user_error(data_folder: Path, copied: 
         list(rs.open(copied).samples("contrast", 3))
 
 
-def test_samples_of_an_unfinished_build_raise_unfinished(copied: Path) -> None:
+def test_unfinished_build_raises_user_error(copied: Path) -> None:
     (copied / "manifest.parquet").unlink()
     with pytest.raises(rs.UserError, match=r"has no manifest.parquet: it is not finished"):
         list(rs.open(copied).samples())
 
 
-def test_open_refuses_what_is_no_data_set(tmp_path: Path) -> None:
+def test_open_rejects_folders_that_hold_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place, value in ((tmp_path, "is no data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
         with pytest.raises(rs.UserError, match=value):

@@ -51,7 +51,7 @@ after = state()
 assert after == before, (before, after)
 """
 )
-"""Without ``if __name__ == "__main__"``: a loader process that ran it again would evaluate again."""
+"""A script without ``if __name__ == "__main__"``: a loader process that imported it would start another evaluation."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_script_without_main_guard_evaluates_silently_and_changes_nothing(data_f
     }
 
 
-def test_model_in_memory_predicts_as_the_same_model_by_command(
+def test_model_in_memory_gives_the_same_predictions_as_the_command(
     model: torch.nn.Module, data_folder: Path, robustshards: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(MODEL)
@@ -89,7 +89,7 @@ def test_model_in_memory_predicts_as_the_same_model_by_command(
     assert len(predictions(evaluation.output)["key"]) == 24
 
 
-def test_model_in_memory_is_not_changed(data_folder: Path, model: torch.nn.Module) -> None:
+def test_model_in_memory_is_not_modified(data_folder: Path, model: torch.nn.Module) -> None:
     model.train()
     rs.evaluate(model, data_folder, batch_size=8)
     assert model.training
@@ -97,7 +97,7 @@ def test_model_in_memory_is_not_changed(data_folder: Path, model: torch.nn.Modul
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_temporary_predictions_live_as_long_as_the_result(data_folder: Path, model: torch.nn.Module) -> None:
+def test_temporary_predictions_are_deleted_with_the_result(data_folder: Path, model: torch.nn.Module) -> None:
     evaluation = rs.evaluate(model, rs.open(data_folder), batch_size=8)
     folder = Path(evaluation.output)
     assert (folder / "predictions.parquet").exists()
@@ -106,7 +106,7 @@ def test_temporary_predictions_live_as_long_as_the_result(data_folder: Path, mod
     assert not folder.exists()
 
 
-def test_second_call_predicts_nothing(data_folder: Path, model: torch.nn.Module, tmp_path: Path) -> None:
+def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.Module, tmp_path: Path) -> None:
     first, second = (rs.evaluate(model, data_folder, tmp_path / "out", name="mine") for _ in range(2))
     assert (first.done.frames, second.done.frames) == (24, 0)
     assert (second.output, second.complete, second.chunks_before) == (str(tmp_path / "out"), True, 4)
@@ -116,9 +116,9 @@ def test_second_call_predicts_nothing(data_folder: Path, model: torch.nn.Module,
 @pytest.mark.parametrize(
     ("options", "value"),
     [
-        ({"workers": 2}, "a model in memory is evaluated in this process"),
-        ({"address": "127.0.0.1:6379"}, "a model in memory is evaluated in this process"),
-        ({"weights": "weights.pt"}, "a model in memory is evaluated in this process"),
+        ({"workers": 2}, "do not apply to a model in memory"),
+        ({"address": "127.0.0.1:6379"}, "do not apply to a model in memory"),
+        ({"weights": "weights.pt"}, "do not apply to a model in memory"),
         ({"batch_size": -1}, "invalid batch_size -1"),
         ({"device": "abacus"}, "'abacus'"),
         ({"executor": "slurm"}, "'slurm'"),
@@ -137,7 +137,7 @@ def test_second_call_predicts_nothing(data_folder: Path, model: torch.nn.Module,
         ({"out": 3}, "invalid out 3"),
     ],
 )
-def test_bad_options_raise_user_error(
+def test_invalid_options_raise_user_error(
     options: dict[str, Any], value: str, data_folder: Path, model: torch.nn.Module, tmp_path: Path
 ) -> None:
     with pytest.raises(rs.UserError, match=value):
@@ -153,7 +153,7 @@ def test_failed_call_leaves_no_temporary_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_report_of_folders_and_results_is_that_of_the_command(
+def test_report_of_folders_and_results_equals_the_command(
     data_folder: Path, model: torch.nn.Module, robustshards: Run, tmp_path: Path
 ) -> None:
     first = rs.evaluate(model, data_folder, tmp_path / "first", name="first")
@@ -176,6 +176,6 @@ def test_one_evaluation_needs_no_list(data_folder: Path, model: torch.nn.Module)
 @pytest.mark.parametrize(
     ("evaluations", "value"), [([], "at least one"), (["/nowhere"], "/nowhere"), (3, "invalid evaluation 3")]
 )
-def test_report_refuses_what_is_no_evaluation(evaluations: Any, value: str) -> None:
+def test_report_rejects_invalid_evaluations(evaluations: Any, value: str) -> None:
     with pytest.raises(rs.UserError, match=value):
         rs.report(evaluations)

@@ -1,4 +1,4 @@
-"""``import robustshards``: what it offers, and what it loads."""
+"""``import robustshards``: its public names, and the modules that it loads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HEAVY = {"cv2", "jinja2", "numba", "numpy", "pyarrow", "pydantic", "ray", "rich"
 
 
 def loaded_by(program: str, folder: Path) -> set[str]:
-    """The top-level modules that a program leaves loaded, in a Python of its own."""
-    told = "; import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    """Return the top-level modules in ``sys.modules`` after a program has run in a new interpreter."""
+    suffix = "; import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     done = subprocess.run(
-        [sys.executable, "-c", program + told], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program + suffix], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return set(json.loads(done.stdout))
@@ -37,13 +37,13 @@ def test_errors_and_version_load_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["rs.corrupt, rs.corruptions", "rs.perturb, rs.perturbations"])
-def test_pixels_load_neither_engine_nor_model_library(names: str, tmp_path: Path) -> None:
+def test_corrupt_and_perturb_load_neither_ray_nor_torch(names: str, tmp_path: Path) -> None:
     loaded = loaded_by(f"import robustshards as rs; {names}", tmp_path)
     assert "numpy" in loaded
     assert not {"ray", "torch", "pyarrow", "pipeline"} & loaded
 
 
-def test_functions_and_types_load_neither_ray_nor_torch(tmp_path: Path) -> None:
+def test_no_public_name_loads_ray_or_torch(tmp_path: Path) -> None:
     program = "import robustshards as rs; [getattr(rs, name) for name in rs.__all__]"
     assert not {"ray", "torch"} & loaded_by(program, tmp_path)
 
@@ -51,20 +51,20 @@ def test_functions_and_types_load_neither_ray_nor_torch(tmp_path: Path) -> None:
 def _imported(node: ast.Import | ast.ImportFrom, name: str) -> object:
     if isinstance(node, ast.Import):
         return import_module(name)
-    home = import_module(node.module or "")
-    return getattr(home, name) if hasattr(home, name) else import_module(f"{node.module}.{name}")
+    module = import_module(node.module or "")
+    return getattr(module, name) if hasattr(module, name) else import_module(f"{node.module}.{name}")
 
 
-def test_every_public_name_is_what_type_checkers_see() -> None:
+def test_lazy_names_match_the_imports_for_type_checkers() -> None:
     tree = ast.parse(Path(rs.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    seen = {}
+    typed = {}
     for node in block.body:
         assert isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names:
-            seen[alias.asname or alias.name] = _imported(node, alias.name)
-    assert seen.keys() == {*rs.__all__, "__version__"}
-    assert all(getattr(rs, name) is found for name, found in seen.items())
+            typed[alias.asname or alias.name] = _imported(node, alias.name)
+    assert typed.keys() == {*rs.__all__, "__version__"}
+    assert all(getattr(rs, name) is value for name, value in typed.items())
 
 
 def test_dir_lists_the_public_names() -> None:
@@ -77,17 +77,17 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = rs.nothing
 
 
-def test_version_is_that_of_the_distribution() -> None:
+def test_version_equals_that_of_the_distribution() -> None:
     assert rs.__version__ == metadata.version("robustshards")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_is_typed(package: str) -> None:
+def test_every_package_has_a_py_typed_marker(package: str) -> None:
     assert Path(import_module(package).__file__ or "").with_name("py.typed").exists()
 
 
 @pytest.mark.parametrize("name", ["build", "open", "evaluate", "report"])
-def test_help_describes_arguments_result_and_errors(name: str) -> None:
+def test_docstring_describes_every_argument_the_result_and_errors(name: str) -> None:
     function = getattr(rs, name)
     text = function.__doc__
     assert text.index("Args:") < text.index("Returns:") < text.index("Raises:")
