@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# A data set built on Slurm: one Ray node on each machine, the command on the first, which runs this script.
+# Builds a data set on Slurm. Starts one Ray node on each machine of the job, and runs the command on the first machine.
 #
 #   SOURCE=/scratch/val OUT=/scratch/imagenet-c sbatch infra/slurm.sh --only noise,fog
 #
-# What follows the script's name goes to `robustshards build`. `ray` and `robustshards` must be on PATH here and on the
-# nodes: submit with the virtual environment active, on a file system that all of them see. In the environment:
+# Arguments of the script are passed to `robustshards build`. `ray` and `robustshards` must be on PATH on all machines: submit
+# with the virtual environment active, from a file system that all machines can access. Environment variables (defaults in brackets):
 #   SOURCE, OUT    the photographs and the data set (required)
-#   RECIPE         what to build (imagenet-c)
-#   HEAD_IP        the first machine's address, where its first one is not the network to use
-#   PORT           of Ray on the first machine (6379)
-#   START_S        seconds for all machines to come up (300)
-#   STOP_S         seconds for the command to end when the time is over, before it is killed (60)
-#   MAX_RESTARTS   how often an unfinished build is queued again (20)
-#   DRY_RUN        anything: only print what would run
+#   RECIPE         the recipe to build (imagenet-c)
+#   HEAD_IP        address of the first machine (the first one that it reports)
+#   PORT           port of Ray on the first machine (6379)
+#   START_S        seconds to wait for all machines to start (300)
+#   STOP_S         seconds that the command gets to stop at the time limit, before it is killed (60)
+#   MAX_RESTARTS   how often an unfinished build is requeued (20)
+#   DRY_RUN        if set to any value: only print what would run
 #
 #SBATCH --job-name=robustshards
 #SBATCH --nodes=8
@@ -26,7 +26,7 @@
 
 set -euo pipefail
 
-: "${SOURCE:?the photographs}" "${OUT:?the folder of the data set}"
+: "${SOURCE:?set SOURCE to the folder or URL of the photographs}" "${OUT:?set OUT to the folder or URL of the data set}"
 RECIPE=${RECIPE:-imagenet-c}
 PORT=${PORT:-6379}
 START_S=${START_S:-300}
@@ -38,28 +38,28 @@ readonly UNFINISHED=3 INTERRUPTED=130
 if [[ -n ${DRY_RUN:-} ]]; then
     nodes=${SLURM_JOB_NUM_NODES:-8} cpus=${SLURM_CPUS_PER_TASK:-32} head=first-machine HEAD_IP=${HEAD_IP:-192.0.2.1}
 else
-    : "${SLURM_JOB_ID:?run this with sbatch, or with DRY_RUN=1}"
+    : "${SLURM_JOB_ID:?is not set: submit this script with sbatch, or set DRY_RUN=1 to print its commands}"
     nodes=$SLURM_JOB_NUM_NODES cpus=$SLURM_CPUS_PER_TASK
     mapfile -t machines < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     head=${machines[0]}
     if [[ -z ${HEAD_IP:-} ]]; then
         read -r HEAD_IP _ < <(hostname --all-ip-addresses)
     fi
-    # Folders of its own, so that two jobs on one machine do not meet; a token, since Ray runs the code of all who reach it.
+    # Each job has its own folder, so that jobs on one machine do not collide, and a token, because Ray runs any code that it is sent.
     RAY_TMPDIR=${RAY_TMPDIR:-/tmp/ray-$SLURM_JOB_ID}
     RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
     export RAY_TMPDIR RAY_AUTH_TOKEN RAY_AUTH_MODE=token
 fi
-# Images in huge pages of memory, which are kept for the next: the workers are three per cent faster.
+# Keep images in huge pages and reuse freed memory, which makes workers faster (docs/decisions/27-memory-of-workers.md).
 kept=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:$kept}
-# The nodes are told to end when the command has ended: there is no work to wait for.
+# The Ray nodes are stopped after the command has ended, so they need not wait for running work.
 export RAY_USAGE_STATS_ENABLED=0 RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0
 
 address=$HEAD_IP:$PORT
-# `timeout 0` limits nothing; told to end, it passes that on, and kills what has not ended some time later.
+# `timeout 0` sets no time limit. It forwards SIGTERM, and kills the command if that has not ended after --kill-after seconds.
 machine=(timeout --kill-after=60 0 srun --cpus-per-task="$cpus" --kill-on-bad-exit=1)
-# Only listings and counts travel through the object store, never an image.
+# The object store can be small: it holds listings and counts, never images.
 ray_start=(ray start --num-cpus="$cpus" --object-store-memory=104857600 --block)
 start_head=(
     "${machine[@]}" --nodes=1 --ntasks=1 --nodelist="$head"
@@ -91,31 +91,31 @@ finish() {
     wait
     if ((status != 0)) && { [[ -n $stopping ]] || ((status == UNFINISHED || status == INTERRUPTED)); }; then
         if ((${SLURM_RESTART_COUNT:-0} < MAX_RESTARTS)); then
-            echo "unfinished ($status): queued again" >&2
+            echo "build unfinished (exit code $status): requeueing job $SLURM_JOB_ID" >&2
             scontrol requeue "$SLURM_JOB_ID"
         fi
     fi
     exit "$status"
 }
 trap finish EXIT
-# What is committed stays, the rest comes later.
+# Stop the command. Finished shards are kept; the requeued job makes the rest.
 stop() {
     [[ -z $stopping ]] || return 0
     stopping=yes
     [[ -n $driver ]] || exit "$INTERRUPTED"
     kill -TERM "$driver" 2>/dev/null || true
 }
-# Slurm's word that the time is over, or that others need the machines.
+# Slurm sends SIGTERM before the time limit and on preemption.
 trap stop TERM
 
-all_up() {
+all_running() {
     local step
     for step in "${steps[@]}"; do kill -0 "$step" 2>/dev/null || return 1; done
 }
 
-not_yet() {
-    if ! all_up || ((SECONDS > START_S)); then
-        echo "$1 did not come up in $SECONDS seconds; Ray's logs are in $RAY_TMPDIR on each machine" >&2
+wait_or_fail() {
+    if ! all_running || ((SECONDS > START_S)); then
+        echo "$1 did not start within $SECONDS s; see Ray's logs in $RAY_TMPDIR on each machine, or set START_S higher" >&2
         exit 1
     fi
     sleep 1
@@ -123,20 +123,20 @@ not_yet() {
 
 "${start_head[@]}" &
 steps+=($!)
-until ray health-check --address "$address" >/dev/null 2>&1; do not_yet "Ray on $head"; done
+until ray health-check --address "$address" >/dev/null 2>&1; do wait_or_fail "Ray on $head"; done
 if ((nodes > 1)); then
     "${start_others[@]}" &
     steps+=($!)
 fi
 until (($(ray status --address "$address" 2>/dev/null | awk '/^Pending/ {exit} / node_/ {n++} END {print n + 0}') == nodes)); do
-    not_yet "one of $nodes machines"
+    wait_or_fail "one of the $nodes machines"
 done
 
 "${build[@]}" &
 driver=$!
 while kill -0 "$driver" 2>/dev/null; do
-    # Nothing replaces a machine here: queued again, the job gets as many as before.
-    all_up || stop
+    # A lost machine is not replaced within a job, so stop; the requeued job gets all its machines again.
+    all_running || stop
     sleep 1
 done
 wait "$driver"

@@ -1,4 +1,4 @@
-"""The invocations of the command that stand in the files of infra/, and the real command's opinion of them."""
+"""Commands in the files of infra/ and in docs/clusters.md, parsed by the real command line."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from pipeline.cli.app import app
 from tests.conftest import ROOT, UNDER_CI
 
 INFRA = ROOT / "infra"
+PAGE = "../docs/clusters.md"
+"""The page that explains the files, relative to infra/."""
+
 MANIFESTS = ("kuberay-build.yaml", "kuberay-evaluate.yaml")
-IN_TEXT = re.compile(r"(?:robustshards|robustshards:(?:cpu|cuda)) ((?:build|plan|verify|evaluate|report) [^\n`'&|]+)")
+COMMAND = re.compile(r"(?:robustshards|robustshards:(?:cpu|cuda)) ((?:build|plan|verify|evaluate|report) [^\n`'&|]+)")
 
 
 def load_yaml(name: str) -> Any:
-    """A YAML file of infra/."""
+    """Return the content of a YAML file of infra/."""
     return yaml.safe_load((INFRA / name).read_text())
 
 
 def text(name: str) -> str:
-    """A text file of infra/, its continued lines joined."""
+    """Return a text file, given relative to infra/, with continued lines joined."""
     return (INFRA / name).read_text().replace("\\\n", " ")
 
 
 def dry_run(*arguments: str) -> list[str]:
-    """The lines that slurm.sh would run."""
+    """Return the commands that slurm.sh prints in a dry run."""
     environment = {**os.environ, "SOURCE": "/photographs", "OUT": "/data", "DRY_RUN": "1"}
     command = ["bash", INFRA / "slurm.sh", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=True)
@@ -41,11 +44,11 @@ def dry_run(*arguments: str) -> list[str]:
 
 
 def invocations() -> Iterator[tuple[str, list[str]]]:
-    """File and arguments of each invocation."""
+    """Yield the file and the arguments of each command."""
     for name in MANIFESTS:
         yield name, shlex.split(load_yaml(name)["spec"]["entrypoint"])[1:]
-    for name in ("Dockerfile", "README.md"):
-        for found in IN_TEXT.findall(text(name)):
+    for name in ("Dockerfile", PAGE):
+        for found in COMMAND.findall(text(name)):
             yield name, shlex.split(found)
     for line in dry_run("--only", "noise", "--severities", "1,3"):
         words = shlex.split(line)
@@ -54,19 +57,19 @@ def invocations() -> Iterator[tuple[str, list[str]]]:
 
 
 def parse(arguments: list[str]) -> dict[str, Any]:
-    """What the command makes of the arguments, without running it. Raises its own errors."""
+    """Return the parameters that the command line parses from the arguments, without running the command."""
     commands: Any = typer.main.get_command(app)
     name, *rest = arguments
     return dict(commands.commands[name].make_context(name, rest).params)
 
 
 def files() -> list[Path]:
-    """All that is in infra/."""
+    """Return all files of infra/."""
     return sorted(INFRA.iterdir())
 
 
-def absent(message: str) -> NoReturn:
-    """Skip a test for what this machine lacks; under CI, fail instead."""
+def skip_or_fail(message: str) -> NoReturn:
+    """Skip a test because a requirement is missing; fail it under CI."""
     if UNDER_CI:
         pytest.fail(message)
     pytest.skip(message)

@@ -1,4 +1,4 @@
-"""The files of infra/ hold what their readers accept, and commands that exist."""
+"""Tests that the files of infra/ are valid for the tools that read them, and that their commands exist."""
 
 from __future__ import annotations
 
@@ -21,57 +21,57 @@ from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_blo
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT
-from tests.infra.commands import INFRA, MANIFESTS, absent, dry_run, files, invocations, load_yaml, parse, text
+from tests.infra.commands import INFRA, MANIFESTS, PAGE, dry_run, files, invocations, load_yaml, parse, skip_or_fail, text
 
 KUBERNETES = "1.32"
 WITHIN = 0.3
-"""How far the table of costs may be from the benchmark, which differs from run to run."""
+"""Tolerated relative difference between the table of costs and the benchmark, which varies from run to run."""
 
 
 def module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError:
-        absent(f"{name} is not installed")
+        skip_or_fail(f"{name} is not installed")
 
 
 def lint(tool: str, *files: Path) -> str:
     beside = Path(sys.executable).parent / tool
     program = beside if beside.exists() else shutil.which(tool)
     if program is None:
-        absent(f"{tool} is not installed")
+        skip_or_fail(f"{tool} is not installed")
     done = subprocess.run([program, *files], capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("name", "arguments"), list(invocations()))
-def test_every_invocation_is_one_of_the_command(name: str, arguments: list[str]) -> None:
+def test_every_command_is_accepted_by_the_command_line(name: str, arguments: list[str]) -> None:
     parsed = parse(arguments)
     if arguments[0] in ("build", "plan"):
         assert parsed["recipe"] in library.shipped()
 
 
-def test_each_file_has_its_invocation_and_its_line_in_the_readme() -> None:
-    assert {name for name, _ in invocations()} == {*MANIFESTS, "Dockerfile", "README.md", "slurm.sh"}
-    readme = text("README.md")
+def test_each_file_has_a_command_and_is_named_on_the_page() -> None:
+    assert {name for name, _ in invocations()} == {*MANIFESTS, "Dockerfile", PAGE, "slurm.sh"}
+    page = text(PAGE)
     for file in files():
-        assert f"infra/{file.name}" in readme or file.name in ("README.md", "Dockerfile.dockerignore")
+        assert f"infra/{file.name}" in page or file.name in ("README.md", "Dockerfile.dockerignore")
 
 
-def test_an_unknown_option_would_be_found() -> None:
+def test_parse_rejects_an_unknown_option() -> None:
     with pytest.raises(Exception, match="No such option"):
         parse(["build", "imagenet-c", "--source", "a", "--out", "b", "--wokers", "2"])
 
 
-def test_shell_is_clean() -> None:
+def test_slurm_script_passes_shellcheck() -> None:
     assert lint("shellcheck", *INFRA.glob("*.sh")) == ""
 
 
-def test_dockerfile_is_clean() -> None:
+def test_dockerfile_passes_hadolint() -> None:
     assert lint("hadolint", INFRA / "Dockerfile") == ""
 
 
-def test_the_image_gets_all_that_the_package_is_made_of() -> None:
+def test_image_contains_all_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     needed = {"constraints.txt", "pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
@@ -83,12 +83,12 @@ def test_the_image_gets_all_that_the_package_is_made_of() -> None:
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "slurm.sh"])
-def test_workers_start_as_those_of_a_local_cluster(name: str) -> None:
+def test_workers_get_the_environment_of_local_workers(name: str) -> None:
     for value in WORKER_ENVIRONMENT.values():
         assert all(setting in text(name) for setting in value.split(":"))
 
 
-def test_ray_takes_the_cluster() -> None:
+def test_ray_accepts_the_cluster_file() -> None:
     config = prepare_config(load_yaml("ray-cluster.yaml"))
     validate_config(config)
     head, worker = (config["available_node_types"][kind] for kind in ("head", "worker"))
@@ -100,7 +100,7 @@ def test_ray_takes_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_kuberay_and_kubernetes_take_the_manifest(name: str) -> None:
+def test_kuberay_and_kubernetes_accept_the_manifest(name: str) -> None:
     job = load_yaml(name)
     module("jsonschema").validate(job, json.loads((Path(__file__).parent / "rayjob.schema.json").read_text()))
     validate = module("kubernetes_validate").validate
@@ -116,23 +116,23 @@ def groups(job: Any) -> list[Any]:
     return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
 
 
-def test_ray_is_everywhere_that_of_the_constraints() -> None:
+def test_ray_version_is_the_pinned_one_everywhere() -> None:
     pinned = re.search(r"^ray==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned
     assert {load_yaml(name)["spec"]["rayClusterSpec"]["rayVersion"] for name in MANIFESTS} == {pinned[1]}
-    assert re.findall(r"ray\[default\]==([\d.]+)", text("README.md")) == [pinned[1]]
+    assert re.findall(r"ray\[default\]==([\d.]+)", text(PAGE)) == [pinned[1]]
 
 
-def test_as_many_workers_are_asked_for_as_there_are_cores() -> None:
+def test_number_of_workers_equals_number_of_cores() -> None:
     worker = load_yaml("ray-cluster.yaml")["available_node_types"]["worker"]
     (spot,) = load_yaml("kuberay-build.yaml")["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     in_a_pod = int(spot["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
     assert worker["resources"]["CPU"] * worker["max_workers"] == in_a_pod * spot["maxReplicas"] == 256
-    asked = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
-    assert asked == [256] * 4
+    requested = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
+    assert requested == [256] * 4
 
 
-def test_the_reserved_entrypoint_fits_the_worker_with_the_gpu() -> None:
+def test_entrypoint_reservation_fits_the_gpu_worker() -> None:
     spec = load_yaml("kuberay-evaluate.yaml")["spec"]
     (gpu,) = spec["rayClusterSpec"]["workerGroupSpecs"]
     limits = gpu["template"]["spec"]["containers"][0]["resources"]["limits"]
@@ -140,12 +140,12 @@ def test_the_reserved_entrypoint_fits_the_worker_with_the_gpu() -> None:
     assert spec["entrypointNumCpus"] <= int(limits["cpu"])
 
 
-def test_no_file_holds_a_credential_or_a_word_to_fill_in() -> None:
+def test_no_file_contains_credentials_or_placeholders() -> None:
     for file in files():
         assert not re.search(r"(?i)(secret_?key|access_?key|password|AKIA[0-9A-Z]{16}|TODO|CHANGEME)", file.read_text())
 
 
-def test_slurm_prints_what_it_would_run() -> None:
+def test_slurm_dry_run_prints_the_commands() -> None:
     head, others, build = dry_run()
     assert "--nodes=1" in head
     assert "--head" in head
@@ -153,12 +153,12 @@ def test_slurm_prints_what_it_would_run() -> None:
     assert build.split()[-2:] == ["--workers", "256"]
 
 
-def test_costs_follow_from_the_benchmark() -> None:
+def test_costs_match_the_benchmark() -> None:
     measured = (ROOT / "docs" / "benchmark.md").read_text()
-    rows = [row for row in text("README.md").splitlines() if row.startswith("| ImageNet-")]
+    rows = [row for row in text(PAGE).splitlines() if row.startswith("| ImageNet-")]
     assert len(rows) == 3
     frames_a_second = re.search(r"^([\d,]+) frames per second and core as JPEG", measured, re.MULTILINE)
-    each = [stage(measured, "the whole build")] * 2
+    each = [stage(measured, "whole build")] * 2
     if frames_a_second:
         each.append(1e3 / number(frames_a_second[1]))
     shared = sum(stage(measured, f"&nbsp; {name}") for name in ("read", "decode", "prepare")) * 75
@@ -176,7 +176,7 @@ def test_costs_follow_from_the_benchmark() -> None:
         assert of_driver == pytest.approx(driver * 50_000 * rows_an_image, rel=WITHIN)
         assert to_write == gigabytes
     if not frames_a_second:
-        absent("docs/benchmark.md has no measurement of sequences: make bench")
+        skip_or_fail("docs/benchmark.md has no measurement of sequences: run make bench")
 
 
 def number(cell: str) -> float:
@@ -184,7 +184,7 @@ def number(cell: str) -> float:
 
 
 def stage(page: str, name: str) -> float:
-    """Milliseconds per output of the build in shards of 1,000, which is what the recipes have."""
+    """Return milliseconds per output of the build in shards of 1,000 images, the default shard size."""
     return number(page.split(f"| {name} |")[1].split("|")[1])
 
 
