@@ -123,7 +123,8 @@ def test_webdataset_reads_frames(sequences_once: Path) -> None:
 def test_every_encoder_whatever_the_workers(
     small_source: Path, tmp_path: Path, robustshards: Run, encoder: str, member: str
 ) -> None:
-    command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--limit", 3, "--encoder", encoder)
+    command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--encoder", encoder)
+    command += ("--limit", 2, "--shard-size", 1)
     for workers in (1, 2):
         done = robustshards(*command, "--out", tmp_path / str(workers), "--workers", workers)
         assert done.returncode == 0, done.stderr
