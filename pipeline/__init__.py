@@ -1,1 +1,1 @@
-"""From a folder of photographs to checked shards: recipe, plan, workers, manifest, verification."""
+"""Builds, checks and evaluates data sets: recipes, plans, workers, manifests, verification, metrics, reports."""

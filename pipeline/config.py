@@ -1,4 +1,4 @@
-"""Tables of TOML files, read with messages that name the file and the field."""
+"""TOML files read into validated tables; errors name the file and the field."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pipeline.errors import UserError
 
 _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
-"""A key of a hundred parts with dots between."""
+"""A dotted key of a hundred parts."""
 
 
 class StrictTable(BaseModel):
-    """A table that takes the fields it names and no others, of the types it names and no others."""
+    """A TOML table that rejects unknown fields and values of other types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -26,7 +26,11 @@ Table = TypeVar("Table", bound=BaseModel)
 
 
 def one_of(allowed: Collection[str]) -> AfterValidator:
-    """Return a validator of names that tells what is allowed, as ``allowed`` is when a value is validated."""
+    """Return a validator that accepts only the names in ``allowed``.
+
+    Args:
+        allowed: Allowed names. The collection is read at each validation, so it may change later.
+    """
 
     def check(value: str) -> str:
         if value not in allowed:
@@ -37,35 +41,52 @@ def one_of(allowed: Collection[str]) -> AfterValidator:
 
 
 def read_toml(content: bytes | str, where: str) -> dict[str, Any]:
-    """Return the content of a TOML file. Raises UserError that names ``where``."""
+    """Return the parsed content of a TOML file.
+
+    Args:
+        content: Text or UTF-8 bytes of the file.
+        where: Name of the file for error messages.
+
+    Raises:
+        UserError: The content is not valid TOML; the message names ``where``.
+    """
     try:
         text = content if isinstance(content, str) else content.decode()
-        if _ENDLESS_KEY.search(text):  # the parser takes minutes for them
+        if _ENDLESS_KEY.search(text):  # the parser would take minutes
             raise RecursionError
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{where} is not valid TOML: {error}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{where} is not valid TOML: it is no UTF-8 text (byte {error.start})") from error
+        raise UserError(f"{where} is not valid TOML: byte {error.start} is not UTF-8") from error
     except RecursionError:
-        raise UserError(f"{where} is not valid TOML: its tables and arrays are nested too deeply") from None
-    except ValueError:  # what Python's own limit of digits raises
-        raise UserError(f"{where} is not valid TOML: one of its numbers has thousands of digits") from None
+        raise UserError(f"{where} is not valid TOML: tables and arrays are nested too deeply") from None
+    except ValueError:  # raised by Python's limit on the number of digits
+        raise UserError(f"{where} is not valid TOML: a number has thousands of digits") from None
 
 
 def validated(model: type[Table], content: dict[str, Any], where: str) -> Table:
-    """Return the table that a TOML file's content is. Raises UserError that names ``where`` and the field."""
+    """Return the content of a TOML file as a validated table.
+
+    Args:
+        model: Class of the table.
+        content: Parsed content of the file.
+        where: Name of the file for error messages.
+
+    Raises:
+        UserError: The content is invalid; the message names ``where`` and the fields.
+    """
     try:
-        # JSON validation takes TOML's arrays for tuples while staying strict about everything else.
+        # In strict mode, only JSON validation accepts arrays as tuples.
         return model.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
         faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
         raise UserError(f"{where} is not valid: {faults}") from error
     except (RecursionError, ValueError):
-        raise UserError(f"{where} is not valid: its tables are nested too deeply, or a number is too long") from None
+        raise UserError(f"{where} is not valid: tables are nested too deeply, or a number is too long") from None
 
 
-def _field(place: tuple[str | int, ...]) -> str:
-    """``table.field`` as it stands in the file: pydantic names the encoder between the two."""
-    named = (place[0], *place[2:]) if place[:1] == ("encoder",) else place
+def _field(location: tuple[str | int, ...]) -> str:
+    """Return a field as ``table.field``; for encoders, pydantic inserts the encoder's name between the two."""
+    named = (location[0], *location[2:]) if location[:1] == ("encoder",) else location
     return ".".join(map(str, named)) or "recipe"

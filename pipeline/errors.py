@@ -1,4 +1,4 @@
-"""What can go wrong for a user, and the exit code that says which."""
+"""Errors that users can act on, and the exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ class Exit(IntEnum):
 
 
 class UserError(Exception):
-    """Something that the user can mend: the message says what came, what is allowed and what to do."""
+    """An error that the user can fix; the message names the value, what is allowed and what to do."""
 
 
 class UnfinishedError(UserError):
-    """What is asked for or read is not finished: the message says what is missing, or to run the command again."""
+    """An error for unfinished work or data; the message names what is missing, or asks to run the command again."""
 
 
 class SampleError(Exception):
-    """One source image or one output cannot be made; it becomes a ``failed`` row of the manifest."""
+    """A source image or an output cannot be produced; the sample becomes a ``failed`` row of the manifest."""
 
 
 class UnreachableError(Exception):
-    """A store does not answer. No sample is to blame: the work is tried again, and given up if that does not help."""
+    """A storage service does not respond. The work is retried; no sample is marked as failed."""
 
 
 class RefusedFileError(OSError):
-    """A file that is not read: it is no regular file (a pipe, a device, a folder), or larger than its reader allows."""
+    """A file that is not read because it is not a regular file, or is larger than the reader allows."""
 
 
-_LASTING = (
+_PERMANENT = (
     *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),
     RefusedFileError,
 )
-_LASTING_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
+_PERMANENT_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
 
 
 def is_lasting(error: OSError) -> bool:
-    """Return whether an error of a file comes again however often it is tried, so that its user must change it."""
-    return isinstance(error, _LASTING) or error.errno in _LASTING_CODES
+    """Return whether a file error is permanent, so that a retry cannot succeed until the user changes something."""
+    return isinstance(error, _PERMANENT) or error.errno in _PERMANENT_CODES
 
 
 def file_error(error: OSError) -> str:
-    """Return an error of a file as text: its name, and what is wrong."""
-    name = error.filename2 or error.filename  # of a renaming, where the file was to go
+    """Return a message for a file error: the file name and the reason."""
+    name = error.filename2 or error.filename  # for a failed rename: the target
     return f"{name}: {error.strerror}" if name and error.strerror else str(error)

@@ -1,4 +1,4 @@
-"""Which libraries decide the bytes of a build, and in which versions they are here."""
+"""Versions and sources of the software that determines the bytes of a build."""
 
 from __future__ import annotations
 
@@ -16,38 +16,45 @@ from pathlib import Path
 from pipeline.errors import UserError
 
 PACKAGES = ("corruptions", "manifests", "perturbations", "pipeline", "robustshards")
-"""The packages of this project, as they are imported."""
+"""Import packages of this project."""
 
 LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "av", "numba", "pyarrow")
-"""Distributions through which pixels or manifest bytes pass."""
+"""Distributions that determine pixels or manifest bytes."""
 
 _IMPORTED_AS: Mapping[str, str] = {"opencv-python": "cv2", "pillow": "PIL"}
-"""Distribution -> what is imported of it, where that has another name."""
+"""Distribution -> its import name, where the two differ."""
 
 _MODULES = (*PACKAGES, *(_IMPORTED_AS.get(name, name) for name in LIBRARIES[1:]))
-"""What is imported, of this project and of the libraries."""
+"""Import names of this project and of the libraries."""
 
 
 def versions(more: Iterable[str] = ()) -> dict[str, str]:
-    """Return library -> version, as installed on this machine.
+    """Return the installed version of each library.
 
     Args:
-        more: Distributions beside those of every build.
+        more: Distributions in addition to ``LIBRARIES``.
+
+    Returns:
+        Distribution -> version.
 
     Raises:
-        UserError: One of them is not installed.
+        UserError: A distribution is not installed.
     """
     try:
         return {name: metadata.version(name) for name in (*LIBRARIES, *more)}
     except metadata.PackageNotFoundError as error:
-        raise UserError(f"the package {error.name} is not installed here: pip install {error.name}") from error
+        raise UserError(f"the package {error.name} is not installed: run pip install {error.name}") from error
 
 
 @dataclass(frozen=True)
 class Installation:
-    """What a process runs: Python and library versions, our own source files, and where all of it is imported from.
+    """The software that a process runs: versions, the digest of this project's source, and the imported files.
 
-    ``files``: module -> path, and what the file system calls that file, so that the same file is known as such.
+    Attributes:
+        host: Host name.
+        versions: Python and each library -> version.
+        source: Digest of the source files of this project.
+        files: Module -> path, and device and inode, which identify a file that has several paths.
     """
 
     host: str
@@ -56,12 +63,12 @@ class Installation:
     files: Mapping[str, tuple[str, str]]
 
     def differences(self) -> list[str]:
-        """Return what this process runs other than the one that this was found in; places count on one host only."""
-        here = {"Python": platform.python_version(), **_installed()}
+        """Return how this process differs from this installation; paths count only on the same host."""
+        own = {"Python": platform.python_version(), **_installed()}
         faults = [
-            f"{name} {here.get(name, 'missing')}, not {self.versions.get(name, 'missing')}"
-            for name in sorted(here.keys() | self.versions.keys())
-            if here.get(name) != self.versions.get(name)
+            f"{name} {own.get(name, 'missing')}, not {self.versions.get(name, 'missing')}"
+            for name in sorted(own.keys() | self.versions.keys())
+            if own.get(name) != self.versions.get(name)
         ]
         files = _files()
         if platform.node() == self.host:
@@ -70,7 +77,7 @@ class Installation:
                 for name, (path, _) in self.files.items()
                 if files[name][0] != path
             ]
-            if all(files[name] == self.files[name] for name in PACKAGES):  # the same files need not be read
+            if all(files[name] == self.files[name] for name in PACKAGES):  # identical files have the same digest
                 return faults
         if (digest := _source_digest()) != self.source:
             faults.append(f"the source of robustshards has the digest {digest}, not {self.source}")
@@ -79,14 +86,18 @@ class Installation:
 
 @cache
 def installation() -> Installation:
-    """Return what this process runs. Raises UserError for a library that is not installed."""
+    """Return the software of this process.
+
+    Raises:
+        UserError: A library is not installed.
+    """
     return Installation(
         platform.node(), {"Python": platform.python_version(), **versions()}, _source_digest(), _files()
     )
 
 
 def _installed() -> dict[str, str]:
-    """The versions of the libraries that are there."""
+    """Return the versions of the installed libraries."""
     found: dict[str, str] = {}
     for name in LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
@@ -108,7 +119,7 @@ def _identity(file: str) -> tuple[str, str]:
 
 
 def _origin(module: str) -> str:
-    """The file that a module is, or would be, imported from."""
+    """Return the file that a module is, or would be, imported from."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
@@ -117,7 +128,7 @@ def _origin(module: str) -> str:
 
 
 def _source_digest() -> str:
-    """A short digest of the source files of our packages."""
+    """Return a short digest of the source files of this project."""
     state = hashlib.sha256()
     for name, path in _source_files():
         content = path.read_bytes()
@@ -127,7 +138,7 @@ def _source_digest() -> str:
 
 
 def _source_files() -> Iterator[tuple[str, Path]]:
-    """(path below the packages' parent, file) of each module, in one order on every machine."""
+    """Yield (path below the packages' parent, file) of each module, in the same order on every machine."""
     for package in PACKAGES:
         root = Path(_origin(package)).parent
         paths = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
@@ -135,12 +146,12 @@ def _source_files() -> Iterator[tuple[str, Path]]:
 
 
 def cpu_count() -> int:
-    """CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def host_facts() -> dict[str, str]:
-    """What a run's record says of the machine."""
+    """Return the facts about this machine that are recorded with each run."""
     return {
         "host": platform.node(),
         "machine": platform.machine(),

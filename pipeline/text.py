@@ -1,44 +1,49 @@
-"""Texts of others as messages, terminals and reports show them: file names and what files say may be anything."""
+"""Untrusted text (file names, file contents) made safe for messages, terminals and reports."""
 
 from __future__ import annotations
 
 from unicodedata import category
 
 SHOWN = 200
-"""Characters of what a file says that a message repeats."""
+"""Maximum number of characters that a message quotes from a file."""
 
 LONGEST_NAME, LONGEST_PATH, LONGEST_MESSAGE = 200, 1000, 4000
-"""Characters that a report shows of each; files for machines have all of it."""
+"""Maximum number of characters of each that a report shows. Machine-readable files are not shortened."""
 
 LONGEST_ERROR = 2000
-"""Characters of an error: it may quote what came, and that may be anything."""
+"""Maximum number of characters of an error message, which may quote arbitrary input."""
 
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories: control and format characters, surrogates, separators of lines and paragraphs."""
+"""Unicode categories of control and format characters, surrogates, and line and paragraph separators."""
 
 _HARMLESS = "\n\u200c\u200d"
-"""Joiners are part of names and of some emojis."""
+"""Characters of these categories that are not escaped: newlines, and the joiners that names and emojis contain."""
 
 
 def shown(text: str) -> str:
-    """Return what a file says, fit for a message: quoted, escaped, and not too long."""
+    """Return text from a file for a message: quoted, escaped and shortened."""
     return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "...")
 
 
 def escape_controls(text: str) -> str:
-    """Return a text with its control characters escaped: in file names they could steer a terminal."""
+    """Return a text with its control characters escaped, because a terminal would obey those of a file name."""
     return "".join(_escaped(c) if category(c) in _UNPRINTABLE and c not in _HARMLESS else c for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return an error as one printable line of bounded length."""
+    """Return an error message as one printable line of at most about ``LONGEST_ERROR`` characters."""
     line = escape_controls(" ".join(text.split("\n")))
     half = LONGEST_ERROR // 2
     return line if len(line) <= LONGEST_ERROR else f"{line[:half]} ... {line[-half:]}"
 
 
 def printable(text: str, letters: int = LONGEST_NAME) -> str:
-    """Return a name on one line, without control and direction characters, which terminals and browsers obey."""
+    """Return a text on one line, shortened, without the control and direction characters that terminals obey.
+
+    Args:
+        text: Text to clean; an empty one becomes ``unnamed``.
+        letters: Maximum number of characters of the result.
+    """
     line = "".join(letter if letter.isprintable() else " " for letter in text).strip() or "unnamed"
     return line if len(line) <= letters else f"{line[: letters - 1]}…"
 

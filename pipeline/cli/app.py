@@ -1,12 +1,13 @@
-"""The command ``robustshards``: arguments, progress, exit codes; no logic.
+"""The program ``robustshards``: its commands, their groups and examples.
 
-What a command works with is loaded by the command itself, so that help, and a mistyped option, take no time.
+Each command imports the modules it needs when it runs, so that help and argument errors stay fast.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import typer
 
@@ -21,39 +22,56 @@ from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.report import report
 from pipeline.cli.commands.verify import verify
-from pipeline.cli.console import bugs_told, misuse_told
+from pipeline.cli.console import report_bugs, report_misuse
+from pipeline.cli.help import Command, Group
 from pipeline.cli.output import checked_output
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "list": list_all,
-    "doctor": doctor,
-    "plan": plan,
-    "build": build,
-    "verify": verify,
-    "export": export,
-    "index": index,
-    "preview": preview,
-    "evaluate": evaluate,
-    "report": report,
+MAKE, CHECK, EVALUATE = "Make data", "Check and look", "Evaluate"
+"""Groups of commands in the help."""
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command: its function, its group in the help, and an example that runs after those above it."""
+
+    function: Callable[..., None]
+    group: str
+    example: str
+
+
+COMMANDS: Mapping[str, CommandEntry] = {
+    "plan": CommandEntry(plan, MAKE, "robustshards plan imagenet-c --source photographs"),
+    "build": CommandEntry(build, MAKE, "robustshards build imagenet-c --source photographs --out imagenet-c --limit 2"),
+    "export": CommandEntry(export, MAKE, "robustshards export imagenet-c --to imagefolder --out folders"),
+    "index": CommandEntry(index, MAKE, "robustshards index folders --out folders-index"),
+    "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),
+    "preview": CommandEntry(preview, CHECK, "robustshards preview imagenet-c --out preview.html"),
+    "list": CommandEntry(list_all, CHECK, "robustshards list"),
+    "doctor": CommandEntry(doctor, CHECK, "robustshards doctor"),
+    "evaluate": CommandEntry(
+        evaluate, EVALUATE, "robustshards evaluate imagenet-c --model timm:resnet50 --out results/resnet50"
+    ),
+    "report": CommandEntry(report, EVALUATE, "robustshards report results/resnet50 --out report"),
 }
-"""Command -> what it does, in the order of the help."""
+"""Name -> command, in the order of the help."""
 
 app = typer.Typer(
     name="robustshards",
-    help="Regenerate ImageNet-C, -P and -S from your own photographs, as checkable WebDataset shards.",
-    epilog="Exit codes: 0 all well, 1 failed samples or faults found, 2 bad input, 3 unfinished (run it again), "
-    "70 a bug, 130 interrupted (run it again).",
+    cls=Group,
+    help="Build ImageNet-C, ImageNet-P and ImageNet-S from your own images as WebDataset shards, check them, and "
+    "evaluate image classifiers on them.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+for _name, _entry in COMMANDS.items():
+    app.command(_name, cls=Command, epilog=_entry.example, rich_help_panel=_entry.group)(_entry.function)
 
 
 def main() -> None:
-    """Run the command line, and exit."""
-    with checked_output(), bugs_told(), misuse_told(as_json="--json" in sys.argv[1:]):
+    """Run the command line and exit."""
+    with checked_output(), report_bugs(), report_misuse(as_json="--json" in sys.argv[1:]):
         signals.handle()
         sys.exit(app(standalone_mode=False))

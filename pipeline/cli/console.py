@@ -1,4 +1,4 @@
-"""What commands say: tables, JSON, and errors with their exit codes."""
+"""Output of commands: lines, tables, JSON, and errors with their exit codes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.cli.help import UsageError, usage_message
 from pipeline.cli.output import OutputError, writing
 from pipeline.cli.signals import preempted
 from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error, is_lasting
@@ -20,42 +21,47 @@ from pipeline.text import escape_controls, one_line
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
-_UsageError: Any = typer.BadParameter.__base__
-"""What is raised for options that cannot be; typer has no name for it, and brings its own click or imports another."""
+AGAIN = "run the same command again"
+"""Advice after an interruption of a command that starts from the beginning."""
 
-AGAIN = "what is finished is kept, run the same command again"
+CONTINUE = "finished shards are kept. Run the same command to continue"
+"""Advice after an interruption of a command that resumes."""
 
 
-class Told(Protocol):
-    """What a command came to."""
+class CommandResult(Protocol):
+    """Result of a command."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no work is left."""
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as a JSON object."""
 
     def summary(self, output: str) -> Iterable[str]:
-        """For people."""
+        """Return the result as lines of text; ``output`` is the folder as the user wrote it."""
 
 
-def say(text: str) -> None:
-    """Print a line on standard output. Raises OutputError, as all that print there."""
+def print_line(text: str) -> None:
+    """Print a line on standard output.
+
+    Raises:
+        OutputError: Standard output cannot be written. All functions that print there raise it.
+    """
     with writing():
         _out.print(escape_controls(text))
 
 
-def say_all(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines on standard output."""
     for line in lines:
-        say(line)
+        print_line(line)
 
 
-def show(part: Any) -> None:
-    """Print anything that rich can print on standard output."""
+def print_renderable(renderable: Any) -> None:
+    """Print anything that rich can render on standard output."""
     with writing():
-        _out.print(part)
+        _out.print(renderable)
 
 
 def warn(text: str) -> None:
@@ -69,18 +75,27 @@ def print_json(**facts: Any) -> None:
         print(json.dumps(facts, indent=1), flush=True)
 
 
-def tell(outcome: Told, as_json: bool, output: str) -> None:
-    """Print the result of a command, as JSON or in words. Exits with 3 if it is not complete."""
+def print_result(result: CommandResult, as_json: bool, output: str) -> None:
+    """Print the result of a command.
+
+    Args:
+        result: Result of the command.
+        as_json: Whether to print JSON instead of text.
+        output: Folder that the command wrote, as the user gave it.
+
+    Raises:
+        typer.Exit: The result is incomplete; exit code 3.
+    """
     if as_json:
-        print_json(**outcome.facts(), output=output)
+        print_json(**result.facts(), output=output)
     else:
-        say_all(outcome.summary(output))
-    if not outcome.complete:
+        print_lines(result.summary(output))
+    if not result.complete:
         raise typer.Exit(Exit.INCOMPLETE)
 
 
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table on standard output, and a blank line after it."""
+    """Print a table and a blank line on standard output."""
     table = Table(*titles, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*map(str, row))
@@ -90,77 +105,93 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None
 
 
 @contextmanager
-def errors_told(as_json: bool, preempted_exit: int = Exit.INCOMPLETE) -> Iterator[None]:
-    """Print expected errors as one line and exit; let unexpected ones raise, which :func:`bugs_told` reports."""
+def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: str = AGAIN) -> Iterator[None]:
+    """Print expected errors as one line and exit; :func:`report_bugs` handles the others.
+
+    Args:
+        as_json: Whether to print the error also as JSON on standard output.
+        preempted_exit: Exit code after SIGTERM.
+        advice: What the user can do after an interruption or a temporary failure.
+
+    Raises:
+        typer.Exit: An expected error was printed; its exit code says which kind.
+    """
     try:
         yield
     except UnfinishedError as error:
-        _end(str(error), Exit.INCOMPLETE, as_json)
+        _fail(str(error), Exit.INCOMPLETE, as_json)
     except UserError as error:
-        _end(str(error), Exit.USAGE, as_json)
+        _fail(str(error), Exit.USAGE, as_json)
     except OSError as error:
-        _end_of_file_error(error, as_json)
+        _fail_for_file(error, as_json, advice)
     except UnreachableError as error:
-        _end(f"{error}; {AGAIN}", Exit.INCOMPLETE, as_json)
+        _fail(f"{error}; {advice}", Exit.INCOMPLETE, as_json)
     except MemoryError:
-        _end("this machine has too little memory for what was asked for", Exit.USAGE, as_json)
+        _fail("out of memory: use a machine with more memory, or fewer or smaller images", Exit.USAGE, as_json)
     except KeyboardInterrupt:
-        what, code = _ended_by(preempted_exit)
-        _end(f"{what}; {AGAIN}", code, as_json)
+        cause, code = _interruption(preempted_exit)
+        _fail(f"{cause}; {advice}", code, as_json)
 
 
-def _ended_by(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:
-    """Return what has ended the command, and the exit code for it."""
+def _interruption(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:
+    """Return what interrupted the command, and the exit code for it."""
     return ("stopped by SIGTERM", preempted_exit) if preempted() else ("interrupted", Exit.INTERRUPTED)
 
 
 @contextmanager
-def misuse_told(as_json: bool) -> Iterator[None]:
-    """Print what is wrong with the options of a command as one line, and exit with 2."""
+def report_misuse(as_json: bool) -> Iterator[None]:
+    """Print an error in the arguments of a command as one line, and exit with 2.
+
+    Args:
+        as_json: Whether to print the error also as JSON on standard output.
+    """
     try:
         yield
-    except _UsageError as error:
-        message, context = error.format_message(), error.ctx
-        if "\n" in message or not message:  # the help, since nothing was given
+    except UsageError as error:
+        message, context = usage_message(error), error.ctx
+        if "\n" in message or not message:  # the help, printed because there were no arguments
             error.show()
             raise SystemExit(Exit.USAGE) from None
         command = context.command_path if context else "robustshards"
-        _say_error(f"{message[0].lower()}{message[1:].rstrip('.')}; {command} --help says more", Exit.USAGE, as_json)
+        _print_error(f"{message}; for help run {command} --help", Exit.USAGE, as_json)
         raise SystemExit(Exit.USAGE) from None
-    except (typer.Abort, KeyboardInterrupt):  # outside of a command
-        what, code = _ended_by()
-        _say_error(f"{what}; {AGAIN}", code, as_json)
+    except (typer.Abort, KeyboardInterrupt):  # before or after the command itself
+        cause, code = _interruption()
+        _print_error(f"{cause}; {AGAIN}", code, as_json)
         raise SystemExit(code) from None
 
 
 @contextmanager
-def bugs_told() -> Iterator[None]:
+def report_bugs() -> Iterator[None]:
     """Print an unexpected error as one line and exit with 70; with ROBUSTSHARDS_TRACEBACK=1, let it raise."""
     try:
         yield
-    except (OutputError, OSError):  # outside of a command, only what is printed can fail so
+    except (OutputError, OSError):  # outside of a command, only printing raises these: checked_output reports them
         raise
     except Exception as error:
         if os.environ.get("ROBUSTSHARDS_TRACEBACK") == "1":
             raise
         what = one_line(f"{type(error).__name__}: {error}")
-        _err.print(f"error: a bug: {what}; please report it with what ROBUSTSHARDS_TRACEBACK=1 shows")
+        _err.print(
+            f"error: internal error: {what}; please report this bug with the traceback that the same command "
+            "prints when the environment variable ROBUSTSHARDS_TRACEBACK is 1"
+        )
         raise SystemExit(Exit.BUG) from None
 
 
-def _end_of_file_error(error: OSError, as_json: bool) -> NoReturn:
-    """End with 2 for a file that is not as it must be, with 3 where the machine is to blame and may recover."""
+def _fail_for_file(error: OSError, as_json: bool, advice: str) -> NoReturn:
+    """Exit with 2 where the user must fix a file, and with 3 where the machine may recover."""
     if is_lasting(error):
-        _end(file_error(error), Exit.USAGE, as_json)
-    _end(f"{file_error(error)}; {AGAIN}", Exit.INCOMPLETE, as_json)
+        _fail(file_error(error), Exit.USAGE, as_json)
+    _fail(f"{file_error(error)}; {advice}", Exit.INCOMPLETE, as_json)
 
 
-def _end(message: str, code: int, as_json: bool) -> NoReturn:
-    _say_error(message, code, as_json)
+def _fail(message: str, code: int, as_json: bool) -> NoReturn:
+    _print_error(message, code, as_json)
     raise typer.Exit(code)
 
 
-def _say_error(message: str, code: int, as_json: bool) -> None:
+def _print_error(message: str, code: int, as_json: bool) -> None:
     message = one_line(message)
     if as_json:
         print_json(error=message, exit_code=int(code))

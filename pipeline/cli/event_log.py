@@ -1,4 +1,4 @@
-"""How the work goes on, as JSON lines on standard error: one for each event, with the identity of the work."""
+"""Events of a build or evaluation as JSON lines on standard error."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pipeline.build.plan import Plan, WorkItem
 from pipeline.execution.work import Event, Failed, Measure, Progress, Tally
 
 EVERY_S = 10.0
-"""Seconds between two lines that only say how far the work has come."""
+"""Seconds between two ``progress`` lines."""
 
 
 class Log:
-    """Writes lines. ``time`` is in UTC; whatever runs the command may keep them."""
+    """Writer of JSON lines, each with its event and the time in UTC."""
 
     def __init__(self) -> None:
-        self._said = monotonic()
+        self._last_progress = monotonic()
 
     def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left to do: each line is written at once."""
+        """Do nothing: each line is flushed when it is written."""
 
     def line(self, event: str, **facts: Any) -> None:
         """Write one event."""
@@ -36,68 +36,68 @@ class Log:
         print(json.dumps({"time": time, "event": event, **facts}), file=sys.stderr, flush=True)
 
     def preparing(self, what: str) -> None:
-        """Write that a step before the work begins."""
+        """Write that a preparatory step begins."""
         self.line("preparing", what=what)
 
     def on_event(self, event: Event[Any, Any]) -> None:
-        """Write what has become of a work item."""
-        told = {"piece": event.index, **self.identity(event.work), "place": event.place}
+        """Write that a work item has finished, failed or been given up."""
+        common = {"piece": event.index, **self.identity(event.work), "place": event.place}
         if isinstance(event, Progress):
-            self.line("finished", **told, **summed(event.counts.measures()))
+            self.line("finished", **common, **summed(event.counts.measures()))
         elif isinstance(event, Failed):
-            self.line("failed", **told, attempt=event.attempt, reason=event.reason)
+            self.line("failed", **common, attempt=event.attempt, reason=event.reason)
         else:
-            self.line("given up", **told, reason=event.reason)
+            self.line("given up", **common, reason=event.reason)
 
     def identity(self, work: Any) -> dict[str, Any]:
-        """Return what a work item is known by."""
+        """Return the fields that identify a work item."""
         raise NotImplementedError
 
     def due(self) -> bool:
-        """Whether it is time to say again how far the work has come."""
-        if monotonic() - self._said < EVERY_S:
+        """Return whether it is time for another ``progress`` line, and count it as written."""
+        if monotonic() - self._last_progress < EVERY_S:
             return False
-        self._said = monotonic()
+        self._last_progress = monotonic()
         return True
 
 
 class BuildLog(Log):
-    """Watches a build."""
+    """Writer of the events of a build."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Write what is to be done."""
+        """Write how much work is left."""
         self.line("started", recipe=plan.recipe.name, images=plan.images, shards=shards, samples=dict(todo))
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
-        """How far the work has come, now and then."""
+        """Write the progress, at most once in ``EVERY_S`` seconds."""
         if self.due():
             done = tally.total()
             self.line("progress", shards=done.shards, **summed(done.measures()))
 
     def identity(self, work: WorkItem) -> dict[str, Any]:
-        """Return the block, and the shards that are made of it."""
+        """Return the number of the block and the names of its shards."""
         return {"block": work.index, "shards": [task.name for task in work.tasks]}
 
 
 class EvaluationLog(Log):
-    """Watches an evaluation."""
+    """Writer of the events of an evaluation."""
 
     def counting(self, frames: int, there: int) -> None:
-        """Write what is to be done."""
+        """Write how many frames there are, and how many already have predictions."""
         self.line("started", frames=frames, there=there)
 
     def advanced(self, frames: int) -> None:
-        """How far the work has come, now and then."""
+        """Write the progress, at most once in ``EVERY_S`` seconds."""
         if self.due():
             self.line("progress", frames=frames)
 
     def identity(self, work: Iterable[Any]) -> dict[str, Any]:
-        """Return the shards."""
+        """Return the names of the shards."""
         return {"shards": [chunk.name for chunk in work]}
 
 
 def summed(measures: Iterable[Measure]) -> dict[str, float]:
-    """Return the measures by name, over all their labels."""
+    """Return measure -> sum over all labels, rounded to 3 decimals."""
     sums: Counter[str] = Counter()
     for measure in measures:
         sums[measure.name] += measure.value  # type: ignore[assignment]  # Counter is typed for whole numbers

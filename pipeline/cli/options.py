@@ -1,16 +1,21 @@
-"""Options that several commands have, and what their texts say.
+"""Options that several commands share, and the conversion of their values.
 
-Names that a text lists are those of a table elsewhere (a test compares them): loading that takes a second.
+Help texts list names from tables elsewhere, because importing those tables is slow; a test compares the two.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.help import REPORTING
 from pipeline.errors import UserError
 from pipeline.execution.pools import Executor
 from pipeline.storage.locations import local_path
@@ -19,70 +24,165 @@ if TYPE_CHECKING:
     from pipeline.recipes.schema import Recipe
 
 LONGEST_SHOWN = 80
-"""Characters of an option's value in a message."""
+"""Maximum number of characters of an option's value in an error message."""
+
+IMAGES, TRANSFORMS, CODING, EXECUTION = "Images", "Transforms", "Decoding and encoding", "Execution"
+"""Sections of help texts that several commands have, beside REPORTING."""
 
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="Name of a shipped recipe, or path of your own .toml.")
+    str,
+    typer.Argument(metavar="RECIPE", help="Name of a shipped recipe (see robustshards list), or path of a .toml file."),
 ]
 DataSetArgument = Annotated[
-    str, typer.Argument(metavar="FOLDER", help="Data set: a folder or URL that build or index wrote.")
+    str, typer.Argument(metavar="FOLDER", help="Folder or URL of a data set that build or index wrote.")
 ]
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", help="For an index: folder of its files, needed if the index was not made here."),
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        rich_help_panel=IMAGES,
+        help="For an index: folder of the indexed files. Default: where this machine indexed them.",
+    ),
 ]
 SourceOption = Annotated[
-    str, typer.Option(help="Photographs: a folder per class, any other known layout, or a pattern of files.")
+    str,
+    typer.Option(
+        metavar="PATH",
+        help="Clean images: a folder with one folder per class, another supported layout, a file pattern or a URL.",
+    ),
 ]
 KindOption = Annotated[
     str | None,
     typer.Option(
         "--source-kind",
+        metavar="KIND",
+        rich_help_panel=IMAGES,
         help="Source layout. Detected if omitted. One of: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar, "
         "imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, tiny-imagenet, imagenet64, webdataset.",
     ),
 ]
 IdsOption = Annotated[
-    str | None, typer.Option(help="Only the images listed in this text file: ids, paths or file names, one per line.")
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=IMAGES,
+        help="Text file with one image id, path or file name per line; only these images are used.",
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=IMAGES, help="Use only the first N images. 0 uses all. Default: the recipe's."
+    ),
 ]
 OnlyOption = Annotated[
-    str | None, typer.Option(help="Transforms or groups, comma-separated: fog,frost or noise or all.")
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        rich_help_panel=TRANSFORMS,
+        help="Transforms or groups, comma-separated, e.g. fog,frost or noise or all. Default: the recipe's.",
+    ),
 ]
 LevelsOption = Annotated[
-    str | None, typer.Option("--severities", "--difficulty", help="Levels, comma-separated: 1,3,5.")
+    str | None,
+    typer.Option(
+        "--severities",
+        "--difficulty",
+        metavar="LEVELS",
+        rich_help_panel=TRANSFORMS,
+        help="Severities (or difficulties of sequences), comma-separated, e.g. 1,3,5. Default: the recipe's.",
+    ),
 ]
-LimitOption = Annotated[int | None, typer.Option(help="Only the first N images of the listing. 0: all.")]
-ShardSizeOption = Annotated[int | None, typer.Option(help="Images per shard.")]
-SeedOption = Annotated[int | None, typer.Option(help="Seed of all random draws, 0 to 2^64 - 1.")]
-EncoderOption = Annotated[
-    str | None, typer.Option(help="Encoder of the payloads: jpeg, png, npy, mp4 (mp4 for sequences).")
+GridOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=TRANSFORMS,
+        help="For imagenet-s: a group of pairs of decoder and resize operator. One of: paper, full, decoders, resizers.",
+    ),
 ]
-QualityOption = Annotated[int | None, typer.Option(help="JPEG quality, 1 to 100.")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=TRANSFORMS,
+        help="Seed of all random numbers, 0 to 2^64 - 1. Default: the recipe's.",
+    ),
+]
+FrostOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        rich_help_panel=TRANSFORMS,
+        help="Folder with the six frost textures. Default: those of the package imagecorruptions.",
+    ),
+]
 DecoderOption = Annotated[
-    str | None, typer.Option(help="Decoder of photographs: pillow, opencv, ffmpeg, turbo-fast, nvjpeg.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=CODING,
+        help="Decoder of the source images. Default: the recipe's. One of: pillow, opencv, ffmpeg, turbo-fast, nvjpeg.",
+    ),
 ]
 ResizeOption = Annotated[
     str | None,
     typer.Option(
-        help="Resize operator of the preparation: pillow-nearest, pillow-box, pillow-bilinear, pillow-hamming, "
-        "pillow-bicubic, pillow-lanczos, opencv-nearest, opencv-bilinear, opencv-area, opencv-bicubic, opencv-lanczos."
+        metavar="NAME",
+        rich_help_panel=CODING,
+        help="Resize operator. Default: the recipe's. One of: pillow-nearest, pillow-box, pillow-bilinear, "
+        "pillow-hamming, pillow-bicubic, pillow-lanczos, opencv-nearest, opencv-bilinear, opencv-area, "
+        "opencv-bicubic, opencv-lanczos.",
     ),
 ]
-GridOption = Annotated[
-    str | None, typer.Option(help="imagenet-s: which pairs of decoder and operator, paper (13) or full (33).")
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=CODING,
+        help="Format of the output images. Default: the recipe's. One of: jpeg, png, npy, mp4 (only for sequences).",
+    ),
+]
+QualityOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=CODING, help="JPEG quality, 1 to 100. Default: the recipe's."),
+]
+ShardSizeOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=CODING, help="Maximum images per shard. Default: the recipe's."),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any other field of the recipe: encoder.preset=medium. Repeatable."),
-]
-FrostOption = Annotated[
-    str | None, typer.Option(help="Folder of the six frost textures. Default: those of the package imagecorruptions.")
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        rich_help_panel=CODING,
+        help="Change any other field of the recipe, e.g. encoder.preset=medium. Repeat for several fields.",
+    ),
 ]
 ExecutorOption = Annotated[
     Executor,
-    typer.Option(help="Engine: processes of this machine (local), Ray, or what suits the amount of work (auto)."),
+    typer.Option(
+        metavar="|".join(Executor),
+        rich_help_panel=EXECUTION,
+        help="Engine: Ray, or child processes of this machine (local). auto (default) chooses by the amount of work.",
+    ),
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads. Default: one per CPU.")]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=EXECUTION,
+        help="Address of a running Ray cluster to join. Default: use this machine only.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", rich_help_panel=EXECUTION, min=1, help="Number of threads. Default: one per available CPU."
+    ),
+]
 
 
 class LogFormat(StrEnum):
@@ -93,82 +193,140 @@ class LogFormat(StrEnum):
 
 
 LogOption = Annotated[
-    LogFormat, typer.Option("--log", help="Format on standard error: text, or one JSON line per event.")
+    LogFormat,
+    typer.Option(
+        "--log",
+        metavar="|".join(LogFormat),
+        rich_help_panel=REPORTING,
+        help="Format of progress on standard error: text (default), or json for one JSON line per event.",
+    ),
 ]
 PreemptedOption = Annotated[
-    int, typer.Option(min=0, max=255, metavar="CODE", help="Exit code when stopped by SIGTERM.")
+    int,
+    typer.Option(min=0, max=255, metavar="CODE", rich_help_panel=REPORTING, help="Exit code when stopped by SIGTERM."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for machines.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", rich_help_panel=REPORTING, help="Print the result as JSON on standard output.")
+]
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """A recipe, a source, and the options that change them: those that ``plan`` and ``build`` share."""
+
+    recipe: RecipeArgument
+    source: SourceOption
+    kind: KindOption = None
+    ids: IdsOption = None
+    limit: LimitOption = None
+    only: OnlyOption = None
+    levels: LevelsOption = None
+    grid: GridOption = None
+    seed: SeedOption = None
+    frost_folder: FrostOption = None
+    decoder: DecoderOption = None
+    resize: ResizeOption = None
+    encoder: EncoderOption = None
+    quality: QualityOption = None
+    shard_size: ShardSizeOption = None
+    fields: SetOption = None
+
+    def load(self) -> Recipe:
+        """Return the recipe with the changes of the command line.
+
+        Raises:
+            UserError: The recipe or an option is invalid.
+        """
+        from pipeline.recipes import library
+        from pipeline.recipes.choices import Choices
+
+        choices = Choices(
+            kind=self.kind, only=words(self.only), grid=words(self.grid), levels=numbers(self.levels),
+            limit=self.limit, shard_size=self.shard_size, seed=self.seed, encoder=self.encoder, quality=self.quality,
+            decoder=self.decoder, resize=self.resize, fields=library.parse_fields(self.fields or ()),
+        )  # fmt: skip
+        return choices.applied_to(library.load(self.recipe))
+
+
+def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes the fields of :class:`RecipeOptions` in place of its parameter ``options``.
+
+    Args:
+        command: A function with a parameter ``options: RecipeOptions``; all parameters are passed by name.
+    """
+    shared = inspect.signature(RecipeOptions, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters = [*shared.values(), *(each for name, each in own.items() if name != "options")]
+
+    @wraps(command)
+    def run(**values: object) -> None:
+        options = RecipeOptions(**{name: values.pop(name) for name in shared})  # type: ignore[arg-type]
+        command(options=options, **values)
+
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # typer reads both
+    run.__annotations__ = {each.name: each.annotation for each in named}
+    return run
 
 
 def words(text: str | None) -> list[str] | None:
-    """Words with commas between."""
+    """Return the words of a comma-separated text."""
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
 
 
 def numbers(text: str | None) -> list[int] | None:
-    """Levels with commas between. Raises UserError."""
+    """Return the levels of a comma-separated text.
+
+    Raises:
+        UserError: One of them is not an integer.
+    """
     if text is None:
         return None
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"invalid levels {_short(text)}: give whole numbers with commas between, as in 1,3,5") from None
+        raise UserError(f"invalid levels {_short(text)}: use comma-separated integers, for example 1,3,5") from None
 
 
 def triple(text: str | None, positive: bool = False) -> tuple[float, float, float] | None:
-    """Three numbers with commas between, finite and, if so wanted, above zero. Raises UserError."""
+    """Return three comma-separated numbers, one per colour channel.
+
+    Args:
+        text: Value of the option, or None.
+        positive: Whether the numbers must be above 0.
+
+    Raises:
+        UserError: The text is not three finite numbers, or one of them is not positive where it must be.
+    """
     if text is None:
         return None
     try:
         red, green, blue = map(float, text.split(","))
     except ValueError:
-        raise UserError(f"{_short(text)}: give three numbers with commas between, as in 0.485,0.456,0.406") from None
+        raise UserError(
+            f"invalid channel values {_short(text)}: use three comma-separated numbers, for example 0.485,0.456,0.406"
+        ) from None
     if not all(math.isfinite(number) and (number > 0 or not positive) for number in (red, green, blue)):
         allowed = "finite numbers above 0" if positive else "finite numbers"
-        raise UserError(f"{_short(text)}: {allowed} are allowed, as in 0.229,0.224,0.225")
+        raise UserError(f"invalid channel values {_short(text)}: use {allowed}, for example 0.229,0.224,0.225")
     return red, green, blue
 
 
 def path_of(text: str | None) -> str | None:
-    """Return a path that a user may leave out, ``~`` expanded. Raises UserError for what cannot be a path."""
+    """Return an optional path with ``~`` expanded.
+
+    Raises:
+        UserError: The text cannot be a path.
+    """
     return None if text is None else str(local_path(text))
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ...")
-
-
-def changed_recipe(
-    name: str,
-    *,
-    kind: str | None,
-    only: str | None,
-    grid: str | None,
-    levels: str | None,
-    limit: int | None,
-    shard_size: int | None,
-    seed: int | None,
-    encoder: str | None,
-    quality: int | None,
-    decoder: str | None,
-    resize: str | None,
-    fields: list[str] | None,
-) -> Recipe:
-    """Return the named recipe with the changes of the command line. Raises UserError."""
-    from pipeline.recipes import library
-    from pipeline.recipes.choices import Choices
-
-    choices = Choices(
-        kind=kind, only=words(only), grid=words(grid), levels=numbers(levels), limit=limit, shard_size=shard_size,
-        seed=seed, encoder=encoder, quality=quality, decoder=decoder, resize=resize,
-        fields=library.parse_fields(fields or ()),
-    )  # fmt: skip
-    return choices.applied_to(library.load(name))
-
-
 def class_names(file: str | None) -> list[str]:
-    """Return the names in a text file, if one is given. Raises UserError for one without any."""
+    """Return the class names in a text file, one per line; an empty list where no file is given.
+
+    Raises:
+        UserError: The file cannot be read, or is empty.
+    """
     from pipeline.sources.base import lines_at
 
     if file is None:
@@ -177,3 +335,7 @@ def class_names(file: str | None) -> list[str]:
     if not names:
         raise UserError(f"{file} is empty: write one class name per line, in label order")
     return names
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ...")

@@ -1,6 +1,6 @@
-"""Standard files that may be closed or full.
+"""Standard output and standard error that may be closed or full.
 
-What cannot be written to standard output is an error, and never lost in silence; to standard error, no trouble at all.
+A failed write to standard output is an error. A failed write to standard error is ignored.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pipeline.errors import Exit
 
 
 class OutputError(Exception):
-    """Standard output cannot be written; its cause is the OSError that says why."""
+    """Standard output cannot be written; ``__cause__`` is the OSError."""
 
 
-class _Closed(io.TextIOBase):
-    """Standard output of a process that was started without one."""
+class _ClosedOutput(io.TextIOBase):
+    """Standard output of a process that was started with a closed one."""
 
     def write(self, text: str) -> int:
         raise OSError(errno.EBADF, "it is closed")
 
 
-class _Heedless(io.TextIOWrapper):
-    """Standard error: progress and messages decide nothing, so that the work goes on where they cannot be written."""
+class _BestEffortStream(io.TextIOWrapper):
+    """Standard error that ignores failed writes: progress and messages must not stop the work."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -42,13 +42,13 @@ class _Heedless(io.TextIOWrapper):
 
 @contextmanager
 def checked_output() -> Iterator[None]:
-    """Write out all that was printed before the process ends, and exit with 3 where that is not possible."""
+    """Flush standard output when the block ends; exit with 3 if it cannot be written."""
     if sys.stdout is None:
-        sys.stdout = _Closed()
+        sys.stdout = _ClosedOutput()
     elif isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names may be invalid UTF-8
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _Heedless(
+        sys.stderr = _BestEffortStream(
             sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True, write_through=True
         )
     try:
@@ -57,23 +57,29 @@ def checked_output() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except OutputError as error:
-        _give_up(error.__cause__)
+        _exit_unwritten(error.__cause__)
     except OSError as error:
-        _give_up(error)
+        _exit_unwritten(error)
 
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Tell apart what goes wrong with standard output from what goes wrong with the work. Raises OutputError."""
+    """Convert errors of writing to standard output, so that they differ from errors of the work.
+
+    Raises:
+        OutputError: The block raised an OSError.
+    """
     try:
         yield
     except OSError as error:
         raise OutputError from error
 
 
-def _give_up(error: BaseException | None) -> NoReturn:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try once more when it ends
-    if not isinstance(error, OSError) or error.errno != errno.EPIPE:  # of a reader such as head, which has enough
+def _exit_unwritten(error: BaseException | None) -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes standard output once more when it exits
+    if (
+        not isinstance(error, OSError) or error.errno != errno.EPIPE
+    ):  # EPIPE: the reader, for example head, has finished
         reason = getattr(error, "strerror", None) or error
         message = f"error: cannot write to standard output: {reason}; files are not affected\n"
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What ends a command early: Ctrl-C, and SIGTERM from whoever runs the machine. A Ctrl-C after that does not wait."""
+"""Handlers of Ctrl-C and SIGTERM: the first one stops the command in order, a further Ctrl-C stops it at once."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from typing import NoReturn
 from pipeline.errors import Exit
 
 _SHOW_CURSOR = b"\x1b[?25h"
-"""To a terminal: a live display has hidden it."""
+"""Terminal code that shows the cursor again, which live progress hides."""
 
 
 def handle() -> None:
-    """Let the first signal end the command in order, and a Ctrl-C after it at once."""
-    signal.signal(signal.SIGINT, _wind_down)
-    signal.signal(signal.SIGTERM, _wind_down)
-    # Handlers in Python wait for the main thread, which may be in a call to Ray for seconds: a thread hears at once.
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told)
+    """Install the handlers."""
+    signal.signal(signal.SIGINT, _stop_in_order)
+    signal.signal(signal.SIGTERM, _stop_in_order)
+    # Python runs handlers in the main thread, which may be blocked in Ray for seconds; a thread can react at once.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-    threading.Thread(target=_listen, args=(heard,), daemon=True).start()
+    threading.Thread(target=_listen, args=(reader,), daemon=True).start()
 
 
 def preempted() -> bool:
-    """Whether it was SIGTERM that has ended the command."""
-    return signal.SIGTERM in _ended_by
+    """Return whether SIGTERM stopped the command."""
+    return signal.SIGTERM in _received
 
 
-_ended_by: list[int] = []
-"""The first signal. Not told by an exception of its own: Ray raises a plain KeyboardInterrupt in place of any."""
+_received: list[int] = []
+"""The first signal. It is not an exception of its own, because Ray replaces any exception by KeyboardInterrupt."""
 
 
-def _wind_down(signum: int, frame: object) -> NoReturn:
-    _ended_by.append(signum)
-    for each in (signal.SIGINT, signal.SIGTERM):  # what comes next is the listener's
+def _stop_in_order(signum: int, frame: object) -> NoReturn:
+    _received.append(signum)
+    for each in (signal.SIGINT, signal.SIGTERM):  # the thread handles further signals
         signal.signal(each, lambda signum, frame: None)
     raise KeyboardInterrupt
 
 
-def _listen(heard: int) -> None:
-    ending = False
+def _listen(reader: int) -> None:
+    stopping = False
     while True:
-        for signum in os.read(heard, 1):
-            if signum == signal.SIGINT and ending:
-                _end()
+        for signum in os.read(reader, 1):
+            if signum == signal.SIGINT and stopping:
+                _stop_at_once()
             if signum == signal.SIGINT:
-                _tell(b"interrupted: winding down; Ctrl-C again ends at once\n")
-            ending = ending or signum in (signal.SIGINT, signal.SIGTERM)
+                _write_error(b"interrupted: stopping the workers; press Ctrl-C again to stop at once\n")
+            stopping = stopping or signum in (signal.SIGINT, signal.SIGTERM)
 
 
-def _end() -> NoReturn:
-    """End this process and all that it has started; what is committed stays, as after any other death."""
+def _stop_at_once() -> NoReturn:
+    """Kill all child processes and exit. Finished files are kept."""
     for process in _descendants(os.getpid()):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     if os.isatty(2):
-        _tell(_SHOW_CURSOR)
-    _tell(b"error: ended at once; what is finished is kept, run the same command again\n")
+        _write_error(_SHOW_CURSOR)
+    _write_error(b"error: stopped at once; finished shards are kept. Run the same command to continue\n")
     os._exit(Exit.INTERRUPTED)
 
 
-def _tell(what: bytes) -> None:
+def _write_error(text: bytes) -> None:
     """Write to standard error, which may be closed or full."""
     with suppress(OSError):
-        os.write(2, what)
+        os.write(2, text)
 
 
 def _descendants(process: int) -> Iterator[int]:
-    """Yield the children of a process, and theirs, where the system lists them (Linux); Ray's end with their parent."""
+    """Yield all descendants of a process, where the system lists them (Linux); those of Ray exit with their parent."""
     for listed in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, listed.read_text().split()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from pipeline.cli.app import app
 from pipeline.cli.progress import Display
 from pipeline.datasets.export import LAYOUTS
 from pipeline.errors import UserError
+from pipeline.evaluate.predict.classifier import PRECISIONS
 from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import ENCODERS
 from pipeline.images.resizers import OPERATORS
@@ -29,6 +31,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.sources.kinds import KINDS
 from pipeline.storage import LocalStore
 from pipeline.transforms.family import Condition
+from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -81,7 +84,7 @@ def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path,
         (("imagenet-c", "--source", "/no/such/folder"), "/no/such/folder does not exist"),
         (("imagenet-c", "--source", ".", "--only", "fgo"), "no transform or group is called 'fgo'"),
         (("imagenet-c", "--source", ".", "--severities", "6"), "6 is unknown; allowed: 1, 2, 3, 4, 5"),
-        (("imagenet-c", "--source", ".", "--severities", "one"), "give whole numbers"),
+        (("imagenet-c", "--source", ".", "--severities", "one"), "for example 1,3,5"),
         (("imagenet-c", "--source", ".", "--quality", "0"), "encoder.quality"),
         (("imagenet-c", "--source", ".", "--set", "transforms.motion=slow"), "'native' or 'imagemagick'"),
     ],
@@ -223,13 +226,15 @@ for arguments in ("--help", "build --help", "evaluate --help", "build --sorce"):
         ("build", "encoder", ENCODERS),
         ("build", "decoder", DECODERS),
         ("build", "resize", OPERATORS),
+        ("build", "grid", GROUPS),
+        ("evaluate", "precision", PRECISIONS),
         ("export", "to", LAYOUTS),
     ],
 )
 def test_help_names_what_is_allowed(command: str, parameter: str, table: Iterable[str]) -> None:
     commands: Any = typer.main.get_command(app)
     (option,) = (each for each in commands.commands[command].params if each.name == parameter)
-    named = option.help.partition(": ")[2].partition(" (")[0].removesuffix(".")
+    named = re.search(r": ((?:[\w-]+, )+[\w-]+)", option.help)[1]
     assert named.split(", ") == list(table), f"name what is allowed in the help of {parameter!r}, in pipeline/cli/"
 
 

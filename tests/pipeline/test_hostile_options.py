@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli import signals
 from pipeline.cli.app import app, main
-from pipeline.cli.console import errors_told, print_table
+from pipeline.cli.console import report_errors, print_table
 from pipeline.cli.progress import FrameCount
 from pipeline.errors import UserError
 from pipeline.text import LONGEST_ERROR, escape_controls, one_line
@@ -197,14 +197,14 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bui
 def test_errors_of_files_advise_to_run_again_where_that_helps(
     error: Exception, code: int, again: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, errors_told(as_json=False):
+    with pytest.raises(typer.Exit) as ended, report_errors(as_json=False):
         raise error
     assert ended.value.exit_code == code
     assert ("run the same command again" in capsys.readouterr().err) == again
 
 
 def test_a_renaming_that_fails_names_where_the_file_was_to_go(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit), errors_told(as_json=False):
+    with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "units.txt")
     assert capsys.readouterr().err == "error: units.txt: Is a directory\n"
 
@@ -212,7 +212,7 @@ def test_a_renaming_that_fails_names_where_the_file_was_to_go(capsys: pytest.Cap
 def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither markup nor emoji codes, which the text before and after a colon may be."""
     name = "mine:factory: [red]a[/red] [/b] :smile:"
-    with pytest.raises(typer.Exit), errors_told(as_json=False):
+    with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise UserError(name)
     print_table([name], [[name]])
     FrameCount().preparing(f"{name}\x1b[31m")

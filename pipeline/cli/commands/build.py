@@ -7,87 +7,80 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, say_all, tell, warn
+from pipeline.cli.console import CONTINUE, print_json, print_lines, print_result, report_errors, warn
 from pipeline.cli.options import (
-    DecoderOption,
-    EncoderOption,
+    EXECUTION,
+    AddressOption,
     ExecutorOption,
-    FrostOption,
-    GridOption,
-    IdsOption,
     JsonOption,
-    KindOption,
-    LevelsOption,
-    LimitOption,
     LogFormat,
     LogOption,
-    OnlyOption,
     PreemptedOption,
-    QualityOption,
-    RecipeArgument,
-    ResizeOption,
-    SeedOption,
-    SetOption,
-    ShardSizeOption,
-    SourceOption,
-    changed_recipe,
+    RecipeOptions,
     path_of,
+    with_recipe_options,
 )
 from pipeline.errors import Exit
 from pipeline.execution.pools import Executor
 
 
+@with_recipe_options
 def build(
-    recipe: RecipeArgument,
-    source: SourceOption,
-    out: Annotated[str, typer.Option(help="The folder of the data set; an unfinished build there is resumed.")],
-    kind: KindOption = None,
-    ids: IdsOption = None,
-    only: OnlyOption = None,
-    levels: LevelsOption = None,
-    limit: LimitOption = None,
-    shard_size: ShardSizeOption = None,
-    seed: SeedOption = None,
-    encoder: EncoderOption = None,
-    quality: QualityOption = None,
-    decoder: DecoderOption = None,
-    resize: ResizeOption = None,
-    grid: GridOption = None,
-    fields: SetOption = None,
-    frost_folder: FrostOption = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per CPU.")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Join a running Ray cluster; default: a local one is started.")
+    options: RecipeOptions,
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder or URL to write the data set to.")],
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            rich_help_panel=EXECUTION,
+            help="Number of worker processes. Default: one per available CPU.",
+        ),
     ] = None,
+    address: AddressOption = None,
     executor: ExecutorOption = Executor.AUTO,
-    allow_failures: Annotated[bool, typer.Option(help="Exit 0 even if some samples failed.")] = False,
-    retry_failed: Annotated[bool, typer.Option(help="Make shards with failed samples again.")] = False,
     max_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Stop before all shards take more: 800MiB, 50GB, 1.5TB.")
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            rich_help_panel=EXECUTION,
+            help="Stop before the shards exceed this size, e.g. 800MiB, 50GB or 1.5TB.",
+        ),
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option(rich_help_panel=EXECUTION, help="Rebuild the shards that contain failed samples.")
+    ] = False,
+    allow_failures: Annotated[
+        bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some samples failed.")
+    ] = False,
     rehearse: Annotated[
-        bool, typer.Option("--dry-run", help="Only check everything and say what would be made; write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            rich_help_panel=EXECUTION,
+            help="Check the recipe, source and output, and print what a build would write. Write nothing.",
+        ),
     ] = False,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a data set, or what is missing of it. Run again after any interruption."""
-    with errors_told(as_json, preempted_exit):
+    """Build a data set as WebDataset shards with a manifest.
+
+    Finished shards are kept: run the same command again to continue after an interruption. To add to a finished data
+    set, run it with more transforms, more severities or a larger --limit.
+    """
+    with report_errors(as_json, preempted_exit, CONTINUE):
         from pipeline.build.dry_run import dry_run
         from pipeline.build.quota import parse_size
         from pipeline.build.run import BuildRequest, run_build
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 
-        chosen = changed_recipe(
-            recipe, kind=kind, only=only, grid=grid, levels=levels, limit=limit, shard_size=shard_size, seed=seed,
-            encoder=encoder, quality=quality, decoder=decoder, resize=resize, fields=fields,
-        )  # fmt: skip
-        limit_ = math.inf if max_bytes is None else parse_size(max_bytes)
         request = BuildRequest(
-            chosen, source, out, workers=workers, address=address, executor=executor,
-            frost_folder=path_of(frost_folder), ids=ids, retry_failed=retry_failed, max_bytes=limit_,
+            options.load(), options.source, out, workers=workers, address=address, executor=executor,
+            frost_folder=path_of(options.frost_folder), ids=options.ids, retry_failed=retry_failed,
+            max_bytes=math.inf if max_bytes is None else parse_size(max_bytes),
         )  # fmt: skip
         watcher = BuildLog() if log == LogFormat.JSON else Display()
         if rehearse:
@@ -96,12 +89,12 @@ def build(
             if as_json:
                 print_json(**rehearsal.facts())
             else:
-                say_all(rehearsal.summary())
+                print_lines(rehearsal.summary())
                 for warning in rehearsal.warnings():
                     warn(warning)
             return
         with watcher:
-            outcome = run_build(request, watcher)
-        tell(outcome, as_json, out)
-        if outcome.failed and not allow_failures:
+            result = run_build(request, watcher)
+        print_result(result, as_json, out)
+        if result.failed and not allow_failures:
             raise typer.Exit(Exit.FAULTS)

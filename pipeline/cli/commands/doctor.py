@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pipeline.cli.console import errors_told, print_json, say
+from pipeline.cli.console import print_json, print_line, report_errors
 from pipeline.cli.options import JsonOption
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Show what this machine has: decoders with fingerprints, libraries, CPU, GPU; and how to install the rest."""
-    with errors_told(as_json):
+    """Show the libraries, decoders, CPU and GPU of this machine.
+
+    For missing parts, prints the command that installs them.
+    """
+    with report_errors(as_json):
         from pipeline.build.doctor import examine, facts
 
         findings = examine()
@@ -16,6 +19,6 @@ def doctor(as_json: JsonOption = False) -> None:
             print_json(**facts(findings))
             return
         for each in findings:
-            say(f"{each.what}: {each.found}")
+            print_line(f"{each.what}: {each.found}")
             if each.remedy:
-                say(f"    install with: {each.remedy}")
+                print_line(f"    install with: {each.remedy}")

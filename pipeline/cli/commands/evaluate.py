@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import errors_told, tell
+from pipeline.cli.console import CONTINUE, print_result, report_errors
 from pipeline.cli.options import (
+    EXECUTION,
+    AddressOption,
     DataOption,
     DataSetArgument,
     ExecutorOption,
@@ -20,56 +22,122 @@ from pipeline.cli.options import (
 from pipeline.errors import Exit
 from pipeline.execution.pools import Executor
 
+MODEL, PREPROCESSING = "Model", "Preprocessing"
+"""Sections of the help."""
+
 
 def evaluate(
     data_set: DataSetArgument,
     model: Annotated[
         str,
         typer.Option(
-            help="Model: package.module:function, an ONNX, TorchScript or torch.export file, timm:NAME, "
-            "torchvision:NAME or hf:NAME."
+            metavar="MODEL",
+            help="Model: timm:NAME, torchvision:NAME, hf:NAME, package.module:function, or an ONNX, TorchScript or "
+            "torch.export file.",
         ),
     ],
-    out: Annotated[str, typer.Option(help="Folder for the predictions. An unfinished evaluation there is resumed.")],
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder to write the predictions to.")],
     weights: Annotated[
-        str | None, typer.Option(help="State dict to load into the model (.pt, .pth, .safetensors).")
+        str | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=MODEL, help="State dict to load into the model (.pt, .pth, .safetensors)."
+        ),
     ] = None,
     trust_model: Annotated[
         bool,
-        typer.Option("--trust-model", help="Load TorchScript and torch.export files, which can run code."),
+        typer.Option(
+            "--trust-model",
+            rich_help_panel=MODEL,
+            help="Allow TorchScript and torch.export files, which can run arbitrary code when loaded.",
+        ),
     ] = False,
-    name: Annotated[str | None, typer.Option(help="Name of the model in reports. Default: --model.")] = None,
-    device: Annotated[
-        str, typer.Option(help="Device: cpu, cuda, cuda:1 ... auto takes a GPU if there is one.")
-    ] = "auto",
-    precision: Annotated[str, typer.Option(help="Precision: fp32, bf16 or fp16.")] = "fp32",
-    batch_size: Annotated[int, typer.Option(min=0, help="Batch size. 0 (default) picks the fastest.")] = 0,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=MODEL, help="Name of the model in reports. Default: the value of --model."
+        ),
+    ] = None,
+    channels_last: Annotated[
+        bool,
+        typer.Option(
+            "--channels-last",
+            rich_help_panel=MODEL,
+            help="Use the channels-last memory format, which is often faster on GPUs.",
+        ),
+    ] = False,
+    compile_: Annotated[
+        bool, typer.Option("--compile", rich_help_panel=MODEL, help="Compile the model with torch.compile.")
+    ] = False,
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", rich_help_panel=MODEL, help="Floating-point type. One of: fp32, bf16, fp16.")
+    ] = "fp32",
     input_size: Annotated[
-        int | None, typer.Option(min=0, help="Side to resize images to. 0: keep their size. Default: the model's.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            rich_help_panel=PREPROCESSING,
+            help="Side in pixels to which images are resized. 0 keeps their size. Default: the model's.",
+        ),
     ] = None,
     mean: Annotated[
-        str | None, typer.Option(help="Channel means used in training, e.g. 0.485,0.456,0.406. Default: the model's.")
+        str | None,
+        typer.Option(
+            metavar="R,G,B",
+            rich_help_panel=PREPROCESSING,
+            help="Channel means used in training, e.g. 0.485,0.456,0.406. Default: the model's.",
+        ),
     ] = None,
-    std: Annotated[str | None, typer.Option(help="Channel standard deviations used in training, as --mean.")] = None,
-    channels_last: Annotated[
-        bool, typer.Option("--channels-last", help="Use the channels-last memory layout, often faster on GPUs.")
-    ] = False,
-    compile_: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    std: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R,G,B",
+            rich_help_panel=PREPROCESSING,
+            help="Channel standard deviations used in training, e.g. 0.229,0.224,0.225. Default: the model's.",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="DEVICE",
+            rich_help_panel=EXECUTION,
+            help="Device: cpu, cuda, cuda:1, and so on. auto (default) uses a GPU if there is one.",
+        ),
+    ] = "auto",
+    batch_size: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, rich_help_panel=EXECUTION, help="Batch size. 0 (default) picks the fastest."),
+    ] = 0,
     loaders: Annotated[
-        int | None, typer.Option(min=0, help="Processes per worker that read and decode. Default: the free CPUs.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            rich_help_panel=EXECUTION,
+            help="Processes per worker that read and decode images. Default: the CPUs that are free.",
+        ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=0, help="Number of workers, each with its own GPU. 0 (default): one per GPU.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            rich_help_panel=EXECUTION,
+            help="Number of workers; each uses a GPU of its own. 0 (default) starts one per GPU.",
+        ),
     ] = 0,
     executor: ExecutorOption = Executor.AUTO,
-    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster to join.")] = None,
+    address: AddressOption = None,
     data: DataOption = None,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a classifier on a data set and write its predictions. Run again after an interruption to resume."""
-    with errors_told(as_json, preempted_exit):
+    """Run an image classifier on a data set and write its predictions.
+
+    Run the same command again to continue after an interruption.
+    """
+    with report_errors(as_json, preempted_exit, CONTINUE):
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
         from pipeline.evaluate.predict.requirements import check_requirements
@@ -101,5 +169,5 @@ def evaluate(
         )
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
         with watcher:
-            outcome = evaluation.evaluate(request, watcher)
-        tell(outcome, as_json, out)
+            result = evaluation.evaluate(request, watcher)
+        print_result(result, as_json, out)

@@ -6,44 +6,66 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, say
-from pipeline.cli.options import JsonOption, ThreadsOption, class_names, numbers
+from pipeline.cli.console import print_json, print_line, report_errors
+from pipeline.cli.options import IMAGES, JsonOption, ThreadsOption, class_names, numbers
 from pipeline.errors import Exit
 
 
 def index(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data set to index: class folders, tars, or .npy arrays.")
+        str, typer.Argument(metavar="DATA", help="Data set to index: class folders, tar files or .npy arrays.")
     ],
-    out: Annotated[str, typer.Option(help="Folder for the manifest. The data stay where they are.")],
-    name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the folder's name.")] = None,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Folder to write the manifest to. The data is not copied or changed.")
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=IMAGES, help="Name of the data set. Default: the name of its folder."
+        ),
+    ] = None,
     classes: Annotated[
         str | None,
-        typer.Option(help="Text file of class names in label order, one per line. Default: folders, sorted."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=IMAGES,
+            help="Text file with one class name per line, in label order. Default: the class folders, sorted by name.",
+        ),
     ] = None,
     levels: Annotated[
-        str, typer.Option("--severities", help="Severities stacked in each array, in order.")
+        str,
+        typer.Option(
+            "--severities",
+            metavar="LEVELS",
+            rich_help_panel=IMAGES,
+            help="For .npy arrays: severities stacked in each array, in order.",
+        ),
     ] = "1,2,3,4,5",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a manifest for a data set that others built, so that verify, preview, export and evaluate read it."""
-    with errors_told(as_json):
+    """Write a manifest for a data set that was not built by robustshards.
+
+    The commands verify, preview, export and evaluate then read it like a data set of your own. Exits with 1 if some
+    files are damaged.
+    """
+    with report_errors(as_json):
         from pipeline.cli.progress import conditions_shown
         from pipeline.datasets.index import index as write
         from pipeline.software import cpu_count
 
-        named = class_names(classes)
+        label_names = class_names(classes)
         with conditions_shown() as shown:
-            done = write(data, out, name, named, numbers(levels) or (), threads or cpu_count(), shown)
+            result = write(data, out, name, label_names, numbers(levels) or (), threads or cpu_count(), shown)
         if as_json:
-            print_json(**done.facts(), output=out)
+            print_json(**result.facts(), output=out)
         else:
-            failed = f", {done.failed:,} of them damaged" if done.failed else ""
-            passed = f"; passed over {done.passed_over:,} other files" if done.passed_over else ""
-            say(
-                f"{done.name}: {done.samples:,} samples of {len(done.conditions)} transforms and levels, "
-                f"in {done.layout}{failed}{passed}: {out}"
+            damaged = f"; {result.failed:,} samples are damaged" if result.failed else ""
+            skipped = f"; skipped {result.passed_over:,} other files" if result.passed_over else ""
+            print_line(
+                f"indexed {result.name} ({result.layout}): {result.samples:,} samples, "
+                f"{len(result.conditions)} combinations of transform and level{damaged}{skipped}"
             )
-        if done.failed:
+            print_line(f"index folder: {out}")
+        if result.failed:
             raise typer.Exit(Exit.FAULTS)

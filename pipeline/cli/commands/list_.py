@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.console import errors_told, print_json, print_table, say
+from pipeline.cli.console import print_json, print_line, print_table, report_errors
 from pipeline.cli.options import JsonOption
 
 if TYPE_CHECKING:
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def list_all(as_json: JsonOption = False) -> None:
-    """List recipes, families of transforms and profiles."""
-    with errors_told(as_json):
+    """List the recipes, transforms, levels and profiles."""
+    with report_errors(as_json):
         from corruptions.catalogue import PROFILE_SIDES
         from pipeline.recipes import library
         from pipeline.transforms.registry import FAMILIES
@@ -31,7 +31,7 @@ def list_all(as_json: JsonOption = False) -> None:
             return
         print_table(["recipe", "builds"], titles.items())
         print_table(
-            ["family", "what it is", "transforms", "groups", "levels"],
+            ["family", "description", "transforms", "groups", "levels"],
             (
                 (name, family.title, len(family.names), ", ".join(family.groups), ", ".join(map(str, family.levels)))
                 for name, family in FAMILIES.items()
@@ -40,9 +40,9 @@ def list_all(as_json: JsonOption = False) -> None:
         for listing in listings.values():
             print_table(listing.columns, listing.rows)
             if listing.note:
-                say(listing.note)
-                say("")
-        print_table(["profile", "published for"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
+                print_line(listing.note)
+                print_line("")
+        print_table(["profile", "image size"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
 
 
 def _facts(family: Family) -> dict[str, Any]:

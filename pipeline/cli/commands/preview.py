@@ -6,23 +6,31 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, say
+from pipeline.cli.console import print_json, print_line, report_errors
+from pipeline.cli.help import REPORTING
 from pipeline.cli.options import DataOption, DataSetArgument, JsonOption
 
 
 def preview(
     data_set: DataSetArgument,
-    out: Annotated[str, typer.Option(help="HTML page to write.")] = "preview.html",
-    images: Annotated[int, typer.Option(min=1, max=100, help="Number of images to show.")] = 3,
+    out: Annotated[
+        str, typer.Option(metavar="FILE", rich_help_panel=REPORTING, help="HTML file to write.")
+    ] = "preview.html",
+    images: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=100, rich_help_panel=REPORTING, help="Number of images to show, 1 to 100."
+        ),
+    ] = 3,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a contact sheet as one HTML page: a few images through every transform and level."""
-    with errors_told(as_json):
+    """Write an HTML page that shows a few images under every transform and level."""
+    with report_errors(as_json):
         from pipeline.datasets.preview import preview as write
 
         pictures = write(data_set, out, images, data)
         if as_json:
             print_json(pictures=pictures, output=out)
         else:
-            say(f"wrote {pictures:,} pictures: {out}")
+            print_line(f"wrote {pictures:,} pictures to {out}")

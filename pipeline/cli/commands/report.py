@@ -6,30 +6,53 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import errors_told, print_json, say, show, warn
+from pipeline.cli.console import print_json, print_line, print_renderable, report_errors, warn
+from pipeline.cli.help import REPORTING
 from pipeline.cli.options import JsonOption
+
+COMPARISON = "Comparison"
+"""Section of the help."""
 
 
 def report(
     evaluations: Annotated[
         list[str],
-        typer.Argument(metavar="FOLDER...", help="Folders of evaluations, of one or more models and data sets."),
+        typer.Argument(metavar="FOLDER...", help="Folders that evaluate wrote, for one or more models and data sets."),
     ],
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="Evaluation of the baseline model; repeat for each data set. Default: AlexNet as published."),
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=COMPARISON,
+            help="Evaluation of the baseline model; repeat for each data set. Default: AlexNet's published errors.",
+        ),
     ] = None,
     anomalous: Annotated[
-        str | None, typer.Option(help="Evaluation of images of no class (ImageNet-O), for AUPR.")
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=COMPARISON,
+            help="Evaluation of out-of-distribution images such as ImageNet-O, for AUPR.",
+        ),
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder for report.html, report.md, report.csv and report.json. Default: none.")
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=REPORTING,
+            help="Folder for report.html, report.md, report.csv and report.json. Default: only print the tables.",
+        ),
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Robustness report",
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", rich_help_panel=REPORTING, help="Title of the page.")
+    ] = "Robustness report",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the papers' figures of evaluations side by side. Clean images among them give the clean error."""
-    with errors_told(as_json):
+    """Compare models by the papers' metrics, and write a report.
+
+    Include an evaluation of clean images to get the clean error and the metrics that need it.
+    """
+    with report_errors(as_json):
         from pipeline.evaluate.report.sections import tables
         from pipeline.evaluate.report.summarise import summarise
         from pipeline.evaluate.report.text import to_terminal
@@ -42,8 +65,8 @@ def report(
             print_json(**summary.facts())
             return
         for part in to_terminal(tables(summary)):
-            show(part)
+            print_renderable(part)
         for warning in summary.warnings:
             warn(warning)
         if out is not None:
-            say(f"wrote {out}/report.html, .md, .csv, .json")
+            print_line(f"wrote report.html, report.md, report.csv and report.json to {out}")

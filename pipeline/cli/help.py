@@ -1,0 +1,172 @@
+"""Help texts of the commands, and errors for missing arguments. Plain text, sections with headings, one example."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from pipeline.errors import Exit
+
+UsageError: Any = typer.BadParameter.__base__
+"""Error in the arguments of a command. typer does not export it, and has its own copy of click or imports click."""
+
+EXIT_CODES: Mapping[Exit, str] = {
+    Exit.OK: "Success.",
+    Exit.FAULTS: "Some samples failed or are damaged.",
+    Exit.USAGE: "Invalid input. The message says what to change.",
+    Exit.INCOMPLETE: "Unfinished. Run the same command to continue.",
+    Exit.BUG: "Internal error. Please report it.",
+    Exit.INTERRUPTED: "Interrupted by Ctrl-C. Run the same command to continue.",
+}
+"""Exit code -> its meaning, for help texts."""
+
+REQUIRED, REPORTING = "Required", "Output and logging"
+"""Titles of the first section of a command, and of the last one, which has the options without a section."""
+
+NAMES_WIDTH = 30
+"""Maximum number of characters of names beside which a text starts on the same line."""
+
+
+class Command(TyperCommand):
+    """A command whose help lists its options in sections and ends with an example, which is its ``epilog``."""
+
+    def required(self) -> list[Any]:
+        """Return the required arguments and options."""
+        return [each for each in self.params if each.required]
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line after the name of the command."""
+        return [*map(usage_of, self.required()), "[OPTIONS]"]
+
+    def sections(self, ctx: Any) -> dict[str, list[Any]]:
+        """Return title -> parameters, the required ones first."""
+        sections: dict[str, list[Any]] = {REQUIRED: self.required()} if self.required() else {}
+        for each in self.get_params(ctx):
+            if not each.required:
+                sections.setdefault(getattr(each, "rich_help_panel", None) or REPORTING, []).append(each)
+        return sections
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections of the help."""
+        for title, parameters in self.sections(ctx).items():
+            with formatter.section(title):
+                _write_rows(formatter, [(name_of(each), text_of(each)) for each in parameters])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example, unwrapped, so that it can be copied."""
+        with formatter.section("Example"):
+            formatter.write(f"{'':>{formatter.current_indent}}{self.epilog}\n")
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments.
+
+        Raises:
+            UsageError: An argument is invalid, or some are missing; the message then names all that are missing.
+        """
+        given = list(args)  # the parser empties its list
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            values, _, _ = self.make_parser(ctx).parse_args(args=given)
+            missing = [each for each in self.required() if values.get(each.name) in (None, (), [])]
+            if error.param not in missing:
+                raise
+            names = enumerated(usage_of(each) for each in missing)
+            raise UsageError(f"missing {names}; for example: {self.epilog}", ctx) from None
+
+
+class Group(TyperGroup):
+    """The program, whose help lists the commands in groups and ends with the exit codes."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line after the name of the program."""
+        return ["COMMAND", "[OPTIONS]"]
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Return title -> name -> command."""
+        groups: dict[str, dict[str, Any]] = {}
+        for name, command in self.commands.items():
+            groups.setdefault(command.rich_help_panel or "", {})[name] = command  # type: ignore[attr-defined]
+        return groups
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the groups of commands."""
+        for title, commands in self.groups().items():
+            with formatter.section(title):
+                _write_rows(formatter, [(name, summary_of(command)) for name, command in commands.items()])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the exit codes."""
+        with formatter.section("Exit codes"):
+            _write_rows(formatter, [(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+        formatter.write_paragraph()
+        formatter.write_text("For the options of a command and an example, run robustshards COMMAND --help.")
+
+
+def summary_of(command: Any) -> str:
+    """Return the first sentence of a command's description."""
+    return str(command.help).partition("\n")[0]
+
+
+def name_of(parameter: Any) -> str:
+    """Return an argument or option as help texts list it: its names, and the placeholder of its value."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar)
+    names = ", ".join(sorted(parameter.opts, key=lambda name: (name == "-h", len(name))))
+    return names if parameter.is_flag else f"{names} {parameter.metavar}"
+
+
+def usage_of(parameter: Any) -> str:
+    """Return a required argument or option as in a command line."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar)
+    return f"{parameter.opts[0]} {parameter.metavar}"
+
+
+def text_of(parameter: Any) -> str:
+    """Return the text of an argument or option, and its default where the text does not say it."""
+    default = default_of(parameter)
+    return parameter.help if not default or "efault" in parameter.help else f"{parameter.help} Default: {default}."
+
+
+def default_of(parameter: Any) -> str:
+    """Return the default of an option as it would be typed; empty where there is none."""
+    default = parameter.default
+    if parameter.required or parameter.param_type_name == "argument" or default is None or default is False:
+        return ""
+    return str(int(default)) if isinstance(default, Exit) else str(default)
+
+
+def enumerated(names: Iterable[str]) -> str:
+    """Return names with commas and "and" between."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def usage_message(error: Any) -> str:
+    """Return a usage error as one clause in lower case, without a full stop."""
+    text = error.format_message().rstrip(".")
+    for old, new in (("(Possible ", "(possible "), (": Input ", ": input ")):
+        text = text.replace(old, new)
+    text = re.sub(r"\. Did you mean (.*\?)$", r" (did you mean \1)", text)
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
+    """Write names and their texts in two columns. Unlike click, never break a name at a hyphen."""
+    left = min(max(len(name) for name, _ in rows), NAMES_WIDTH)
+    start = formatter.current_indent + left + 2
+    for name, text in rows:
+        lines = textwrap.wrap(text, max(formatter.width - start, 20), break_on_hyphens=False)
+        head = f"{'':>{formatter.current_indent}}{name:<{left}}  "
+        if len(name) > left:
+            formatter.write(f"{head.rstrip()}\n")
+            head = f"{'':>{start}}"
+        formatter.write(f"{head}{lines[0]}\n")
+        for line in lines[1:]:
+            formatter.write(f"{'':>{start}}{line}\n")
