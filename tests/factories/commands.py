@@ -25,7 +25,7 @@ PROGRAM = Path(sys.executable).parent / "robustshards"
 IMPORTED = (
     *("pipeline.build.run", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
     *("pipeline.datasets.export", "pipeline.datasets.index", "pipeline.datasets.preview"),
-    *("pipeline.evaluate.predict.run", "pipeline.evaluate.report.write", "torch"),
+    *("pipeline.evaluate.predict.run", "pipeline.evaluate.report.write", "s3fs", "torch"),
 )
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -136,9 +136,9 @@ def _main(
     for number, each in enumerate(files):
         os.dup2(each.fileno(), number)
         each.close()
-    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]
     os.chdir(cwd)
     sys.argv = list(words)
     added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
