@@ -141,12 +141,12 @@ def shard_bytes(folder: Path) -> int:
 def test_a_build_stops_under_its_limit_and_goes_on_with_more_room(
     robustshards: Run, small_source: Path, tmp_path: Path
 ) -> None:
-    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast", "--shard-size", 1, "--workers", 2)
+    command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast", "--shard-size", 1)
     done = robustshards(*command, "--out", tmp_path / "undisturbed")
     assert done.returncode == 0, done.stderr
     whole, shards = shard_bytes(tmp_path / "undisturbed"), 6 * 5
     limit = whole // 2
-    done = robustshards(*command, "--out", tmp_path / "data", "--max-bytes", limit, "--json")
+    done = robustshards(*command, "--out", tmp_path / "data", "--max-bytes", limit, "--workers", 2, "--json")
     assert done.returncode == 3, done.stderr
     facts = json.loads(done.stdout)
     assert not facts["complete"]
