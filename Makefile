@@ -7,13 +7,14 @@
 # make lint    formatter, linter, types, import contracts
 # make differences  how far decoders and resize operators are from the default: docs/decoders.md
 # make sheets  contact sheets for docs/
+# make docs    pages of docs/ that are generated from the code
 # make format  let the formatter and the linter mend what they can
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos bench scale differences sheets lint format clean
+.PHONY: setup demo test chaos bench scale differences sheets docs lint format clean
 
 setup: .venv/.installed
 
@@ -60,6 +61,9 @@ differences: setup
 
 sheets: setup
 	$(BIN)/python -m tests.sheets docs
+
+docs: setup
+	$(BIN)/python -m tests.docs docs
 
 test: setup
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
