@@ -1,4 +1,4 @@
-"""``make chaos``: builds under injected faults, and a report of what became of them."""
+"""``make chaos``: inject faults into builds, and report whether the data sets are still complete and identical."""
 
 from __future__ import annotations
 
@@ -9,48 +9,58 @@ import time
 from pathlib import Path
 
 from tests.chaos.log import Log
-from tests.chaos.report import Run, around_figures, write_facts, write_page
+from tests.chaos.report import Run, environment, read_facts, split_page, write_facts, write_page
 from tests.chaos.scenarios import SCENARIOS, shares
 from tests.chaos.stage import stage
-from tests.chaos.trial import Result, carry_out
+from tests.chaos.trial import Result, run_scenario
 
 WORK, FACTS = Path("build/chaos"), Path("build/chaos.json")
 
 
 def main() -> int:
-    """Carry the scenarios out; 0 where all data sets were whole and equal, 1 otherwise."""
+    """Run the scenarios. Return 0 if all data sets are complete and identical, 1 otherwise."""
     arguments = _arguments()
+    if arguments.facts:
+        return _finish(read_facts(arguments.facts), arguments.report)
     shutil.rmtree(WORK, ignore_errors=True)
-    begun, log, results = time.monotonic(), Log(), list[Result]()
-    chosen = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
-    parts = shares(arguments.faults)
+    start, log, results = time.monotonic(), Log(), list[Result]()
+    selected = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
+    counts = shares(arguments.faults)
     with stage(WORK.resolve(), arguments.short, log) as prepared:
-        for scenario in chosen:
-            result = carry_out(prepared, scenario, parts[scenario.name], arguments.seed)
+        for scenario in selected:
+            result = run_scenario(prepared, scenario, counts[scenario.name], arguments.seed)
             results.append(result)
             print(result.line(), flush=True)
-    run = Run(arguments.seed, arguments.faults, time.monotonic() - begun, results, log.faults)
+    run = Run(arguments.seed, arguments.faults, time.monotonic() - start, results, log.faults, environment())
     write_facts(run, FACTS)
-    if arguments.report:
-        write_page(run, arguments.report)
+    return _finish(run, arguments.report)
+
+
+def _finish(run: Run, page: Path | None) -> int:
+    """Write the page, print the summary and return the exit code."""
+    if page:
+        write_page(run, page)
     print(run.summary())
-    return 0 if run.sound() else 1
+    return 0 if run.passed() else 1
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="decides what is hit when, as far as a seed can")
-    parser.add_argument("--faults", type=int, default=200, help="how many faults to inject, at least")
-    parser.add_argument("--only", default="", help="only scenarios whose names hold this text")
-    parser.add_argument("--short", action="store_true", help="fewer and smaller images")
-    parser.add_argument("--report", type=_page, help="a page to write the figures into, as docs/reliability.md")
+    parser.add_argument("--seed", type=int, default=1, help="Seed of the faults.")
+    parser.add_argument("--faults", type=int, default=200, help="Minimum number of faults to inject.")
+    parser.add_argument("--only", default="", help="Run only scenarios whose names contain this text.")
+    parser.add_argument("--short", action="store_true", help="Use fewer images.")
+    parser.add_argument("--report", type=_page, help="Page to write the figures into, for example docs/reliability.md.")
+    parser.add_argument(
+        "--facts", type=Path, help="Facts of an earlier run to report, for example build/chaos.json; runs nothing."
+    )
     return parser.parse_args()
 
 
 def _page(text: str) -> Path:
-    """A page with a place for the figures: it is looked for before the faults, not only after them."""
+    """Check before the run that the page has markers for the figures."""
     try:
-        around_figures(Path(text))
+        split_page(Path(text))
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return Path(text)

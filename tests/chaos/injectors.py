@@ -1,4 +1,4 @@
-"""What can be done to a build: each injector hits something that is there, and says what it hit."""
+"""Injectors of faults. Each one chooses a target that exists and returns its name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.chaos.proxy import FaultProxy
 
 _PAUSE_S = (1.0, 4.0)
 _HANG_S, _BACK_S = 6.0, 2.0
-_AWAY_S = (2.0, 5.0)
+_UNAVAILABLE_S = (2.0, 5.0)
 _FULL_S = 10.0
 _SHARDS, _PARTS = "shards/*/*/*.tar", "manifest/*.parquet"
 
 
 @dataclass
 class Scene:
-    """What the injectors find: machines, data, and the commands that run.
+    """Possible targets of the injectors: machines, data, and running commands.
 
-    ``touched``: ids of images whose samples may fail. ``moved``: where removed source files lie -> where they belong.
+    ``touched``: ids of images whose samples may fail. ``moved``: current path -> original path of removed source files.
     """
 
     random: Random
@@ -40,7 +40,7 @@ class Scene:
     moved: dict[Path, Path] = field(default_factory=dict)
 
     def running(self) -> list[subprocess.Popen[bytes]]:
-        """The commands that have not ended."""
+        """Return the commands that are still running."""
         return [driver for driver in self.drivers if driver.poll() is None]
 
 
@@ -49,21 +49,24 @@ Inject = Callable[[Scene], str | None]
 
 @dataclass(frozen=True)
 class Injector:
-    """``inject`` returns what was hit, None where there is nothing to hit yet. ``running``: while a build runs, or else
-    between the end of one and the next attempt."""
+    """An injector of one kind of fault.
 
-    words: str
+    ``inject`` returns the target, or None if no target exists yet. ``running``: whether the fault is injected while a
+    build runs, or between two attempts.
+    """
+
+    description: str
     inject: Inject
     running: bool = True
 
 
 def _busy(scene: Scene) -> list[Any]:
-    """The machines on which there are workers."""
-    return [machine for machine in scene.machines.here if scene.machines.workers(machine)]
+    """Return the machines that have workers."""
+    return [machine for machine in scene.machines.available if scene.machines.workers(machine)]
 
 
 def _kill_worker(scene: Scene) -> str | None:
-    workers = [process for machine in scene.machines.here for process in scene.machines.workers(machine)]
+    workers = [process for machine in scene.machines.available for process in scene.machines.workers(machine)]
     if not workers:
         return None
     victim = scene.random.choice(workers)
@@ -81,8 +84,8 @@ def _lose_machine(scene: Scene) -> str | None:
     if not busy:
         return None
     pid = cluster.lose(scene.random.choice(busy))
-    # Sometimes another machine comes at once; else those that are left finish, as long as there is one.
-    if len(cluster.here) < 2 or scene.random.random() < 0.5:
+    # In half of the cases a machine is added at once; otherwise the remaining machines finish the build.
+    if len(cluster.available) < 2 or scene.random.random() < 0.5:
         cluster.restore()
     return f"raylet {pid}"
 
@@ -131,11 +134,11 @@ def _hang(scene: Scene) -> str | None:
     return f"raylet and workers {pids}"
 
 
-def _store_away(scene: Scene) -> str | None:
+def _make_store_unavailable(scene: Scene) -> str | None:
     if not scene.running():
         return None
-    seconds = scene.random.uniform(*_AWAY_S)
-    scene.proxy.away(seconds)
+    seconds = scene.random.uniform(*_UNAVAILABLE_S)
+    scene.proxy.make_unavailable(seconds)
     time.sleep(seconds)
     return f"{seconds:.1f} s"
 
@@ -146,7 +149,7 @@ def _folder(scene: Scene) -> Path:
 
 
 def _fill_disk(scene: Scene) -> str | None:
-    """A file takes all room until the build has given up, or for ten seconds."""
+    """Fill the disk with a file until the build has ended, or for ten seconds."""
     ballast = _folder(scene).parent / "ballast"
     written = 0
     try:
@@ -163,17 +166,17 @@ def _fill_disk(scene: Scene) -> str | None:
     return f"{written / 2**20:.1f} MiB of ballast"
 
 
-def _tear(pattern: str) -> Inject:
-    """Cut one of the files off, as a machine does that loses power before the disk has all."""
+def _truncate_file(pattern: str) -> Inject:
+    """Truncate one of the files, as a power failure before a flush does."""
 
     def inject(scene: Scene) -> str | None:
         files = sorted(_folder(scene).glob(pattern))
         if not files:
             return None
-        torn = scene.random.choice(files)
-        with open(torn, "r+b") as file:
-            file.truncate(scene.random.randrange(torn.stat().st_size))
-        return torn.name
+        truncated = scene.random.choice(files)
+        with open(truncated, "r+b") as file:
+            file.truncate(scene.random.randrange(truncated.stat().st_size))
+        return truncated.name
 
     return inject
 
@@ -191,7 +194,7 @@ def _lose_file(pattern: str) -> Inject:
 
 
 def _remove_source(last_class: bool) -> Inject:
-    """A file of a class that the build is in the middle of listing, or of the one that it comes to last."""
+    """Remove a source file of the first class, or of the last one, which the build lists last."""
 
     def inject(scene: Scene) -> str | None:
         classes = sorted(path for path in scene.source.iterdir() if path.is_dir())
@@ -210,29 +213,31 @@ def _remove_source(last_class: bool) -> Inject:
 
 INJECTORS: Mapping[str, Injector] = {
     "worker": Injector("`kill -9` of a worker (a Ray actor, or a child process of the command)", _kill_worker),
-    "machine": Injector("`kill -9` of a raylet: the machine is lost; another joins at once or later", _lose_machine),
+    "machine": Injector(
+        "`kill -9` of a raylet: the machine is lost; another one joins at once or later", _lose_machine
+    ),
     "driver": Injector("`kill -9` of the command itself", _to_driver(signal.SIGKILL)),
-    "preemption": Injector("SIGTERM to the command, as schedulers send it", _to_driver(signal.SIGTERM)),
+    "preemption": Injector("SIGTERM to the command, as sent by schedulers", _to_driver(signal.SIGTERM)),
     "pause": Injector("SIGSTOP of a machine's workers, or of one local worker, for one to four seconds", _pause),
-    "hang": Injector("SIGSTOP of a raylet and its workers until the cluster has given them up, then SIGCONT", _hang),
+    "hang": Injector("SIGSTOP of a raylet and its workers until Ray marks it as dead, then SIGCONT", _hang),
     "straggler": Injector(
         "SIGSTOP of a machine's workers, or of one local worker, until the build has ended", _straggle
     ),
-    "s3-away": Injector("S3 answers every request with 503 for two to five seconds", _store_away),
-    "disk-full": Injector("a file takes all room that the disk has left", _fill_disk),
-    "torn-shard": Injector("a finished tar is cut off somewhere after its build was killed", _tear(_SHARDS), False),
-    "torn-part": Injector("a finished manifest part is cut off somewhere, likewise", _tear(_PARTS), False),
-    "lost-shard": Injector("a finished tar is removed, likewise", _lose_file(_SHARDS), False),
-    "lost-part": Injector("a finished manifest part is removed, likewise", _lose_file(_PARTS), False),
+    "s3-unavailable": Injector("S3 answers every request with 503 for two to five seconds", _make_store_unavailable),
+    "disk-full": Injector("a file takes all free space of the disk", _fill_disk),
+    "torn-shard": Injector("after a kill, a finished tar is truncated", _truncate_file(_SHARDS), False),
+    "torn-part": Injector("after a kill, a finished manifest part is truncated", _truncate_file(_PARTS), False),
+    "lost-shard": Injector("after a kill, a finished tar is removed", _lose_file(_SHARDS), False),
+    "lost-part": Injector("after a kill, a finished manifest part is removed", _lose_file(_PARTS), False),
     "source-gone": Injector("a source file disappears after it was listed, before it is read", _remove_source(False)),
     "source-changed": Injector("a source file disappears while the source is being listed", _remove_source(True)),
 }
-"""Kind of fault -> how it is injected."""
+"""The injectors by kind of fault."""
 
 POISON, SECOND_BUILD = "poison", "second-build"
 
 BEFOREHAND: Mapping[str, str] = {
-    POISON: "an image at which the decoder dies with a segmentation fault, every time; each death is counted",
-    SECOND_BUILD: "a second build into the same output, started together with the first",
+    POISON: "an image that always crashes the decoder with a segmentation fault; each crash counts",
+    SECOND_BUILD: "a second build into the same output, started at the same time",
 }
-"""Kind -> what it is, for faults that are there when a build starts."""
+"""Descriptions of the faults that exist before a build starts."""

@@ -1,4 +1,4 @@
-"""What must hold after a trial, and what is wrong where it does not."""
+"""Checks of a data set after a trial."""
 
 from __future__ import annotations
 
@@ -12,38 +12,47 @@ from tests.factories.digests import data_digests
 
 _SHOWN = 5
 _LASTING = ("source_sha256", "label", "class_name", "frames", "height", "width", "payload_sha256", "pixel_sha256")
-"""Columns that a sample has whatever becomes of others in its shard."""
+"""Columns of a sample that do not depend on other samples of its shard."""
 
 Rows = dict[str, dict[str, Any]]
 
 
 def differences(made: Path, reference: Path) -> Iterator[str]:
-    """Where a data set is not, file for file and byte for byte, the one of the undisturbed build."""
-    here, wanted = data_digests(made), data_digests(reference)
-    yield from _told("lost", sorted(wanted.keys() - here.keys()))
-    yield from _told("too many", sorted(here.keys() - wanted.keys()))
-    yield from _told("other bytes", sorted(name for name in here.keys() & wanted.keys() if here[name] != wanted[name]))
+    """Yield the differences between the files of a data set and those of the undisturbed build."""
+    actual, expected = data_digests(made), data_digests(reference)
+    common = actual.keys() & expected.keys()
+    yield from _problem("missing files", sorted(expected.keys() - actual.keys()))
+    yield from _problem("unexpected files", sorted(actual.keys() - expected.keys()))
+    yield from _problem("files with other bytes", sorted(name for name in common if actual[name] != expected[name]))
 
 
 def failed_samples(made: Path) -> int:
-    """How many samples are recorded as failed."""
+    """Return the number of samples that are recorded as failed."""
     return sum(row["status"] != "ok" for row in _rows(made).values())
 
 
-def unlike(made: Path, reference: Path, touched: Collection[str], certain: bool) -> Iterator[str]:
-    """What is wrong with a data set of which samples of the ``touched`` images may have failed, or surely have."""
-    here = _rows(made)
-    wanted = _rows(reference)
-    others = {key for key, row in wanted.items() if row["source_id"] not in touched}
-    yield from _told("lost samples", sorted(others - here.keys()))
-    yield from _told("samples from nowhere", sorted(here.keys() - wanted.keys()))
-    yield from _told("failed without cause", sorted(key for key in others & here.keys() if here[key]["status"] != "ok"))
-    sound = [key for key in here.keys() & wanted.keys() if here[key]["status"] == "ok"]
-    yield from _told(
-        "other content", sorted(key for key in sound if any(here[key][c] != wanted[key][c] for c in _LASTING))
+def sample_problems(made: Path, reference: Path, touched: Collection[str], certain: bool) -> Iterator[str]:
+    """Yield problems with the samples of a data set.
+
+    Args:
+        made: Folder of the data set.
+        reference: Folder of the undisturbed build.
+        touched: Ids of images whose samples may have failed.
+        certain: Whether all samples of the touched images must have failed.
+    """
+    actual, expected = _rows(made), _rows(reference)
+    others = {key for key, row in expected.items() if row["source_id"] not in touched}
+    failed = {key for key, row in actual.items() if row["status"] != "ok"}
+    yield from _problem("missing samples", sorted(others - actual.keys()))
+    yield from _problem("unexpected samples", sorted(actual.keys() - expected.keys()))
+    yield from _problem("samples that failed without cause", sorted(others & failed))
+    valid = sorted((actual.keys() & expected.keys()) - failed)
+    yield from _problem(
+        "samples with other content",
+        [key for key in valid if any(actual[key][c] != expected[key][c] for c in _LASTING)],
     )
     if certain:
-        yield from _told("not recorded as failed", sorted(key for key in sound if key not in others))
+        yield from _problem("samples not recorded as failed", [key for key in valid if key not in others])
 
 
 def _rows(folder: Path) -> Rows:
@@ -52,6 +61,6 @@ def _rows(folder: Path) -> Rows:
     return {row["key"]: row for row in rows}
 
 
-def _told(what: str, names: list[str]) -> Iterator[str]:
+def _problem(what: str, names: list[str]) -> Iterator[str]:
     if names:
         yield f"{len(names)} {what}: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"

@@ -1,4 +1,4 @@
-"""What has been injected, when and into what."""
+"""A log of the injected faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """One injected fault; ``at``: seconds since the run began."""
+    """An injected fault. ``at``: seconds since the start of the run."""
 
     kind: str
     at: float
@@ -19,23 +19,23 @@ class Fault:
 
 
 class Log:
-    """Faults in the order in which they were injected, by any thread."""
+    """The injected faults, in order. Thread-safe."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._start = time.monotonic()
         self._lock = threading.Lock()
         self.faults: list[Fault] = []
         self.scenario = ""
 
     def add(self, kind: str, target: str) -> None:
-        """Note a fault of the scenario that runs."""
+        """Record a fault of the current scenario."""
         with self._lock:
-            self.faults.append(Fault(kind, round(time.monotonic() - self._begun, 3), self.scenario, target))
+            self.faults.append(Fault(kind, round(time.monotonic() - self._start, 3), self.scenario, target))
 
     def kinds(self, scenario: str | None = None) -> Counter[str]:
-        """Kind -> how many, of one scenario or of all."""
+        """Return the number of faults of each kind, of one scenario or of all."""
         return Counter(fault.kind for fault in list(self.faults) if scenario in (None, fault.scenario))
 
     def count(self) -> int:
-        """How many in the scenario that runs."""
+        """Return the number of faults in the current scenario."""
         return self.kinds(self.scenario).total()

@@ -1,4 +1,4 @@
-"""Where the workers of builds run: a Ray cluster of several machines on loopback, or child processes of the command."""
+"""Machines for the workers of builds: a Ray cluster of several raylets on loopback, or child processes of the command."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import psutil
 from tests.factories.processes import is_local_worker, is_ray_worker
 
 _QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 6}
-"""A machine that does not answer is given up after three seconds."""
+"""Ray marks a machine as dead after three seconds without an answer."""
 
-_PLACE = {"node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+_NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
 
 
 class Machines(ABC):
-    """Machines whose workers can be killed and frozen."""
+    """Machines whose workers can be killed and paused."""
 
     def __init__(self) -> None:
         self._frozen: list[psutil.Process] = []
@@ -27,19 +27,19 @@ class Machines(ABC):
     @property
     @abstractmethod
     def options(self) -> Sequence[str]:
-        """Return what the command is given to run its workers here."""
+        """Return the options with which the command runs its workers on these machines."""
 
     @property
     @abstractmethod
-    def here(self) -> Sequence[Any]:
-        """Return the machines."""
+    def available(self) -> Sequence[Any]:
+        """Return the machines that are not lost."""
 
     @abstractmethod
     def workers(self, machine: Any) -> list[psutil.Process]:
         """Return the processes of the builds' workers on a machine."""
 
     def restore(self) -> None:
-        """Continue what is frozen, and replace what is lost."""
+        """Resume paused processes, and replace lost machines."""
         self.thaw()
 
     def freeze(self, processes: Sequence[psutil.Process]) -> list[int]:
@@ -49,35 +49,35 @@ class Machines(ABC):
         return [process.pid for process in processes]
 
     def thaw(self) -> None:
-        """Send SIGCONT to all that is frozen."""
+        """Send SIGCONT to all paused processes."""
         send(self._frozen, signal.SIGCONT)
         self._frozen.clear()
 
     def any_frozen(self) -> bool:
-        """Return whether anything is frozen."""
+        """Return whether any process is paused."""
         return bool(self._frozen)
 
     def close(self) -> None:
-        """End what has been started."""
+        """Stop everything that was started."""
         self.thaw()
 
 
 class LocalMachines(Machines):
-    """This machine. Each worker of the commands that this process started counts as a machine of its own."""
+    """This machine. Each worker of the commands that this process started counts as a machine."""
 
     def __init__(self, count: int, environment: Mapping[str, str]) -> None:
-        """Prepare ``count`` workers for each command. They get the ``environment`` from the command."""
+        """Use ``count`` workers for each command. They inherit the ``environment`` from the command."""
         super().__init__()
         self._count = count
 
     @property
     def options(self) -> Sequence[str]:
-        """Return what the command is given to start child processes."""
+        """Return the options with which the command starts child processes."""
         return ("--executor", "local", "--workers", str(self._count))
 
     @property
-    def here(self) -> Sequence[psutil.Process]:
-        """Return the workers of all commands that run."""
+    def available(self) -> Sequence[psutil.Process]:
+        """Return the workers of all running commands."""
         return [process for process in _children(psutil.Process().pid) if is_local_worker(process)]
 
     def workers(self, machine: psutil.Process) -> list[psutil.Process]:
@@ -86,62 +86,62 @@ class LocalMachines(Machines):
 
 
 class RayMachines(Machines):
-    """``count`` machines (raylets) with a CPU each, beside a head without any, to which the drivers connect."""
+    """A Ray cluster of a head without CPUs and ``count`` machines (raylets) with one CPU each."""
 
     def __init__(self, count: int, environment: Mapping[str, str]) -> None:
-        """``environment``: what the machines' processes get beside that of this one."""
+        """Start the cluster. ``environment`` is added to the environment of all its processes."""
         super().__init__()
         from ray.cluster_utils import Cluster
 
         self._count = count
-        self._place = {**_PLACE, "env_vars": dict(environment)}
-        head = {**self._place, "num_cpus": 0, "include_dashboard": False, "_system_config": _QUICK}
+        self._options = {**_NODE, "env_vars": dict(environment)}
+        head = {**self._options, "num_cpus": 0, "include_dashboard": False, "_system_config": _QUICK}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self._here: list[Any] = []
+        self._available: list[Any] = []
         self.restore()
 
     @property
     def options(self) -> Sequence[str]:
-        """Return what the command is given to join the cluster."""
+        """Return the options with which the command joins the cluster."""
         return ("--address", str(self._cluster.address), "--workers", str(self._count))
 
     @property
-    def here(self) -> Sequence[Any]:
+    def available(self) -> Sequence[Any]:
         """Return the machines that are not lost."""
-        return self._here
+        return self._available
 
     def restore(self) -> None:
-        """Continue what is frozen; for each lost machine another one joins."""
+        """Resume paused processes, and add a machine for each lost one."""
         self.thaw()
-        for machine in [machine for machine in self._here if _raylet(machine).poll() is not None]:
-            self.lose(machine)  # given up by the cluster itself, as it happens on a machine under load
-        while len(self._here) < self._count:
-            self._here.append(self._cluster.add_node(num_cpus=1, **self._place))
+        for machine in [machine for machine in self._available if _raylet(machine).poll() is not None]:
+            self.lose(machine)  # under load, Ray itself may mark a machine as dead
+        while len(self._available) < self._count:
+            self._available.append(self._cluster.add_node(num_cpus=1, **self._options))
 
     def workers(self, machine: Any) -> list[psutil.Process]:
         """Return the processes of the builds' workers on a machine."""
         return [process for process in _children(_raylet(machine).pid) if is_ray_worker(process)]
 
     def raylet(self, machine: Any) -> psutil.Process:
-        """Return the process that is Ray on a machine."""
+        """Return the raylet process of a machine."""
         return psutil.Process(_raylet(machine).pid)
 
     def lose(self, machine: Any) -> int:
-        """Kill the raylet, and return its pid; what ran on the machine ends with it."""
-        self._here.remove(machine)
+        """Kill the raylet and return its pid. The machine's other processes exit with it."""
+        self._available.remove(machine)
         raylet = _raylet(machine)
         raylet.kill()
         self._cluster.remove_node(machine, allow_graceful=False)
         return raylet.pid
 
     def close(self) -> None:
-        """End the cluster."""
+        """Stop the cluster."""
         super().close()
         self._cluster.shutdown()
 
 
 ENGINES: Mapping[str, Callable[[int, Mapping[str, str]], Machines]] = {"ray": RayMachines, "local": LocalMachines}
-"""Name of an engine -> makes its machines: (how many, environment of their processes)."""
+"""Constructors of the machines by engine: (number of machines, environment of their processes)."""
 
 
 def _raylet(machine: Any) -> subprocess.Popen[bytes]:
@@ -157,9 +157,9 @@ def _children(pid: int) -> list[psutil.Process]:
 
 
 def send(processes: Sequence[psutil.Process], what: signal.Signals) -> None:
-    """Send a signal to those that are still there."""
+    """Send a signal to all processes that still exist."""
     for process in processes:
         try:
             process.send_signal(what)
-        except psutil.NoSuchProcess:  # it ended first
+        except psutil.NoSuchProcess:  # the process has exited
             continue

@@ -1,4 +1,4 @@
-"""Where the builds of the trials write: a folder, a small disk, a bucket."""
+"""Outputs of the trials: a folder, a small disk, a bucket."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.factories.object_store import ObjectStore
 
 
 class Output(Protocol):
-    """A place for one data set. ``location``: as the command is told."""
+    """An output for one data set. ``location``: the value of ``--out``."""
 
     location: str
 
     def committed(self) -> int:
-        """How many shards have their manifest part."""
+        """Return the number of published manifest parts."""
 
     def fetched(self, folder: Path) -> Path:
-        """A local folder with the data set, in ``folder`` if it must be copied."""
+        """Return a local folder with the data set. It is copied to ``folder`` if it is not local."""
 
 
 class FolderOutput:
@@ -35,48 +35,48 @@ class FolderOutput:
         self.location = str(folder)
 
     def committed(self) -> int:
-        """How many manifest parts there are."""
+        """Return the number of published manifest parts."""
         parts = self.folder / "manifest"
         return len(os.listdir(parts)) if parts.is_dir() else 0
 
     def fetched(self, folder: Path) -> Path:
-        """The folder itself."""
+        """Return the folder itself."""
         return self.folder
 
 
 class BucketOutput:
-    """A prefix of a bucket, looked at without the proxy."""
+    """A prefix of a bucket, accessed without the proxy."""
 
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._files: s3fs.S3FileSystem = store.files()
-        self._place = f"{store.bucket}/{name}"
+        self._prefix = f"{store.bucket}/{name}"
         self.location = f"{store.url}/{name}"
 
     def committed(self) -> int:
-        """How many manifest parts there are."""
-        return len(self._files.find(f"{self._place}/manifest"))
+        """Return the number of published manifest parts."""
+        return len(self._files.find(f"{self._prefix}/manifest"))
 
     def fetched(self, folder: Path) -> Path:
-        """A copy of all objects."""
+        """Copy all objects to ``folder``."""
         folder.mkdir(parents=True)
-        for place in self._files.find(self._place):
-            copy = folder / place.removeprefix(f"{self._place}/")
+        for path in self._files.find(self._prefix):
+            copy = folder / path.removeprefix(f"{self._prefix}/")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(self._files.cat_file(place))
+            copy.write_bytes(self._files.cat_file(path))
         return folder
 
     def remove(self) -> None:
         """Remove all objects."""
-        if self._files.exists(self._place):
-            self._files.rm(self._place, recursive=True)
+        if self._files.exists(self._prefix):
+            self._files.rm(self._prefix, recursive=True)
 
 
 class UnavailableError(Exception):
-    """This machine does not let a scenario happen, and why."""
+    """A scenario cannot run on this machine."""
 
 
 @contextmanager
-def _folder(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Output]:
+def _folder(work: Path, name: str, store: ObjectStore, capacity: int) -> Iterator[Output]:
     try:
         yield FolderOutput(work / name / "data")
     finally:
@@ -84,7 +84,7 @@ def _folder(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Ou
 
 
 @contextmanager
-def _bucket(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Output]:
+def _bucket(work: Path, name: str, store: ObjectStore, capacity: int) -> Iterator[Output]:
     output = BucketOutput(store, name)
     try:
         yield output
@@ -93,16 +93,16 @@ def _bucket(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Ou
 
 
 @contextmanager
-def _small_disk(work: Path, name: str, store: ObjectStore, room: int) -> Iterator[Output]:
+def _small_disk(work: Path, name: str, store: ObjectStore, capacity: int) -> Iterator[Output]:
     disk = work / name
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}", "robustshards-chaos", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={capacity}", "robustshards-chaos", str(disk)]
     try:
         done = subprocess.run(mount, capture_output=True, text=True, timeout=30, check=False)
     except FileNotFoundError as error:
-        raise UnavailableError(f"no small disk: {error}") from error
+        raise UnavailableError(f"cannot mount a small disk: {error}") from error
     if done.returncode:
-        raise UnavailableError(f"no small disk: {done.stderr.strip()}")
+        raise UnavailableError(f"cannot mount a small disk: {done.stderr.strip()}")
     try:
         yield FolderOutput(disk / "data")
     finally:
@@ -115,4 +115,4 @@ OUTPUTS: Mapping[str, Callable[[Path, str, ObjectStore, int], AbstractContextMan
     "disk": _small_disk,
     "s3": _bucket,
 }
-"""Kind -> a context manager: (work folder, name, object store, bytes of room) -> Output. Raises UnavailableError."""
+"""Context managers by kind: (work folder, name, object store, capacity in bytes) -> Output. Raise UnavailableError."""

@@ -1,4 +1,4 @@
-"""A proxy on loopback between clients and the S3 server, which does to requests what networks and busy stores do."""
+"""A proxy on loopback between clients and the S3 server. It disturbs requests like a faulty network or a busy store."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from yarl import URL
 
 from tests.chaos.log import Log
 
-_OF_THE_CONNECTION = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
-"""Headers that concern one connection, and are not passed on."""
+_HOP_BY_HOP = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
+"""Headers of a single connection, which are not forwarded."""
 
 _LARGEST_BODY = 2**30
 _SLOW_S = (0.5, 3.0)
@@ -29,16 +29,16 @@ Act = Callable[["FaultProxy", web.Request, Random], Awaitable[web.StreamResponse
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What can happen to a request: in words, to which requests, and how."""
+    """A kind of disturbance: its description, the requests to which it applies, and its action."""
 
-    words: str
-    suits: Callable[[web.Request], bool]
+    description: str
+    applies: Callable[[web.Request], bool]
     act: Act
 
 
 @dataclass(frozen=True)
 class Weather:
-    """Which disturbances there are, into which part of the requests they go, and when there have been enough."""
+    """The active disturbances, the fraction of disturbed requests, and whether enough faults were injected."""
 
     kinds: Sequence[str] = ()
     rate: float = 0.0
@@ -47,18 +47,22 @@ class Weather:
 
 
 class FaultProxy:
-    """Passes requests on to ``target``. Runs in a thread of its own until closed.
+    """A proxy that forwards requests to ``target``. Runs in its own thread until it is closed.
 
-    Whether and how a request is disturbed depends on the seed, the request and how often it has been made: not on the
-    order in which workers happen to make theirs.
+    The disturbance of a request depends on the seed, the request and its number of repetitions, not on the order in
+    which workers send their requests.
     """
 
     def __init__(self, target: str, log: Log) -> None:
-        """Raises TimeoutError where the proxy does not start."""
+        """Start the proxy.
+
+        Raises:
+            TimeoutError: The proxy does not start.
+        """
         self._target = target
         self._log = log
         self._weather = Weather()
-        self._away_until = 0.0
+        self._unavailable_until = 0.0
         self._made: Counter[str] = Counter()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -66,33 +70,33 @@ class FaultProxy:
         self.endpoint = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(_STARTING_S)
 
     def disturb(self, weather: Weather) -> None:
-        """From now on, disturb requests as said; ``Weather()`` lets all of them pass."""
+        """Set the disturbances. ``Weather()`` disables them."""
         self._made.clear()
         self._weather = weather
 
-    def away(self, seconds: float) -> None:
-        """For a while the store answers nothing but 503."""
-        self._away_until = time.monotonic() + seconds
+    def make_unavailable(self, seconds: float) -> None:
+        """Answer every request with 503 for a time."""
+        self._unavailable_until = time.monotonic() + seconds
 
     def close(self) -> None:
-        """End the proxy and what is under way through it."""
+        """Stop the proxy and its open requests."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_STARTING_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STARTING_S)
         self._loop.close()
 
     async def forward(self, request: web.Request) -> tuple[int, CIMultiDict[str], bytes]:
-        """Pass a request on; status, headers and body of the answer."""
+        """Forward a request. Return status, headers and body of the response."""
         body = await request.read() if request.body_exists else None
         async with self._session.request(
             request.method,
             URL(self._target + request.raw_path, encoded=True),
-            headers=_passed_on(request.headers),
+            headers=_forwarded(request.headers),
             data=body,
             allow_redirects=False,
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         ) as answer:
-            return answer.status, _passed_on(answer.headers), await answer.read()
+            return answer.status, _forwarded(answer.headers), await answer.read()
 
     async def _start(self) -> str:
         self._session = ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar())
@@ -110,7 +114,7 @@ class FaultProxy:
         await self._session.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if time.monotonic() < self._away_until:
+        if time.monotonic() < self._unavailable_until:
             return await _slow_down(self, request, Random())
         name = f"{request.method} {request.raw_path}"
         self._made[name] += 1
@@ -121,19 +125,19 @@ class FaultProxy:
             self._log.add(kind, name)
         try:
             return await act(self, request, random)
-        except ConnectionError:  # whoever asked has been killed meanwhile
+        except ConnectionError:  # the client has been killed
             return _cut(request)
 
     def _kind(self, request: web.Request, random: Random) -> str | None:
         weather = self._weather
         if random.random() >= weather.rate or weather.enough():
             return None
-        suited = [kind for kind in weather.kinds if DISTURBANCES[kind].suits(request)]
-        return random.choice(suited) if suited else None
+        applicable = [kind for kind in weather.kinds if DISTURBANCES[kind].applies(request)]
+        return random.choice(applicable) if applicable else None
 
 
-def _passed_on(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _OF_THE_CONNECTION)
+def _forwarded(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP)
 
 
 async def _undisturbed(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
@@ -190,7 +194,7 @@ async def _cut_download(proxy: FaultProxy, request: web.Request, random: Random)
 
 
 def _cut(request: web.Request) -> web.StreamResponse:
-    """Ends the connection as a broken line does; what is returned finds nobody to go to."""
+    """Abort the connection. The returned response is never sent."""
     if request.transport:
         request.transport.abort()
     return web.Response()
@@ -215,12 +219,12 @@ def _reads(request: web.Request) -> bool:
 DISTURBANCES: Mapping[str, Disturbance] = {
     "s3-500": Disturbance("S3 answers 500 InternalError", _any, _internal_error),
     "s3-503": Disturbance("S3 answers 503 SlowDown", _any, _slow_down),
-    "s3-slow": Disturbance("S3 takes half a second to three seconds longer to answer", _any, _slow),
-    "s3-throttled": Disturbance("an answer trickles in, in eight pieces over a second", _reads, _throttled),
-    "s3-cut-upload": Disturbance("the connection is cut in the middle of an upload", _uploads, _cut_upload),
-    "s3-cut-download": Disturbance("the connection is cut in the middle of a download", _reads, _cut_download),
+    "s3-slow": Disturbance("S3 answers 0.5 to 3 seconds later", _any, _slow),
+    "s3-throttled": Disturbance("a response arrives in eight pieces over a second", _reads, _throttled),
+    "s3-cut-upload": Disturbance("the connection is cut during an upload", _uploads, _cut_upload),
+    "s3-cut-download": Disturbance("the connection is cut during a download", _reads, _cut_download),
     "s3-lost-answer": Disturbance(
-        "S3 stores or removes, but the connection is cut before it says so", _writes, _lost_answer
+        "S3 stores or removes an object, but the connection is cut before the response", _writes, _lost_answer
     ),
 }
-"""Kind -> what it does to a request."""
+"""The disturbances by kind of fault."""

@@ -1,4 +1,4 @@
-"""The report of a run: facts for machines, tables on a page for people."""
+"""The report of a run: facts as JSON, and tables on a page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.chaos.stage import MACHINES
 from tests.chaos.trial import Result
 
 BEGIN, END = "<!-- figures of the last `make chaos` -->", "<!-- end of figures -->"
-"""Between them a page holds the figures; what stands around them is written by hand."""
+"""Markers of a page. The text between them is generated; the text around them is written by hand."""
 
 _TITLES = (
     "scenario",
@@ -28,84 +28,102 @@ _TITLES = (
     "faults",
     "builds",
     "runs",
-    "failed on the way",
+    "temporarily failed",
     "seconds",
     "result",
 )
 
-WORDS: Mapping[str, str] = {
-    **{kind: injector.words for kind, injector in INJECTORS.items()},
-    **{kind: disturbance.words for kind, disturbance in DISTURBANCES.items()},
+DESCRIPTIONS: Mapping[str, str] = {
+    **{kind: injector.description for kind, injector in INJECTORS.items()},
+    **{kind: disturbance.description for kind, disturbance in DISTURBANCES.items()},
     **BEFOREHAND,
 }
-"""Kind of fault -> what it is."""
+"""Description of each kind of fault."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked for and what came of it."""
+    """A run of the scenarios and its results.
+
+    ``place`` describes software and hardware, see :func:`environment`.
+    """
 
     seed: int
     asked_for: int
     seconds: float
     results: Sequence[Result]
     faults: Sequence[Fault]
+    place: str = ""
 
-    def sound(self) -> bool:
-        """Whether every data set was whole and equal in the end."""
+    def passed(self) -> bool:
+        """Return whether all data sets were complete and identical."""
         return not any(result.problems for result in self.results)
 
     def summary(self) -> str:
-        """One line."""
+        """Return a summary in one line."""
         builds, attempts = (sum(getattr(result, name) for result in self.results) for name in ("builds", "attempts"))
-        wrong = sum(bool(result.problems) for result in self.results)
+        failed = sum(bool(result.problems) for result in self.results)
         return (
             f"seed {self.seed}: {len(self.faults)} faults of {len(self.kinds())} kinds in {len(self.results)} "
             f"scenarios, {builds} builds in {attempts} runs of the command, {self.seconds / 60:.1f} minutes: "
-            + (f"WRONG in {wrong} of them" if wrong else "every data set whole and equal")
+            + (f"{failed} scenarios FAILED" if failed else "all data sets complete and identical")
         )
 
     def kinds(self) -> Counter[str]:
-        """Kind -> how many."""
+        """Return the number of faults of each kind."""
         return Counter(fault.kind for fault in self.faults)
 
-    def place(self) -> str:
-        """What it ran on."""
-        versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("ray", "s3fs", "moto"))
-        workers = f"{MACHINES} machines of Ray or {MACHINES} local workers"
-        return f"Python {platform.python_version()}, {versions}, {os.cpu_count()} CPUs, {workers}"
+
+def environment() -> str:
+    """Return the versions of the software, and the number of CPUs and workers."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("ray", "s3fs", "moto"))
+    workers = f"{MACHINES} Ray nodes or {MACHINES} local workers"
+    return f"Python {platform.python_version()}, {versions}, {os.cpu_count()} CPUs, {workers}"
 
 
 def write_facts(run: Run, path: Path) -> None:
-    """Everything, as JSON."""
-    facts = {"sound": run.sound(), "place": run.place(), "kinds": run.kinds(), **asdict(run)}
+    """Write all facts of a run as JSON."""
+    facts = {"sound": run.passed(), "kinds": run.kinds(), **asdict(run)}
     path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
+def read_facts(path: Path) -> Run:
+    """Read the facts of an earlier run."""
+    facts = json.loads(path.read_text())
+    results = [Result(**each) for each in facts["results"]]
+    faults = [Fault(**each) for each in facts["faults"]]
+    return Run(facts["seed"], facts["asked_for"], facts["seconds"], results, faults, facts["place"])
+
+
 def write_page(run: Run, page: Path) -> None:
-    """The figures, in their place on a page. Raises as :func:`around_figures`."""
-    before, after = around_figures(page)
+    """Write the figures between the markers of a page. Raises like :func:`split_page`."""
+    before, after = split_page(page)
     page.write_text("\n".join([before, *_figures(run), after]))
 
 
-def around_figures(page: Path) -> tuple[str, str]:
-    """What stands before and after the figures of a page. Raises OSError, ValueError if it has no place for them."""
+def split_page(page: Path) -> tuple[str, str]:
+    """Return the text before and after the figures of a page, with the markers.
+
+    Raises:
+        OSError: The page cannot be read.
+        ValueError: The page has no markers.
+    """
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{page} has no place for figures: {BEGIN} ... {END}")
+        raise ValueError(f"{page} has no markers for the figures: add the lines {BEGIN} and {END}")
     return before + begin, end + after
 
 
 def _figures(run: Run) -> Iterator[str]:
-    yield f"\n{run.summary()[0].upper()}{run.summary()[1:]}. {run.place()}.\n"
-    places = {scenario.name: (scenario.engine, f"{scenario.source} to {scenario.output}") for scenario in SCENARIOS}
+    yield f"\n{run.summary()[0].upper()}{run.summary()[1:]}. {run.place}.\n"
+    scenarios = {scenario.name: (scenario.engine, f"{scenario.source} to {scenario.output}") for scenario in SCENARIOS}
     yield from _table(
         _TITLES,
         (
             (
                 result.name,
-                *places[result.name],
+                *scenarios[result.name],
                 ", ".join(f"{count} {kind}" for kind, count in result.faults.items()) or "none",
                 result.builds,
                 result.attempts,
@@ -116,10 +134,11 @@ def _figures(run: Run) -> Iterator[str]:
             for result in run.results
         ),
     )
-    yield "\n*builds*: data sets made from nothing under these faults; *runs*: how often the command was started for"
-    yield "them; *failed on the way*: samples recorded as failed while their image was gone or deadly, made later.\n"
+    yield "\n*builds*: data sets that were built under these faults; *runs*: starts of the command for these builds;"
+    yield "*temporarily failed*: samples recorded as failed while their image was missing or poisoned, and made later.\n"
     yield from _table(
-        ["fault", "what it is", "injected"], ((kind, WORDS[kind], count) for kind, count in run.kinds().most_common())
+        ["fault", "description", "injected"],
+        ((kind, DESCRIPTIONS[kind], count) for kind, count in run.kinds().most_common()),
     )
 
 

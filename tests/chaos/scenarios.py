@@ -1,4 +1,4 @@
-"""The scenarios as a table: what is built, from where to where, and what befalls it."""
+"""Table of the scenarios: what is built, from which source to which output, and which faults are injected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.injectors import POISON, SECOND_BUILD
 
 @dataclass(frozen=True)
 class Selection:
-    """What is built: arguments of the command, and the same in short for the short version of the trials."""
+    """Arguments of the build command: for the full trials and for the short version."""
 
     arguments: Sequence[str]
     short: Sequence[str]
@@ -28,13 +28,21 @@ SEQUENCES = Selection(
 
 @dataclass(frozen=True)
 class Scenario:
-    """What befalls a build.
+    """A scenario: a build and the faults that are injected into it.
 
-    share: its part of all faults, in proportion. engine: "ray" or "local", what starts the workers. source, output:
-    "folder", "s3" or (output only) "disk", a small one.
-    injectors: one of these, chosen at random, each time that another part of all shards has been made: ``pace``,
-    from and to; at most ``each`` of them in a build. weather: disturbances of the proxy, into ``rate`` of the requests.
-    mends: samples fail on the way, and are made by ``--retry-failed`` once the cause is gone.
+    Attributes:
+        share: Weight of this scenario when the faults are distributed.
+        engine: Engine of the workers, "ray" or "local".
+        source: "folder" or "s3".
+        output: "folder", "s3" or "disk" (a small disk).
+        injectors: Kinds of faults. One is chosen at random at a time.
+        pace: Smallest and largest fraction of all shards that are made between two faults.
+        each: Maximum number of faults in a build.
+        weather: Kinds of disturbances in the S3 proxy.
+        rate: Fraction of the requests that are disturbed.
+        poisoned: Whether some images crash the decoder.
+        builds: Number of builds that are started at the same time.
+        mends: Whether samples fail temporarily and are made by ``--retry-failed`` after the cause is removed.
     """
 
     name: str
@@ -53,7 +61,7 @@ class Scenario:
     mends: bool = False
 
     def kinds(self) -> list[str]:
-        """All kinds of faults that occur in it."""
+        """Return all kinds of faults that occur in this scenario."""
         beforehand = [POISON] * self.poisoned + [SECOND_BUILD] * (self.builds > 1)
         return [*self.injectors, *self.weather, *beforehand]
 
@@ -76,8 +84,8 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario("workers that pause", 6, injectors=("pause",), pace=(0.08, 0.2)),
     Scenario("local workers that pause", 3, engine="local", injectors=("pause",), pace=(0.08, 0.2)),
-    Scenario("a straggler for ever", 3, injectors=("straggler",), pace=(0.08, 0.2)),
-    Scenario("a local straggler for ever", 3, engine="local", injectors=("straggler",), pace=(0.08, 0.2)),
+    Scenario("permanent straggler", 3, injectors=("straggler",), pace=(0.08, 0.2)),
+    Scenario("permanent local straggler", 3, engine="local", injectors=("straggler",), pace=(0.08, 0.2)),
     Scenario("disk full", 4, output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
     Scenario("local, disk full", 3, engine="local", output="disk", injectors=("disk-full",), pace=(0.15, 0.4)),
     Scenario(
@@ -96,7 +104,7 @@ SCENARIOS: Sequence[Scenario] = (
         output="s3",
         weather=("s3-cut-upload", "s3-cut-download", "s3-lost-answer"),
     ),
-    Scenario("S3 is away", 3, source="s3", output="s3", injectors=("s3-away",), pace=(0.05, 0.15)),
+    Scenario("S3 unavailable", 3, source="s3", output="s3", injectors=("s3-unavailable",), pace=(0.05, 0.15)),
     Scenario("S3, driver killed", 4, source="s3", output="s3", injectors=("driver", "preemption"), pace=(0.12, 0.3)),
     Scenario("S3, two builds at once", 2, source="s3", output="s3", builds=2),
     Scenario(
@@ -113,6 +121,6 @@ SCENARIOS: Sequence[Scenario] = (
 
 
 def shares(faults: int) -> dict[str, int]:
-    """Scenario -> how many of ``faults`` it gets: in proportion, at least one each."""
+    """Distribute ``faults`` over the scenarios in proportion to their shares, at least one each."""
     total = sum(scenario.share for scenario in SCENARIOS)
     return {scenario.name: max(1, -(-scenario.share * faults // total)) for scenario in SCENARIOS}

@@ -1,4 +1,4 @@
-"""What all trials share: machines, S3 server and proxy, source images, undisturbed builds to compare with."""
+"""Resources shared by all trials: machines, S3 server and proxy, source images, undisturbed builds for comparison."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.chaos.scenarios import Selection
 from tests.conftest import ROOT, write_small_source
 from tests.factories.object_store import ObjectStore, object_store, upload
 
-MACHINES = 3
-"""Machines of the Ray cluster, and workers of each build."""
+MACHINES, _SHORT_MACHINES = 3, 2
+"""Machines of the Ray cluster, and workers of each build; in the short version."""
 
 REFERENCE_ENGINE = "local"
-"""The engine of the undisturbed builds. Both engines must give their bytes."""
+"""The engine of the undisturbed builds. Both engines must produce the same bytes."""
 
 MARKER = b"robustshards poison "
-"""Stands behind the pixels of poisoned images, where no decoder looks; the image's id follows."""
+"""Marks poisoned images: appended after the pixels, where decoders do not read, and followed by the image's id."""
 
 _POISONED = ("class0/image2", "class1/image5")
 _IMAGES, _SHORT_IMAGES, _CLASSES = 24, 10, 2
@@ -31,7 +31,7 @@ _UNDISTURBED_S = 300
 
 
 class Stage:
-    """Everything that is there before a trial begins."""
+    """The shared resources of the trials."""
 
     def __init__(self, work: Path, short: bool, log: Log, store: ObjectStore, proxy: FaultProxy) -> None:
         self.work = work
@@ -49,7 +49,7 @@ class Stage:
                 file.write(MARKER + name.encode())
         self.source_url = upload(store, self.source, "source")
         paths = os.pathsep.join(map(str, (Path(__file__).parent / "poison", ROOT)))
-        # Workers have the environment of their machine, and the commands the same.
+        # Ray workers inherit the environment of their raylet, so raylets and commands get the same one.
         self._environment = {
             **store.environment(proxy.endpoint),
             "PYTHONPATH": paths,
@@ -58,17 +58,17 @@ class Stage:
         self._machines: dict[str, Machines] = {}
 
     def machines(self, engine: str) -> Machines:
-        """Return the machines of an engine; they start when they are needed first."""
+        """Return the machines of an engine. They are started on first use."""
         if engine not in self._machines:
-            self._machines[engine] = ENGINES[engine](MACHINES, self._environment)
+            self._machines[engine] = ENGINES[engine](_SHORT_MACHINES if self._short else MACHINES, self._environment)
         return self._machines[engine]
 
     def arguments(self, selection: Selection) -> Sequence[str]:
-        """Of the command, for this length of the trials."""
+        """Return the arguments of the build command, for full or short trials."""
         return selection.short if self._short else selection.arguments
 
     def start(self, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        """The command as users run it, in a process of its own; what it says goes to ``log``."""
+        """Start the command in a process, as users do. Its output is written to ``log``."""
         command = [str(Path(sys.executable).parent / "robustshards"), *arguments]
         with open(log, "wb") as file:
             return subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, **self._environment})
@@ -81,24 +81,28 @@ class Stage:
         return self.start(log, "build", recipe, "--source", source, "--out", output, *rest, *machines.options, *more)
 
     def reference(self, selection: Selection) -> Path:
-        """The folder of an undisturbed build. Raises RuntimeError where that does not succeed."""
+        """Return the folder of an undisturbed build.
+
+        Raises:
+            RuntimeError: The build fails.
+        """
         if selection not in self._references:
             name, machines = f"undisturbed-{len(self._references)}", self.machines(REFERENCE_ENGINE)
             folder, log = self.work / name, self.work / f"{name}.log"
             if self.build(log, selection, machines, str(self.source), str(folder)).wait(_UNDISTURBED_S):
-                raise RuntimeError(f"a build without faults does not succeed: {log.read_text()}")
+                raise RuntimeError(f"the undisturbed build failed: {log.read_text()}")
             self._references[selection] = folder
         return self._references[selection]
 
     def close(self) -> None:
-        """End all machines."""
+        """Stop all machines."""
         for machines in self._machines.values():
             machines.close()
 
 
 @contextmanager
 def stage(work: Path, short: bool, log: Log) -> Iterator[Stage]:
-    """All that trials need, for their time."""
+    """Provide the shared resources, and release them at the end."""
     work.mkdir(parents=True)
     with object_store() as store:
         proxy = FaultProxy(store.endpoint, log)

@@ -1,4 +1,4 @@
-"""Builds under a few faults of each kind; ``make chaos`` does the same with hundreds, and more scenarios."""
+"""Tests of builds under a few faults. ``make chaos`` runs all scenarios with hundreds of faults."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.__main__ import main
-from tests.chaos.log import Log
-from tests.chaos.report import BEGIN, END, WORDS, Run, write_page
+from tests.chaos.log import Fault, Log
+from tests.chaos.report import BEGIN, DESCRIPTIONS, END, Run, read_facts, write_facts, write_page
 from tests.chaos.scenarios import SCENARIOS, Scenario, shares
 from tests.chaos.stage import Stage, stage
-from tests.chaos.trial import Result, carry_out
+from tests.chaos.trial import Result, run_scenario
 from tests.conftest import ROOT
 
 QUICK = ("local, driver killed, files torn", "local, source files gone", "all at once")
-"""What no other test does: those of interruptions, poison, disks and executors do the rest one at a time."""
+"""Scenarios that no other test covers. Other tests inject worker deaths, poison and full disks one at a time."""
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("scenario", [each for each in SCENARIOS if each.name in QUICK], ids=lambda each: each.name)
-def test_data_sets_are_whole_and_equal_after_faults(prepared: Stage, scenario: Scenario) -> None:
-    result = carry_out(prepared, scenario, 2, seed=1)
+def test_data_sets_are_complete_and_identical_after_faults(prepared: Stage, scenario: Scenario) -> None:
+    result = run_scenario(prepared, scenario, 2, seed=1)
     if result.skipped:
         pytest.skip(result.skipped)
     assert not result.problems
@@ -35,34 +35,36 @@ def test_data_sets_are_whole_and_equal_after_faults(prepared: Stage, scenario: S
 
 
 def test_every_kind_of_fault_occurs_in_a_scenario_and_is_described() -> None:
-    assert {kind for scenario in SCENARIOS for kind in scenario.kinds()} == set(WORDS)
+    assert {kind for scenario in SCENARIOS for kind in scenario.kinds()} == set(DESCRIPTIONS)
     assert sum(shares(200).values()) >= 200
     assert min(shares(1).values()) == 1
 
 
-def test_the_page_keeps_what_is_written_by_hand_and_tells_what_went_wrong(tmp_path: Path) -> None:
+def test_page_keeps_text_around_the_figures_and_names_failures(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nfigures of yesterday\n{END}\nafter\n")
-    wrong = Result("workers killed", {"worker": 3}, builds=1, attempts=2, problems=["build 1: 4 lost: a, b"])
-    run = Run(7, 3, 60.0, [wrong], [])
+    page.write_text(f"before\n{BEGIN}\nold figures\n{END}\nafter\n")
+    failing = Result("workers killed", {"worker": 3}, builds=1, attempts=2, problems=["build 1: 4 missing files: a, b"])
+    run = Run(7, 3, 60.0, [failing], [Fault("worker", 1.5, "workers killed", "worker 12")], "Python 3")
     write_page(run, page)
     text = page.read_text()
     assert text.startswith(f"before\n{BEGIN}\n")
     assert text.endswith(f"{END}\nafter\n")
-    assert "yesterday" not in text
-    assert "WRONG: build 1: 4 lost: a, b" in text
-    assert not run.sound()
+    assert "old figures" not in text
+    assert "FAILED: build 1: 4 missing files: a, b" in text
+    assert not run.passed()
+    write_facts(run, tmp_path / "facts.json")
+    assert read_facts(tmp_path / "facts.json") == run
 
 
-def test_a_page_without_a_place_is_left_alone(tmp_path: Path) -> None:
+def test_page_without_markers_is_not_changed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("all by hand\n")
-    with pytest.raises(ValueError, match="no place for figures"):
+    page.write_text("no markers\n")
+    with pytest.raises(ValueError, match="no markers for the figures"):
         write_page(Run(1, 1, 1.0, [], []), page)
-    assert page.read_text() == "all by hand\n"
+    assert page.read_text() == "no markers\n"
 
 
-def test_a_page_that_is_not_there_is_told_before_the_faults(
+def test_missing_page_is_an_error_before_any_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["chaos", "--report", str(tmp_path / "none.md")])
@@ -71,6 +73,6 @@ def test_a_page_that_is_not_there_is_told_before_the_faults(
     assert "No such file" in capsys.readouterr().err
 
 
-def test_the_page_of_the_docs_has_a_place() -> None:
+def test_reliability_page_has_markers() -> None:
     text = (ROOT / "docs" / "reliability.md").read_text()
     assert text.index(BEGIN) < text.index(END)

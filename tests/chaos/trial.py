@@ -1,4 +1,4 @@
-"""One scenario carried out: builds under faults until there have been enough, each judged at its end."""
+"""Running a scenario: builds under faults until enough faults were injected, each checked at its end."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ OK, FAILED, REFUSED, UNFINISHED = 0, 1, 2, 3
 """Exit codes of the command."""
 
 AGAIN = frozenset({UNFINISHED, -9})
-"""Unfinished, or killed: whoever runs the command runs it again."""
+"""Exit codes after which the command is run again: unfinished, or killed."""
 
 MAX_ROUNDS, MAX_ATTEMPTS = 20, 40
 ATTEMPT_S, VERIFY_S, REFUSED_S, POLL_S = 300, 200, 5.0, 0.1
-MAX_DEATHS = 4 * MACHINES
-"""Of one poisoned image: once unnoticed and three times watched, in each piece into which its block may be dealt."""
+MAX_CRASHES = 4 * MACHINES
+"""Maximum number of crashes by one poisoned image: four in each of the work items into which its block may be divided."""
 
 
 @dataclass
 class Result:
-    """What came of a scenario. ``failed``: samples recorded as failed on the way, made later."""
+    """The result of a scenario. ``failed``: samples that were recorded as failed and made later."""
 
     name: str
     faults: dict[str, int] = field(default_factory=dict)
@@ -45,19 +45,19 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
-        """In a few words."""
+        """Return the result in a few words."""
         if self.skipped:
             return f"skipped: {self.skipped}"
-        return f"WRONG: {'; '.join(self.problems)}" if self.problems else "whole, sha256 equal"
+        return f"FAILED: {'; '.join(self.problems)}" if self.problems else "complete, sha256 identical"
 
     def line(self) -> str:
-        """For somebody who waits."""
+        """Return a progress line."""
         return f"{self.name}: {self.verdict()}, after {sum(self.faults.values())} faults, {self.seconds:.0f} s"
 
 
-def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Result:
-    """Build under faults, again and again into new outputs, until there have been as many as asked for."""
-    begun, result = time.monotonic(), Result(scenario.name)
+def run_scenario(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Result:
+    """Build into new outputs under faults until ``faults`` faults have been injected."""
+    start, result = time.monotonic(), Result(scenario.name)
     stage.log.scenario = scenario.name
     stage.reference(scenario.selection)
     try:
@@ -71,13 +71,13 @@ def carry_out(stage: Stage, scenario: Scenario, faults: int, seed: int) -> Resul
     result.faults = dict(sorted(stage.log.kinds(scenario.name).items()))
     if not result.skipped and not result.problems and stage.log.count() < faults:
         result.problems.append(f"only {stage.log.count()} of {faults} faults could be injected")
-    result.seconds = time.monotonic() - begun
+    result.seconds = time.monotonic() - start
     return result
 
 
 @contextmanager
 def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Iterator[Scene]:
-    """All machines there, a source of its own, an empty output."""
+    """Provide all machines, a copy of the source, and an empty output."""
     machines = stage.machines(scenario.engine)
     machines.restore()
     name = f"{scenario.name.replace(' ', '-').replace(',', '')}-{number}"
@@ -94,7 +94,7 @@ def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Ite
 
 
 class _Trial:
-    """One build under faults, from an empty output to the last comparison."""
+    """One build under faults, from an empty output to the final comparison."""
 
     def __init__(self, stage: Stage, scenario: Scenario, scene: Scene, faults: int, result: Result) -> None:
         self._stage = stage
@@ -107,21 +107,21 @@ class _Trial:
         self._log = stage.work / f"{scene.source.name}.log"
 
     def run(self) -> None:
-        """Build, mend what is to be mended, compare."""
-        self._set_out()
+        """Build, repair the source if samples failed, and compare."""
+        self._start_disturbances()
         code = self._build()
         self._stage.proxy.disturb(Weather())
         if self._scenario.mends and code in {OK, FAILED}:
-            self._look_at_failures()
-            self._mend()
-            self._injected = self._scenario.each  # no more of them
+            self._check_failures()
+            self._repair()
+            self._injected = self._scenario.each  # inject no more faults
             code = self._build("--retry-failed")
         if code == OK:
             self._compare()
         elif not self._result.problems:
-            self._problem(f"the build ended with exit code {code}: {self._said()}")
+            self._problem(f"the build ended with exit code {code}: {self._output()}")
 
-    def _set_out(self) -> None:
+    def _start_disturbances(self) -> None:
         scenario = self._scenario
         seed = f"{self._scene.random.getrandbits(64)}"
         self._stage.proxy.disturb(Weather(scenario.weather, scenario.rate, seed, self._enough))
@@ -131,24 +131,24 @@ class _Trial:
             self._stage.poison.write_bytes(MARKER)
 
     def _build(self, *more: str) -> int:
-        """Run the command until it has nothing to be run again for; its last exit code."""
+        """Run the command until it need not be run again. Return its last exit code."""
         for _ in range(MAX_ATTEMPTS):
             codes = self._attempt(*more)
             self._result.attempts += len(codes)
-            let_in = codes if "another build" not in self._said() else [code for code in codes if code != REFUSED]
-            if not let_in and self._scenario.builds > 1:
-                self._problem(f"all of the builds were refused: {self._said()}")
+            accepted = codes if "another build" not in self._output() else [code for code in codes if code != REFUSED]
+            if not accepted and self._scenario.builds > 1:
+                self._problem(f"all builds were refused: {self._output()}")
             if self._result.problems:
                 return codes[0]
-            if let_in and not AGAIN & set(let_in):
-                return max(let_in)
+            if accepted and not AGAIN & set(accepted):
+                return max(accepted)
             self._between()
-            time.sleep(0.0 if let_in else REFUSED_S)
-        self._problem(f"not done after {MAX_ATTEMPTS} attempts: {self._said()}")
+            time.sleep(0.0 if accepted else REFUSED_S)
+        self._problem(f"unfinished after {MAX_ATTEMPTS} attempts: {self._output()}")
         return codes[0]
 
     def _attempt(self, *more: str) -> list[int]:
-        """Run the command once, or as often at once as the scenario has it, with faults meanwhile; the exit codes."""
+        """Start the scenario's number of builds, inject faults while they run, and return their exit codes."""
         scene = self._scene
         source = self._stage.source_url if self._scenario.source == "s3" else str(scene.source)
         scene.drivers = [
@@ -173,12 +173,12 @@ class _Trial:
         return [driver.wait() for driver in scene.drivers]
 
     def _disturb(self, limit: float) -> None:
-        """Inject faults at the scenario's pace until the builds have ended."""
+        """Inject faults at the scenario's pace until all builds have ended."""
         scene, kinds = self._scene, [kind for kind in self._scenario.injectors if INJECTORS[kind].running]
         due = self._due()
         while scene.running():
             if time.monotonic() > limit:
-                self._problem(f"did not end within {ATTEMPT_S} s: {self._said()}")
+                self._problem(f"still running after {ATTEMPT_S} s: {self._output()}")
                 return
             if (
                 kinds
@@ -190,11 +190,11 @@ class _Trial:
             time.sleep(POLL_S)
 
     def _due(self) -> float:
-        """With how many shards the next fault comes."""
+        """Return the number of finished shards at which the next fault is injected."""
         return self._scene.output.committed() + self._scene.random.uniform(*self._scenario.pace) * self._shards
 
     def _between(self) -> None:
-        """What happens to files while no build runs: up to three of them."""
+        """Damage up to three files while no build runs."""
         kinds = [kind for kind in self._scenario.injectors if not INJECTORS[kind].running]
         for _ in range(self._scene.random.randint(1, 3) if kinds else 0):
             self._inject(self._scene.random.choice(kinds))
@@ -209,40 +209,40 @@ class _Trial:
     def _enough(self) -> bool:
         return self._injected >= self._scenario.each or self._stage.log.count() >= self._faults
 
-    def _look_at_failures(self) -> None:
-        """Only what was touched may have failed; of poisoned images everything has, after few deaths."""
+    def _check_failures(self) -> None:
+        """Check that only touched images have failed, and that poisoned ones failed after few crashes."""
         scene, reference = self._scene, self._stage.reference(self._scenario.selection)
         copy = self._stage.work / f"{scene.source.name}-copy"
         made = scene.output.fetched(copy)
-        for problem in judge.unlike(made, reference, scene.touched, self._scenario.poisoned):
+        for problem in judge.sample_problems(made, reference, scene.touched, self._scenario.poisoned):
             self._problem(problem)
         self._result.failed += judge.failed_samples(made)
         shutil.rmtree(copy, ignore_errors=True)
         if self._scenario.poisoned:
-            deaths = Counter(self._stage.poison.with_suffix(".deaths").read_text().splitlines())
-            for name in deaths.elements():
+            crashes = Counter(self._stage.poison.with_suffix(".deaths").read_text().splitlines())
+            for name in crashes.elements():
                 self._stage.log.add(POISON, name)
             for name in self._stage.poisoned:
-                if not 0 < deaths[name] <= MAX_DEATHS:
-                    self._problem(f"{deaths[name]} workers died of {name}, 1 to {MAX_DEATHS} are allowed")
+                if not 0 < crashes[name] <= MAX_CRASHES:
+                    self._problem(f"{name} crashed {crashes[name]} workers, allowed are 1 to {MAX_CRASHES}")
 
-    def _mend(self) -> None:
-        """The cause of the failures goes away."""
+    def _repair(self) -> None:
+        """Remove the cause of the failures."""
         self._stage.poison.unlink(missing_ok=True)
-        for aside, place in self._scene.moved.items():
-            aside.rename(place)
+        for current, original in self._scene.moved.items():
+            current.rename(original)
 
     def _compare(self) -> None:
-        """The finished data set verifies, and is byte for byte that of the undisturbed build."""
+        """Verify the finished data set, and compare its bytes with those of the undisturbed build."""
         scene = self._scene
         log = self._log.with_suffix(".verify.log")
         verifying = self._stage.start(log, "verify", scene.output.location)
         try:
             if verifying.wait(VERIFY_S):
-                self._problem(f"verify finds faults: {_end_of(log)}")
+                self._problem(f"verify found faults: {_end_of(log)}")
         except subprocess.TimeoutExpired:
             verifying.kill()
-            self._problem(f"verify did not end within {VERIFY_S} s")
+            self._problem(f"verify is still running after {VERIFY_S} s")
         copy = self._stage.work / f"{scene.source.name}-copy"
         reference = self._stage.reference(self._scenario.selection)
         for problem in judge.differences(scene.output.fetched(copy), reference):
@@ -252,8 +252,8 @@ class _Trial:
     def _problem(self, text: str) -> None:
         self._result.problems.append(f"build {self._result.builds}: {text}")
 
-    def _said(self) -> str:
-        """The last that the commands said."""
+    def _output(self) -> str:
+        """Return the last lines of the commands' output."""
         return " | ".join(_end_of(self._log.with_suffix(f".{n}.log")) for n in range(self._scenario.builds))
 
 

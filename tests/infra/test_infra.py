@@ -21,7 +21,18 @@ from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, pieces_of_a_blo
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT
-from tests.infra.commands import INFRA, MANIFESTS, PAGE, dry_run, files, invocations, load_yaml, parse, skip_or_fail, text
+from tests.infra.commands import (
+    INFRA,
+    MANIFESTS,
+    PAGE,
+    dry_run,
+    files,
+    invocations,
+    load_yaml,
+    parse,
+    skip_or_fail,
+    text,
+)
 
 KUBERNETES = "1.32"
 WITHIN = 0.3

@@ -1,8 +1,8 @@
-"""Python runs this in each process whose PYTHONPATH begins here: a decoder that dies of some images.
+"""A decoder that crashes on some images. Python runs this file in each process whose PYTHONPATH begins with its folder.
 
-It stands for a broken native library. The product's decoder is wrapped when it is loaded; while the file that
-CHAOS_POISON names is there, bytes that hold the file's content kill the process. What stands behind it in them (the
-image's name) goes to the file beside it that ends in ``.deaths``.
+It simulates a broken native library. The decoder is wrapped when its module is loaded. While the file named by
+CHAOS_POISON exists, images that contain the bytes of this file crash the process. The bytes after them, the id of the
+image, are appended to a file with the same name and the suffix ``.deaths``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ DECODERS = "pipeline.images.decoders"
 
 
 class DeadlyLoader(SourceFileLoader):
-    """Loads the decoders and wraps their entry."""
+    """A loader that wraps the function ``decode`` of the module of decoders."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """As ever, and then some."""
+        """Execute the module and wrap its function."""
         super().exec_module(module)
         module.decode = deadly(module.decode)  # type: ignore[attr-defined]
 
 
 class DeadlyFinder(PathFinder):
-    """Finds the module of the decoders, and no other."""
+    """A finder that applies only to the module of decoders."""
 
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Its place as usual, with a loader of ours."""
+        """Return the usual spec with the wrapping loader."""
         found = super().find_spec(name, path) if name == DECODERS else None
         if found and found.origin:
             found.loader = DeadlyLoader(name, found.origin)
@@ -41,7 +41,7 @@ class DeadlyFinder(PathFinder):
 
 
 def deadly(decode: Callable[..., Any]) -> Callable[..., Any]:
-    """``decode``, but for poisoned bytes."""
+    """Return ``decode`` with a crash on poisoned bytes."""
     poison = Path(os.environ["CHAOS_POISON"])
 
     def decode_or_die(data: bytes, *arguments: Any, **options: Any) -> Any:
