@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT
 
-LOCAL = ("PYTHONPATH", "PYTHONSAFEPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
-"""Variables of the environment that would mix in what the tests run with."""
+LOCAL = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
+"""Variables that would mix in what the tests run with, or have every process compile the same modules again."""
 
 
 def build_wheel(folder: Path) -> Path:
@@ -32,30 +36,41 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def environment_with(wheel: Path) -> Path:
-    """Return the Python of an environment that has the wheel, and all that its metadata asks for.
+def environment_with(wheel: Path, folder: Path) -> Path:
+    """Return the Python of a new environment that has the wheel, and all that its metadata asks for.
 
-    The environment stays in ``build/``, since its libraries take a minute and more to install; they are those of
-    constraints.txt. The wheel is installed anew each time.
+    Its libraries are links to those that the tests run with. pip installs what is missing.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [sys.version, *project["dependencies"], *project["optional-dependencies"]["evaluate"]]
-    constraints = ROOT / "constraints.txt"
-    name = hashlib.sha256("\n".join([*wanted, constraints.read_text()]).encode()).hexdigest()[:12]
-    folder = ROOT / "build" / f"installed-{name}"
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], ROOT)
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    files = [file for library in libraries() for file in library.files or () if ".." not in file.parts]
+    for parent in {(site_packages / file).parent for file in files}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (site_packages / file).symlink_to(file.locate())
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        run([sys.executable, "-m", "venv", str(folder)], ROOT)
-        pip(python, "--constraint", str(constraints), f"{wheel}[evaluate]")
-        (folder / "ready").touch()
-    pip(python, "--no-deps", "--force-reinstall", str(wheel))
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
+    run([*pip, f"{wheel}[evaluate]"], ROOT)
     return python
 
 
-def pip(python: Path, *arguments: str) -> None:
-    """Install something."""
-    run([str(python), "-m", "pip", "install", "--quiet", "--no-compile", *arguments], ROOT)
+def libraries() -> list[Distribution]:
+    """Return what is installed here of all that the project and its extra ``evaluate`` ask for, directly or not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [Requirement(each) for each in (*project["dependencies"], *project["optional-dependencies"]["evaluate"])]
+    found: dict[str, Distribution] = {}
+    seen = set()
+    while wanted:
+        library = wanted.pop()
+        name = canonicalize_name(library.name)
+        with suppress(PackageNotFoundError):
+            found.setdefault(name, distribution(name))
+        for extra in {"", *library.extras}:
+            if name in found and (name, extra) not in seen:
+                seen.add((name, extra))
+                asked = map(Requirement, found[name].requires or ())
+                wanted += [each for each in asked if not each.marker or each.marker.evaluate({"extra": extra})]
+    return list(found.values())
 
 
 def run(command: list[str], folder: Path) -> str:
