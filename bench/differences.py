@@ -1,4 +1,4 @@
-"""``make differences``: how far decoders and resize operators are from the default, on real photographs."""
+"""``make differences``: differences of decoders and resize operators from the default, on real photographs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,30 @@ DATA, PAGE = Path("pipeline/transforms/decoder_differences.json"), Path("docs/de
 
 HEAD = """# Decoders and resize operators
 
-Written by `make differences`: the prepared images (224 x 224) of each decoder with `pillow-bilinear`, and of each
-resize operator with the decoder `pillow`, against `pillow` with `pillow-bilinear`. Differences are in levels of 255;
-the mean is over all values, the largest is the largest of all.
+JPEG decoders and resize operators of different libraries give different pixels. This page compares each of them with
+the default, decoder `pillow` and resize operator `pillow-bilinear`, on prepared images of 224 x 224 pixels. Differences
+are in levels of 255: the mean over all values, and the largest of all. `make differences` writes this page.
 """
 
 RULES = """
-A decoder is asked for grey and YCbCr JPEGs; CMYK JPEGs and the lossless formats are decoded by Pillow whichever is
-named, so that only the arithmetic differs. Orientation tags are ignored by all. A JPEG that is cut short fails in all.
-`ffmpeg` is PyAV in this process, with the arithmetic of the command `ffmpeg -pix_fmt rgb24`. `turbo-fast` is
-libjpeg-turbo with its fast DCT and plain upsampling of chroma. `nvjpeg` needs an NVIDIA GPU and nvImageCodec.
-`robustshards doctor` says which of them are here.
+| decoder | library |
+|---|---|
+| `pillow` | Pillow |
+| `opencv` | OpenCV |
+| `ffmpeg` | PyAV, with the arithmetic of the command `ffmpeg -pix_fmt rgb24` |
+| `turbo-fast` | libjpeg-turbo with its fast DCT and plain chroma upsampling |
+| `nvjpeg` | nvImageCodec; needs an NVIDIA GPU |
+
+- A decoder decodes grey and YCbCr JPEGs. Pillow decodes CMYK JPEGs and lossless formats for every decoder, because
+  lossless formats always give the same pixels and CMYK has no common rule.
+- All decoders ignore orientation tags, and all refuse truncated JPEGs.
+- `robustshards doctor` lists the decoders of your machine.
+- `--decoder` and `--resize` choose them for a build ([recipes](recipes.md#decoders-and-resize-operators)).
 """
 
 
 def main() -> None:
-    """Measure, write the page and the numbers that ``robustshards list`` shows."""
+    """Measure the differences, and write the page and the file that ``robustshards list`` reads."""
     folder = photographs(Path("build/bench/photographs"))
     source = open_source("imagefolder", str(folder))
     images = list(source)
