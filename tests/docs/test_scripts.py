@@ -1,0 +1,92 @@
+"""Every script in examples/ runs with small input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.clients.environment import clients, run_client
+from tests.conftest import ROOT
+from tests.factories.layouts import cifar_10
+
+__all__ = ["clients"]
+
+EXAMPLES = ROOT / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+MAX_LINES = 40
+
+WITH_TIMM = """
+import runpy, timm
+torch.save(timm.create_model("resnet10t").state_dict(), "weights.pth")
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Save weights, since none can be downloaded, and run a script."""
+
+
+def run(name: str, folder: Path, *arguments: object) -> str:
+    """Run a script in a folder and return what it prints."""
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HOME": str(folder / "cache")}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Path:
+    """A folder with the data set ``imagenet-c`` that build_and_look.py made of four photographs."""
+    folder = tmp_path_factory.mktemp("examples")
+    printed = run("build_and_look.py", folder, "--source", small_source, "--only", "fog,contrast", "--limit", 4)
+    assert "complete = True, failed samples = 0" in printed
+    return folder
+
+
+def test_build_and_look_draws_a_row_per_corruption(folder: Path) -> None:
+    assert Image.open(folder / "sheet.png").size == (5 * 224, 2 * 224)
+
+
+def test_evaluate_timm_reports_the_model(folder: Path, clients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    options = ("--model", "resnet10t", "--weights", "weights.pth", "--device", "cpu")
+    printed = run_client(clients, WITH_TIMM, EXAMPLES / "evaluate_timm.py", *options, modules=ROOT)
+    assert "timm:resnet10t" in printed
+    assert len(json.loads((folder / "results" / "report" / "report.json").read_text())["corruptions"]) == 1
+
+
+def test_evaluate_own_model_reports_clean_and_corrupted(small_source: Path, tmp_path: Path) -> None:
+    printed = run("evaluate_own_model.py", tmp_path, "--source", small_source, "--only", "contrast", "--epochs", 2)
+    assert "clean error" in printed
+    assert (tmp_path / "own-model" / "report" / "report.html").exists()
+
+
+def test_cifar10_c_arrays_have_five_severities(tmp_path: Path) -> None:
+    printed = run("cifar10_c_arrays.py", tmp_path, "--source", cifar_10(tmp_path), "--only", "contrast")
+    assert "contrast, severity 5: 5 images" in printed
+
+
+def test_read_shards_reads_the_same_number_with_both_packages(folder: Path) -> None:
+    printed = run("read_shards.py", folder)
+    assert "webdataset: 4 images, 2 classes" in printed
+    assert "datasets: 4 images, 2 classes" in printed
+
+
+def test_build_on_ray_builds_on_the_cluster(small_source: Path, ray_address: str, tmp_path: Path) -> None:
+    options = ("--address", ray_address, "--source", small_source, "--only", "contrast", "--workers", 1)
+    assert "built 5 shards, 0 existed before, 0 samples failed" in run("build_on_ray.py", tmp_path, *options)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script_is_short_and_described(name: str) -> None:
+    text = (EXAMPLES / name).read_text()
+    assert len(text.splitlines()) < MAX_LINES
+    assert f"({name})" in (EXAMPLES / "README.md").read_text()
+    assert f"def test_{name.removesuffix('.py')}_" in Path(__file__).read_text()
