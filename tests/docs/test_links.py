@@ -18,12 +18,16 @@ PATH = re.compile(rf"(?<![\w./~-])(?:{TOP})/[\w./-]*")
 MODULE = re.compile(rf"(?<![\w./~-])(?:{TOP})(?:\.\w+)+")
 BESIDE = re.compile(r"(?<![\w./])\w+(?:\.py|/)(?!\w)")
 LINK = re.compile(r"\]\(([^)#:]+)\)")
+SECTION_LINK = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TARGET = re.compile(r"(?:`|^ {4}|^\$ )make ([a-z]+)", re.MULTILINE)
 ENTRY_POINTS = {registry.ENTRY_POINTS, reports.ENTRY_POINTS}
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 DECISIONS = ROOT / "docs" / "decisions"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
+DOCUMENTS = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "infra/*.md", "examples/*.md") for path in ROOT.glob(pattern)
+)
 CURRENT = [document for document in DOCUMENTS if document.name != "CHANGELOG.md"]
 
 documents = pytest.mark.parametrize("document", CURRENT, ids=lambda path: str(path.relative_to(ROOT)))
@@ -52,6 +56,11 @@ def picture() -> str:
     return "\n".join(line for line in section.splitlines() if line.startswith("    "))
 
 
+def anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
+
+
 @documents
 def test_named_paths_exist(document: Path) -> None:
     missing = [path for path in named_paths(document.read_text()) if not (ROOT / path).exists()]
@@ -73,6 +82,16 @@ def test_named_targets_of_make_exist(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_existing_files(document: Path) -> None:
     missing = [target for target in LINK.findall(document.read_text()) if not (document.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_sections_match_a_heading(document: Path) -> None:
+    missing = []
+    for target, anchor in SECTION_LINK.findall(document.read_text()):
+        page = document.parent / target if target else document
+        if page.exists() and anchor not in anchors(page.read_text()):
+            missing.append(f"{target}#{anchor}")
     assert missing == []
 
 
