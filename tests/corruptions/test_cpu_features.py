@@ -1,33 +1,14 @@
-"""The same bytes with and without the vector extensions of the CPU."""
+"""CPU features that kernels are compiled for."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-import corruptions
-from corruptions.catalogue import SEVERITIES
 from corruptions.kernels import target_features
-from tests.factories.plain_cpu import on_a_plain_cpu, picture
-
-
-def digests() -> dict[str, str]:
-    """Name and severity to the SHA-256 of the corrupted picture, fast source."""
-    return {
-        f"{name} {severity}": hashlib.sha256(corruptions.corrupt(picture(), name, severity, seed=17)).hexdigest()
-        for name in corruptions.names("all")
-        for severity in SEVERITIES
-    }
-
-
-def test_vector_extensions_change_no_byte() -> None:
-    plain, here = on_a_plain_cpu(__file__), digests()
-    assert [key for key in here if here[key] != plain[key]] == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +29,3 @@ def test_features_that_the_environment_names_are_kept() -> None:
     script = "import corruptions, numba; print(numba.config.CPU_FEATURES)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == "+sse2\n"
-
-
-if __name__ == "__main__":
-    print(json.dumps(digests()))

@@ -1,0 +1,61 @@
+"""The same bytes with and without the vector extensions of the CPU."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+import corruptions
+import perturbations
+from corruptions.catalogue import SEVERITIES
+
+PLAIN_CPU = {
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    "OPENCV_CPU_DISABLE": "AVX512_SKX,AVX512_COMMON,AVX512_ICL,AVX2,FMA3,AVX,SSE4_2,SSE4_1,SSSE3,FP16",
+    "OPENCV_IPP": "disabled",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+}
+
+SIDE = 224
+
+
+def picture() -> np.ndarray:
+    """Smooth waves with texture and flat areas, from integers alone."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    waves = np.stack([x * y // 37, (x * x + 3 * y) // 29, 255 - abs(x - y)], axis=-1) % 256
+    waves[:40, :40] = 200
+    return waves.astype(np.uint8)
+
+
+def digests() -> dict[str, str]:
+    """SHA-256 of each corrupted picture and each sequence, fast source."""
+    corrupted = {
+        f"{name} {severity}": corruptions.corrupt(picture(), name, severity, seed=17)
+        for name in corruptions.names("all")
+        for severity in SEVERITIES
+    }
+    perturbed = {
+        f"{name} in a sequence": perturbations.perturb(picture(), name, difficulty=3, seed=17)
+        for name in perturbations.names("all")
+    }
+    return {key: hashlib.sha256(made).hexdigest() for key, made in (corrupted | perturbed).items()}
+
+
+def test_vector_extensions_change_no_byte() -> None:
+    """One process makes both without vector extensions: they share kernels, which take long to compile."""
+    environment = {**os.environ, **PLAIN_CPU, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-P", __file__]  # beside it are folders of the same names as the packages
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=1800)
+    plain, here = json.loads(done.stdout), digests()
+    assert plain.keys() == here.keys()
+    assert [key for key in here if here[key] != plain[key]] == []
+
+
+if __name__ == "__main__":
+    print(json.dumps(digests()))
