@@ -1,4 +1,4 @@
-"""Corruptions of ImageNet-C: ``corrupt`` an image, list ``names``, look one up with ``get``."""
+"""The corruptions of ImageNet-C: ``corrupt`` an image, list ``names``, look one up with ``get``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from corruptions.registry import Registry
 __all__ = ["GROUPS", "Corruption", "Options", "corrupt", "corruptor", "get", "names"]
 
 MIN_SIDE = 16
+"""Smallest accepted image side in pixels."""
 DEFAULTS = Options()
+"""Options used where a call gives none."""
 
 _REGISTRY = Registry(
     "corruption", "extra", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS)
 )
 GROUPS = _REGISTRY.groups
-"""Group -> names in published order: benchmark (15), extra (4), all (19), and four kinds with their extras."""
+"""Group -> names in published order: benchmark (15), extra (4), all (19), and the four kinds including their extras."""
 
 names = _REGISTRY.names
 get = _REGISTRY.get
@@ -38,46 +40,58 @@ def corrupt(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C.
+    """Return the image corrupted as in ImageNet-C (Hendrycks & Dietterich, ICLR 2019).
 
     Args:
-        image: uint8, 0..255, RGB (H, W, 3), or grey (H, W) or (H, W, 1), which becomes three equal channels. Sides of
-            16 pixels and more. It is not modified.
-        name: Of a corruption; ``names("all")`` lists them.
-        severity: 1..5.
-        profile: Whose published parameters: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64) or
-            ``"cifar"`` (32). The image may have another size.
-        seed: 0 <= seed < 2**128, of the fast generator. Equal seeds give equal images.
-        rng: Generator to draw from instead of ``seed``, in the order of the published script, so that published
-            images can be reproduced.
-        options: Choices that the published script did not have.
+        image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
+            Both sides must be at least 16 pixels. The array is not modified.
+        name: Name of a corruption. ``names("all")`` lists them.
+        severity: Severity, 1..5.
+        profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
+            or ``"cifar"`` (32). The image may have any other size.
+        seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal images.
+        rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
+            reproduce published images.
+        options: Settings that the published script did not have.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
 
     Raises:
-        TypeError: An argument has another type.
-        ValueError: An argument has another shape, range or name.
-
-    Source: Hendrycks & Dietterich, ICLR 2019.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _chosen(name, severity, profile, options)
-    return row.make(validation.rgb(image, MIN_SIDE), parameters, validation.draw_source(seed, rng))
+    row, parameters = _resolve(name, severity, profile, options)
+    return row.make(validation.to_rgb(image, MIN_SIDE), parameters, validation.draw_source(seed, rng))
 
 
 def corruptor(
     name: str, severity: int = 1, *, profile: str = "imagenet", options: Options = DEFAULTS
 ) -> Callable[[Image, int], Image]:
-    """:func:`corrupt` as a function of image and seed (0 <= seed < 2**128), for many: names are looked up once.
+    """Return :func:`corrupt` as a function of (image, seed), with the name and the parameters looked up once.
 
-    Raises TypeError and ValueError as ``corrupt``, and so does what it gives.
+    Use it to apply one corruption to many images.
+
+    Args:
+        name: Name of a corruption. ``names("all")`` lists them.
+        severity: Severity, 1..5.
+        profile: Published parameter values to use, as in :func:`corrupt`.
+        options: Settings that the published script did not have.
+
+    Returns:
+        A function of an image and a seed (0 <= seed < 2**128) that returns the corrupted image. It raises TypeError and
+        ValueError as :func:`corrupt` does.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the name, severity or profile is unknown.
     """
-    row, parameters = _chosen(name, severity, profile, options)
-    return lambda image, seed: row.make(validation.rgb(image, MIN_SIDE), parameters, FastDraws(seed))
+    row, parameters = _resolve(name, severity, profile, options)
+    return lambda image, seed: row.make(validation.to_rgb(image, MIN_SIDE), parameters, FastDraws(seed))
 
 
-def _chosen(name: str, severity: int, profile: str, options: Options) -> tuple[Corruption, Any]:
-    """Return a corruption and its parameters. Raises TypeError and ValueError."""
-    row, severity = get(name), validation.level(severity, SEVERITIES, "severity")
-    published = row.parameters(validation.profile_name(profile), severity)
-    return row, validation.known_options(options).bind(published)
+def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Corruption, Any]:
+    """Return the corruption and its parameters. Raises TypeError and ValueError."""
+    row, severity = get(name), validation.check_level(severity, SEVERITIES, "severity")
+    published = row.parameters(validation.check_profile(profile), severity)
+    return row, validation.check_options(options).bind(published)

@@ -1,4 +1,4 @@
-"""Blur: defocus, frosted glass, motion, zoom and, for validation, Gaussian."""
+"""Blur corruptions: defocus, frosted glass, motion, zoom and, in the extra group, Gaussian."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Corruption, Image, draws_nothing, table
+from corruptions.catalogue import Corruption, Image, draw_nothing, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import defocus, glass, smoothing, zoom
 from corruptions.motion import motion_blur
@@ -15,14 +15,14 @@ from corruptions.motion import motion_blur
 
 @dataclass(frozen=True)
 class Defocus:
-    """Radius of the disk in pixels, and sigma of the smoothing of its edge."""
+    """Radius of the disk in pixels, and sigma in pixels of the Gaussian that smooths its edge."""
 
     radius: float
     alias: float
 
 
 def blur_defocus(image: Image, parameters: Defocus, draws: None) -> Image:
-    """The image correlated with a smoothed disk."""
+    """Return the image correlated with a smoothed disk."""
     return defocus.defocus(image, parameters.radius, parameters.alias)
 
 
@@ -37,17 +37,18 @@ DEFOCUS_BLUR = table(
 
 @dataclass(frozen=True)
 class Glass:
-    """Sigma of the smoothing before and after, reach of the shuffle in pixels, and how often it passes."""
+    """Sigma in pixels of the smoothing before and after, largest offset in pixels, and number of shuffle passes."""
 
     sigma: float
     delta: int
     iterations: int
 
 
-def draw_neighbours(source: DrawSource, image: Image, parameters: Glass) -> NDArray[np.integer]:
-    """(dx, dy) for every visit of an inner pixel, in one call whose stream is that of a call per pixel.
+def draw_offsets(source: DrawSource, image: Image, parameters: Glass) -> NDArray[np.integer]:
+    """Draw the offset (dx, dy) of each visited pixel, int (iterations, H - 2 delta, W - 2 delta, 2).
 
-    Quirk: the upper end is excluded, so pixels come from -delta..delta - 1 (published scripts).
+    One call draws the same stream as the published scripts, which make one call per pixel.
+    Quirk: the upper end is excluded, so offsets are in -delta..delta - 1 (published scripts).
     """
     delta = parameters.delta
     height, width = (max(side - 2 * delta, 0) for side in image.shape[:2])
@@ -55,7 +56,7 @@ def draw_neighbours(source: DrawSource, image: Image, parameters: Glass) -> NDAr
 
 
 def blur_glass(image: Image, parameters: Glass, draws: NDArray[np.integer]) -> Image:
-    """Smoothed, neighbours copied about, smoothed again."""
+    """Return the image smoothed, with pixels replaced by near ones, and smoothed again."""
     smooth = smoothing.smooth_image(image, parameters.sigma)
     shuffled = glass.shuffle(smooth, draws, parameters.delta)
     return smoothing.smooth_image(shuffled, parameters.sigma)
@@ -71,12 +72,12 @@ GLASS_BLUR = table(
 
 
 MIN_ANGLE, MAX_ANGLE = -45.0, 45.0
-"""Directions in degrees that motion blur draws from."""
+"""Range in degrees from which motion blur draws its direction."""
 
 
 @dataclass(frozen=True)
 class Motion:
-    """Half the length of the line in pixels, sigma along it, and who blurs ("native" or "imagemagick")."""
+    """Half the length of the line in pixels, sigma along it in pixels, and backend ("native" or "imagemagick")."""
 
     radius: int
     sigma: float
@@ -84,12 +85,12 @@ class Motion:
 
 
 def draw_angle(source: DrawSource, image: Image, parameters: Motion) -> float:
-    """The direction of the motion in degrees."""
+    """Draw the direction of the motion in degrees."""
     return source.angle(MIN_ANGLE, MAX_ANGLE)
 
 
 def blur_motion(image: Image, parameters: Motion, draws: float) -> Image:
-    """The image smeared along a line."""
+    """Return the image blurred along a line."""
     return motion_blur(image, parameters.radius, parameters.sigma, draws, parameters.motion)
 
 
@@ -103,8 +104,8 @@ MOTION_BLUR = table(
 
 
 @dataclass(frozen=True)
-class Zooms:
-    """The zoom factors: from start to stop by step."""
+class ZoomRange:
+    """Zoom factors: start, stop (excluded) and step."""
 
     start: float
     stop: float
@@ -112,20 +113,20 @@ class Zooms:
 
 
 def zoom_factors(start: float, stop: float, step: float) -> tuple[float, ...]:
-    """The factors as ``numpy.arange`` counts them.
+    """Return the zoom factors as ``numpy.arange`` counts them.
 
-    Quirk: rounding lets arange(1, 1.11, 0.01) reach 1.11, though its end is excluded (published scripts).
+    Quirk: because of rounding, arange(1, 1.11, 0.01) includes 1.11 although the end is excluded (published scripts).
     """
     return tuple(np.arange(start, stop, step).tolist())
 
 
-def blur_zoom(image: Image, parameters: Zooms, draws: None) -> Image:
-    """The mean of the image and its centre zoomed by every factor, 1 among them."""
+def blur_zoom(image: Image, parameters: ZoomRange, draws: None) -> Image:
+    """Return the mean of the image and its centre zoomed by each factor, including factor 1."""
     return zoom.zoom_blur(image, zoom_factors(parameters.start, parameters.stop, parameters.step))
 
 
 ZOOM_BLUR = table(
-    Zooms,
+    ZoomRange,
     imagenet=[(1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.02), (1.0, 1.26, 0.02), (1.0, 1.31, 0.03)],
     inception=[(1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.02), (1.0, 1.26, 0.02), (1.0, 1.31, 0.03)],
     tiny=[(1.0, 1.06, 0.01), (1.0, 1.11, 0.01), (1.0, 1.16, 0.01), (1.0, 1.21, 0.01), (1.0, 1.26, 0.01)],
@@ -141,7 +142,7 @@ class Gaussian:
 
 
 def blur_gaussian(image: Image, parameters: Gaussian, draws: None) -> Image:
-    """The image smoothed."""
+    """Return the smoothed image."""
     return smoothing.smooth_image(image, parameters.sigma)
 
 
@@ -154,9 +155,9 @@ GAUSSIAN_BLUR = table(
 )
 
 CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draws_nothing, blur_defocus),
-    Corruption("glass_blur", "blur", True, 1, GLASS_BLUR, draw_neighbours, blur_glass),
+    Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draw_nothing, blur_defocus),
+    Corruption("glass_blur", "blur", True, 1, GLASS_BLUR, draw_offsets, blur_glass),
     Corruption("motion_blur", "blur", True, 1, MOTION_BLUR, draw_angle, blur_motion),
-    Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draws_nothing, blur_zoom),
-    Corruption("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, draws_nothing, blur_gaussian),
+    Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draw_nothing, blur_zoom),
+    Corruption("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, draw_nothing, blur_gaussian),
 )

@@ -1,4 +1,4 @@
-"""Folders for what is kept from run to run: compiled kernels, and where data sets came from."""
+"""Cache folders that are kept between runs, for compiled kernels and for records of downloaded data sets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from functools import cache
 from pathlib import Path
 
 NAME = "robustshards"
+"""Name of the cache folder, and prefix of all folder names."""
 
 UNUSED_S = 7 * 24 * 3600.0
-"""Seconds after which a folder of compiled kernels that no process has opened is removed."""
+"""Age in seconds after which an unused folder of compiled kernels is removed."""
 
 _COMPILED = re.compile(f"{NAME}-[0-9a-f]{{16}}")
 """Names of folders of compiled kernels."""
@@ -25,11 +26,11 @@ _COMPILED = re.compile(f"{NAME}-[0-9a-f]{{16}}")
 
 @cache
 def user_cache() -> Path:
-    """Return a folder that this user alone can write to.
+    """Return a cache folder that only this user can write to.
 
-    That is ``robustshards`` in the user's cache folder (``XDG_CACHE_HOME``, or ``~/.cache``); where that cannot be
-    written, as in a container whose user has no home, a private folder among the temporary files. What others could
-    write is never used: compiled kernels are code.
+    This is ``robustshards`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``). If that is not writable,
+    for example in a container whose user has no home folder, it is a private folder among the temporary files. Folders
+    that other users can write to are never used, because compiled kernels are executable code.
     """
     for folder in _candidates():
         try:
@@ -42,14 +43,17 @@ def user_cache() -> Path:
 
 
 def compiled_folder(sources: Iterable[Path], preferred: Path) -> Path:
-    """Return the folder for kernels compiled from these source files; it is made if need be.
+    """Return the folder for kernels compiled from these source files, and create it if it is missing.
 
-    Its name is a digest of the sources. A compiled kernel holds the code of what it inlines from other modules and the
-    values of their constants, while numba only notices changes of the kernel's own file.
+    Its name contains a digest of the sources. A compiled kernel contains the code of functions it inlines from other
+    modules and the values of their constants, but numba only notices changes in the kernel's own file.
 
     Args:
         sources: All source files that a kernel can be compiled from.
-        preferred: The folder to make it in. If it cannot be written, the user's own cache folder is used.
+        preferred: Parent folder. If it is not writable, the user's cache folder is used.
+
+    Returns:
+        The folder.
     """
     name = f"{NAME}-{_digest(sources)}"
     for parent, mode in _parents(preferred):
@@ -65,7 +69,7 @@ def compiled_folder(sources: Iterable[Path], preferred: Path) -> Path:
 
 
 def _parents(preferred: Path) -> Iterator[tuple[Path, int]]:
-    """Yield folders to try, each with the mode of what is made in it."""
+    """Yield parent folders to try, each with the mode of folders created in it."""
     yield preferred, 0o777
     yield user_cache(), 0o700
 
@@ -78,7 +82,7 @@ def _digest(sources: Iterable[Path]) -> str:
 
 
 def _remove_unused(parent: Path) -> None:
-    """Remove folders of compiled kernels that no process has opened for long; numba makes them again if need be."""
+    """Remove folders of compiled kernels that no process has opened recently. numba recompiles if needed."""
     for folder in parent.iterdir():
         with suppress(OSError):
             if _COMPILED.fullmatch(folder.name) and time.time() - folder.lstat().st_mtime > UNUSED_S:
@@ -87,13 +91,13 @@ def _remove_unused(parent: Path) -> None:
 
 def _candidates() -> Iterator[Path]:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if os.path.isabs(base):  # without HOME and without an entry in the list of users, "~" stays as it is
+    if os.path.isabs(base):  # expanduser returns "~" unchanged if the user has no home folder
         yield Path(base) / NAME
     yield Path(tempfile.gettempdir()) / f"{NAME}-cache-{os.getuid()}"
 
 
 def _is_private(folder: Path) -> bool:
-    about = folder.lstat()
-    others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-    return own and not others and os.access(folder, os.W_OK | os.X_OK)
+    status = folder.lstat()
+    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return is_own and not others and os.access(folder, os.W_OK | os.X_OK)

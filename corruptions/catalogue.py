@@ -1,4 +1,4 @@
-"""What a corruption is, and the types its parameter table is made of."""
+"""The record of one corruption, and the types of its parameter table."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from numpy.typing import NDArray
 from corruptions.motion import BACKENDS
 
 Image = NDArray[np.uint8]
-"""RGB, (H, W, 3), 0..255."""
+"""RGB image, uint8 (H, W, 3), 0..255."""
 
 PROFILE_SIDES: Mapping[str, int] = {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
-"""Side in pixels of the images that each profile's numbers were published for."""
+"""Profile -> side in pixels of the images for which its parameters were published."""
 
 SEVERITIES = (1, 2, 3, 4, 5)
+"""All severities, mildest first."""
 
 
 @dataclass(frozen=True)
 class Corruption:
-    """One corruption: what it draws, what it does with that, and its published numbers.
+    """One corruption: what it draws, how it uses the draws, and its published parameters.
 
-    ``draw(source, image, parameters)`` asks a :class:`corruptions.draws.DrawSource` for every random number, in the
-    order in which the published script asked for them; ``apply(image, parameters, draws)`` is pure.
-    ``version`` goes up with any change that moves a pixel.
+    ``draw(source, image, parameters)`` takes all random numbers from a :class:`corruptions.draws.DrawSource`, in the
+    order of the published script. ``apply(image, parameters, draws)`` is a pure function. ``table`` maps each profile
+    to one row of parameters per severity. ``benchmark`` is false for corruptions in the extra group. ``version`` must
+    be increased with each change that alters a pixel.
     """
 
     name: str
@@ -39,21 +41,41 @@ class Corruption:
     apply: Callable[[Image, Any, Any], Image]
 
     def parameters(self, profile: str, severity: int) -> Any:
-        """Return the published parameters of one severity (1..5) in one profile."""
+        """Return the published parameters of one severity.
+
+        Args:
+            profile: Name of a profile.
+            severity: Severity, 1..5.
+
+        Returns:
+            One row of the parameter table.
+        """
         return self.table[profile][severity - 1]
 
     def make(self, image: Image, parameters: Any, source: Any) -> Image:
-        """Return the corrupted image."""
+        """Return the corrupted image.
+
+        Args:
+            image: uint8 RGB (H, W, 3). It is not modified.
+            parameters: One row of the parameter table.
+            source: The :class:`corruptions.draws.DrawSource` to draw random numbers from.
+
+        Returns:
+            A new uint8 RGB array (H, W, 3).
+        """
         return self.apply(image, parameters, self.draw(source, image, parameters))
 
 
 @dataclass(frozen=True)
 class Options:
-    """Choices that the published scripts did not have; the defaults are what a build uses.
+    """Settings that the published scripts did not have. Builds use the defaults.
 
-    ``motion``: "native" (our kernel) or "imagemagick" (through Wand, slower, needs the library).
-    ``frost_folder``: a folder with the six frost textures; None takes those of the package ``imagecorruptions``.
-    Raises ValueError for an unknown motion.
+    Attributes:
+        motion: Backend of motion blur: "native" (default), or "imagemagick" (through Wand; slower, needs the library).
+        frost_folder: Folder with the six frost textures. None (default) uses those of the package ``imagecorruptions``.
+
+    Raises:
+        ValueError: If the motion backend is unknown.
     """
 
     motion: str = "native"
@@ -64,24 +86,39 @@ class Options:
             raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
 
     def bind(self, parameters: Any) -> Any:
-        """Return the parameters with those of these options that they have a field for."""
-        kind: Any = type(parameters)  # hashable, which mypy does not see
-        chosen = {name: getattr(self, name) for name in _options_of(kind)}
-        changed = {name: value for name, value in chosen.items() if value != getattr(parameters, name)}
+        """Return the parameters with the values of those options for which they have a field.
+
+        Args:
+            parameters: One row of a parameter table.
+
+        Returns:
+            The same parameters, or a changed copy.
+        """
+        kind: Any = type(parameters)  # typed Any because mypy does not know that a class is hashable
+        selected = {name: getattr(self, name) for name in _option_fields(kind)}
+        changed = {name: value for name, value in selected.items() if value != getattr(parameters, name)}
         return replace(parameters, **changed) if changed else parameters
 
 
 @cache
-def _options_of(kind: type) -> tuple[str, ...]:
-    """Return the options that parameters of a kind have a field for."""
+def _option_fields(kind: type) -> tuple[str, ...]:
+    """Return the names of the options for which a class of parameters has a field."""
     known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     return tuple(field.name for field in fields(Options) if field.name in known)
 
 
 def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-    """Return a parameter table: one row of ``kind`` per severity for each of the four profiles."""
+    """Return a parameter table.
+
+    Args:
+        kind: Dataclass of one row.
+        **profiles: Profile -> one tuple of field values per severity.
+
+    Returns:
+        Profile -> one instance of ``kind`` per severity.
+    """
     return {profile: tuple(kind(*row) for row in rows) for profile, rows in profiles.items()}
 
 
-def draws_nothing(source: object, image: Image, parameters: object) -> None:
-    """For the corruptions that have no random part."""
+def draw_nothing(source: object, image: Image, parameters: object) -> None:
+    """Draw nothing and return None, for corruptions without a random part."""

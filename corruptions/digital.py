@@ -1,4 +1,4 @@
-"""Digital: contrast, elastic transform, pixelate, JPEG compression and, for validation, saturate."""
+"""Digital corruptions: contrast, elastic transform, pixelate, JPEG compression and, in the extra group, saturate."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import jpeg
-from corruptions.catalogue import Corruption, Image, draws_nothing, table
+from corruptions.catalogue import Corruption, Image, draw_nothing, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import color, contrast, elastic
 from corruptions.kernels import pixelate as resize
 
 
 @dataclass(frozen=True)
-class Share:
-    """What is left: of the deviation from the mean (contrast), of each side (pixelate); 0..1."""
+class Fraction:
+    """Fraction that is kept, 0..1: of the deviation from the mean (contrast), or of each side (pixelate)."""
 
     c: float
 
 
-def flatten_contrast(image: Image, parameters: Share, draws: None) -> Image:
-    """The image drawn towards the mean of each channel."""
-    flat: Image = contrast.flatten(image.reshape(-1), parameters.c)
-    return flat.reshape(image.shape)
+def reduce_contrast(image: Image, parameters: Fraction, draws: None) -> Image:
+    """Return the image with each channel's deviations from its mean reduced."""
+    reduced: Image = contrast.scale_deviations(image.reshape(-1), parameters.c)
+    return reduced.reshape(image.shape)
 
 
 CONTRAST = table(
-    Share,
+    Fraction,
     imagenet=[(0.4,), (0.3,), (0.2,), (0.1,), (0.05,)],
     inception=[(0.4,), (0.3,), (0.2,), (0.1,), (0.05,)],
     tiny=[(0.4,), (0.3,), (0.2,), (0.1,), (0.05,)],
@@ -48,7 +48,7 @@ class Elastic:
 
 
 class ElasticDraws(NamedTuple):
-    """Jitter of three points, (3, 2), and a field for each axis, (H, W) in -1..1."""
+    """Jitter of three corner points, (3, 2) in pixels, and one displacement field per axis, (H, W) in -1..1."""
 
     jitter: NDArray[np.floating]
     right: NDArray[np.floating]
@@ -56,12 +56,12 @@ class ElasticDraws(NamedTuple):
 
 
 ELASTIC_TRUNCATE = 3.0
-"""Reach of the smoothing in sigmas."""
+"""Radius of the smoothing filter in sigmas."""
 
 
 ELASTIC_TRANSFORM = table(
     Elastic,
-    # The published numbers are shares of 244, a slip for 224 that the data contains, and of 360 for side 299.
+    # Quirk: the published values are fractions of 244 (a slip for 224 that the data contains), and of 360 for side 299.
     imagenet=[
         (488, 170.79999999999998, 24.400000000000002),
         (488, 19.52, 48.800000000000004),
@@ -82,7 +82,7 @@ ELASTIC_TRANSFORM = table(
 
 
 def draw_elastic(source: DrawSource, image: Image, parameters: Elastic) -> ElasticDraws:
-    """The corners' jitter, then the field along columns, then the field along rows."""
+    """Draw the corners' jitter, then the horizontal field, then the vertical field."""
     reach, shape = parameters.jitter, image.shape[:2]
     return ElasticDraws(
         source.uniform(-reach, reach, (3, 2)), source.uniform(-1, 1, shape), source.uniform(-1, 1, shape)
@@ -90,7 +90,7 @@ def draw_elastic(source: DrawSource, image: Image, parameters: Elastic) -> Elast
 
 
 def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
-    """The image under a random affine map, then under smooth random displacements."""
+    """Return the image after a random affine map and smooth random displacements."""
     warped = elastic.warp(image, elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter))
     right = elastic.smooth_field(draws.right, parameters.sigma, ELASTIC_TRUNCATE)
     down = elastic.smooth_field(draws.down, parameters.sigma, ELASTIC_TRUNCATE)
@@ -98,13 +98,13 @@ def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
     return result
 
 
-def pixelate(image: Image, parameters: Share, draws: None) -> Image:
-    """The image averaged down and repeated up again, as Pillow's BOX does."""
+def pixelate(image: Image, parameters: Fraction, draws: None) -> Image:
+    """Return the image shrunk by averaging and enlarged by repetition, as by Pillow's BOX filter."""
     return resize.pixelate(image, parameters.c)
 
 
 PIXELATE = table(
-    Share,
+    Fraction,
     imagenet=[(0.6,), (0.5,), (0.4,), (0.3,), (0.25,)],
     inception=[(0.5,), (0.4,), (0.3,), (0.25,), (0.2,)],
     tiny=[(0.9,), (0.8,), (0.7,), (0.6,), (0.5,)],
@@ -120,7 +120,7 @@ class Jpeg:
 
 
 def compress(image: Image, parameters: Jpeg, draws: None) -> Image:
-    """The image through JPEG with 4:2:0 chroma and back; libjpeg-turbo on both ways, as in Pillow."""
+    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both by libjpeg-turbo as in Pillow."""
     bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
     coded = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, parameters.quality])[1]
     return jpeg.decode(coded, *image.shape[:2])
@@ -137,14 +137,14 @@ JPEG_COMPRESSION = table(
 
 @dataclass(frozen=True)
 class Saturation:
-    """HSV saturation times ``gain`` plus ``offset``."""
+    """Factor and offset applied to the HSV saturation."""
 
     gain: float
     offset: float
 
 
 def saturate(image: Image, parameters: Saturation, draws: None) -> Image:
-    """The image with its HSV saturation changed."""
+    """Return the image with its HSV saturation changed."""
     return color.scale_saturation(image, parameters.gain, parameters.offset)
 
 
@@ -157,9 +157,9 @@ SATURATE = table(
 )
 
 CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("contrast", "digital", True, 1, CONTRAST, draws_nothing, flatten_contrast),
+    Corruption("contrast", "digital", True, 1, CONTRAST, draw_nothing, reduce_contrast),
     Corruption("elastic_transform", "digital", True, 1, ELASTIC_TRANSFORM, draw_elastic, distort),
-    Corruption("pixelate", "digital", True, 1, PIXELATE, draws_nothing, pixelate),
-    Corruption("jpeg_compression", "digital", True, 1, JPEG_COMPRESSION, draws_nothing, compress),
-    Corruption("saturate", "digital", False, 1, SATURATE, draws_nothing, saturate),
+    Corruption("pixelate", "digital", True, 1, PIXELATE, draw_nothing, pixelate),
+    Corruption("jpeg_compression", "digital", True, 1, JPEG_COMPRESSION, draw_nothing, compress),
+    Corruption("saturate", "digital", False, 1, SATURATE, draw_nothing, saturate),
 )

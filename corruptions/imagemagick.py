@@ -1,4 +1,4 @@
-"""Motion blur by ImageMagick itself, through Wand: what the published scripts called. Imported only when asked for."""
+"""Motion blur by ImageMagick itself, called through Wand as in the published scripts. Wand is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from corruptions.kernels.motion import QUANTUM
 
 INSTALL_HINT = (
     'motion="imagemagick" needs ImageMagick and Wand: install the library (apt install libmagickwand-6.q16-6, or '
-    'brew install imagemagick) and "pip install robustshards[imagemagick]", or leave motion at "native"'
+    'brew install imagemagick) and run "pip install robustshards[imagemagick]", or use motion="native"'
 )
+"""How to install what the ImageMagick backend needs."""
 
 
 def image_class() -> Any:
-    """Wand's image class. Raises ImportError with the install hint if Wand or the library is missing."""
+    """Return Wand's image class.
+
+    Raises:
+        ImportError: If Wand or the ImageMagick library is not installed.
+    """
     try:
         from wand.image import Image
     except ImportError as error:
@@ -25,10 +30,21 @@ def image_class() -> Any:
 
 
 def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: float) -> NDArray[np.uint8]:
-    """(H, W) or (H, W, 3) uint8, blurred along ``angle`` (degrees) by ImageMagick.
+    """Return an image blurred along a line by ImageMagick.
 
-    A grey layer is given as three equal channels: Wand would take a single one for red.
+    Args:
+        image: uint8 (H, W) or (H, W, 3).
+        radius: Half the length of the line in pixels.
+        sigma: Standard deviation of the weights along the line in pixels.
+        angle: Direction in degrees.
+
+    Returns:
+        A new uint8 array of the same shape.
+
+    Raises:
+        ImportError: If Wand or the ImageMagick library is not installed.
     """
+    # A single channel would become red, so a grey image is passed as three equal channels.
     colour = image if image.shape[2:] else np.repeat(image[..., None], 3, axis=2)
     with image_class().from_array(np.ascontiguousarray(colour)) as picture:
         picture.motion_blur(radius=radius, sigma=sigma, angle=angle)

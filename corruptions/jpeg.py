@@ -1,4 +1,4 @@
-"""Decoding of JPEG as Pillow does it, by libjpeg-turbo, into memory of which the next step finds as much as it can."""
+"""JPEG decoding by libjpeg-turbo, with the pixels of Pillow."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-STREAMED = 32
-"""Bytes: rows that begin at a multiple of it libjpeg-turbo writes past the cache, and whoever reads them waits. That is
-a tenth of decoding and hashing an image; where memory lies is chance otherwise."""
+STREAM_ALIGNMENT = 32
+"""Alignment in bytes at which libjpeg-turbo writes rows past the CPU cache.
+
+Rows are placed off this alignment, so that they stay in the cache for the next step.
+"""
 
 
 def decode(data: bytes | NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
-    """The pixels, RGB (H, W, 3) uint8, of a JPEG file of that size. Raises ValueError."""
-    room = np.empty(height * width * 3 + STREAMED, np.uint8)
-    start = (STREAMED // 2 - room.ctypes.data) % STREAMED
-    pixels = room[start : start + height * width * 3].reshape(height, width, 3)
+    """Decode a JPEG file.
+
+    Args:
+        data: Contents of the file.
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+
+    Returns:
+        uint8 RGB pixels (H, W, 3).
+
+    Raises:
+        ValueError: If the file cannot be decoded to an image of this size.
+    """
+    buffer = np.empty(height * width * 3 + STREAM_ALIGNMENT, np.uint8)
+    start = (STREAM_ALIGNMENT // 2 - buffer.ctypes.data) % STREAM_ALIGNMENT
+    pixels = buffer[start : start + height * width * 3].reshape(height, width, 3)
     simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=pixels)
     return pixels

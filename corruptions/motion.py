@@ -1,4 +1,4 @@
-"""Motion blur by a chosen backend."""
+"""Motion blur by a selected backend."""
 
 from __future__ import annotations
 
@@ -11,12 +11,29 @@ from corruptions import imagemagick
 from corruptions.kernels import motion
 
 Backend = Callable[[NDArray[np.uint8], int, float, float], NDArray[np.uint8]]
+"""A function of (image, radius, sigma, angle) that returns the blurred image."""
 
 BACKENDS: Mapping[str, Backend] = {"native": motion.motion_blur, "imagemagick": imagemagick.motion_blur}
+"""Name of a backend -> its function."""
 
 
 def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: float, backend: str) -> NDArray[np.uint8]:
-    """(H, W) or (H, W, 3) uint8, blurred along ``angle`` degrees. Raises ValueError for an unknown backend."""
+    """Return an image blurred along a line.
+
+    Args:
+        image: uint8 (H, W) or (H, W, 3).
+        radius: Half the length of the line in pixels.
+        sigma: Standard deviation of the weights along the line in pixels.
+        angle: Direction in degrees.
+        backend: "native" or "imagemagick".
+
+    Returns:
+        A new uint8 array of the same shape.
+
+    Raises:
+        ImportError: If ImageMagick is selected but not installed.
+        ValueError: If the backend is unknown.
+    """
     if backend not in BACKENDS:
         raise ValueError(f"unknown motion backend {backend!r}; choose one of {', '.join(BACKENDS)}")
     return BACKENDS[backend](image, radius, sigma, angle)

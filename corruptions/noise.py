@@ -1,4 +1,4 @@
-"""Noise: Gaussian, shot (Poisson), impulse (salt and pepper) and, for validation, speckle."""
+"""Noise corruptions: Gaussian, shot (Poisson), impulse (salt and pepper) and, in the extra group, speckle."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Photons:
 
 @dataclass(frozen=True)
 class Amount:
-    """Share of the values that are struck, 0..1."""
+    """Fraction of the values that are replaced, 0..1."""
 
     amount: float
 
 
 def draw_normal(source: DrawSource, image: Image, parameters: Sigma) -> NDArray[np.floating]:
-    """One normal number for each value of the image."""
+    """Draw one normal number for each value of the image."""
     return source.normal(0.0, parameters.sigma, image.shape)
 
 
 def add_gaussian(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
-    """The image plus the drawn noise, clipped and truncated to 8 bits."""
+    """Return the image plus the drawn noise, clipped and truncated to 8 bits."""
     noisy: Image = noise.add_noise(image.reshape(-1), draws.reshape(-1))
     return noisy.reshape(image.shape)
 
@@ -55,19 +55,28 @@ GAUSSIAN_NOISE = table(
 
 
 def draw_photons(source: DrawSource, image: Image, parameters: Photons) -> NDArray[np.integer]:
-    """One photon count for each value of the image."""
+    """Draw one photon count for each value of the image. The image is the mean of the counts."""
     return source.poisson(image, parameters.lam)
 
 
-def count_photons(image: Image, parameters: Photons, draws: NDArray[np.integer]) -> Image:
-    """The drawn counts as levels; the image itself was the mean of the counts."""
-    levels: Image = noise.look_up(draws.reshape(-1), photon_levels(parameters.lam))
+def photons_to_image(image: Image, parameters: Photons, draws: NDArray[np.integer]) -> Image:
+    """Return the drawn photon counts as an image.
+
+    Args:
+        image: uint8 RGB (H, W, 3). Only its shape is used: its values are already the means of the counts.
+        parameters: Mean photon count of a white value.
+        draws: Photon counts, (H, W, 3).
+
+    Returns:
+        A new uint8 RGB array (H, W, 3).
+    """
+    levels: Image = noise.lookup_levels(draws.reshape(-1), photon_levels(parameters.lam))
     return levels.reshape(image.shape)
 
 
 @lru_cache(maxsize=64)
 def photon_levels(lam: float) -> NDArray[np.uint8]:
-    """Level 0..255 of each photon count up to saturation: a table saves a division per value."""
+    """Return the level 0..255 of each photon count, up to the first saturated count."""
     counts = np.arange(int(np.ceil(lam)) + 1)
     return (np.clip(counts / lam, 0, 1) * 255).astype(np.uint8)
 
@@ -82,14 +91,14 @@ SHOT_NOISE = table(
 
 
 def draw_impulses(source: DrawSource, image: Image, parameters: Amount) -> NDArray[np.uint8]:
-    """For each value of the image, each channel on its own: keep, pepper or salt."""
+    """Draw for each value of each channel whether it is kept (0), pepper (1) or salt (2)."""
     return source.salt_and_pepper(parameters.amount, image.shape)
 
 
-def strike(image: Image, parameters: Amount, draws: NDArray[np.uint8]) -> Image:
-    """The image with the struck values black or white."""
-    struck: Image = noise.replace(image.reshape(-1), draws.reshape(-1))
-    return struck.reshape(image.shape)
+def add_impulses(image: Image, parameters: Amount, draws: NDArray[np.uint8]) -> Image:
+    """Return the image with the selected values set to black or white."""
+    noisy: Image = noise.set_impulses(image.reshape(-1), draws.reshape(-1))
+    return noisy.reshape(image.shape)
 
 
 IMPULSE_NOISE = table(
@@ -102,7 +111,7 @@ IMPULSE_NOISE = table(
 
 
 def add_speckle(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
-    """The image plus itself times the drawn noise, clipped and truncated to 8 bits."""
+    """Return the image plus the image times the drawn noise, clipped and truncated to 8 bits."""
     noisy: Image = noise.multiply_noise(image.reshape(-1), draws.reshape(-1))
     return noisy.reshape(image.shape)
 
@@ -117,7 +126,7 @@ SPECKLE_NOISE = table(
 
 CORRUPTIONS: tuple[Corruption, ...] = (
     Corruption("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, draw_normal, add_gaussian),
-    Corruption("shot_noise", "noise", True, 1, SHOT_NOISE, draw_photons, count_photons),
-    Corruption("impulse_noise", "noise", True, 1, IMPULSE_NOISE, draw_impulses, strike),
+    Corruption("shot_noise", "noise", True, 1, SHOT_NOISE, draw_photons, photons_to_image),
+    Corruption("impulse_noise", "noise", True, 1, IMPULSE_NOISE, draw_impulses, add_impulses),
     Corruption("speckle_noise", "noise", False, 1, SPECKLE_NOISE, draw_normal, add_speckle),
 )

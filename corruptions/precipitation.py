@@ -1,4 +1,4 @@
-"""What falls on the picture: snow, and spatter of water or mud."""
+"""Snow, and spatter of water or mud."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from corruptions.kernels import blend, distance, smoothing, zoom
 from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
-"""Directions in degrees in which snow falls."""
+"""Range in degrees from which the direction of the snow is drawn."""
 
 SNOW_GAIN, SNOW_OFFSET = 1.5, 0.5
-"""What whitens a snowy scene: its grey times the gain, plus the offset, both on 0..1."""
+"""The image is blended with its grey value times the gain plus the offset, both for values in 0..1."""
 
 
 @dataclass(frozen=True)
 class Snow:
-    """Mean and deviation of the layer, its zoom and threshold, its motion blur, and the share of unwhitened image."""
+    """Mean and deviation of the snow layer, its zoom, threshold and motion blur, and the weight of the input image."""
 
     loc: float
     scale: float
@@ -36,27 +36,27 @@ class Snow:
 
 
 class SnowDraws(NamedTuple):
-    """The centre of the layer that the zoom reads, (h, w), and the direction of the fall in degrees."""
+    """The part of the layer that the zoom reads, (h, w), and the direction of the snow in degrees."""
 
     centre: NDArray[Any]
     angle: float
 
 
 def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
-    """The centre of a layer as large as the image, which is all that the zoom reads, and an angle."""
+    """Draw the direction and the layer, of which only the centre is returned, because the zoom reads nothing else."""
     height, width, _ = image.shape
-    part = zoom.centre((height, width), parameters.zoom)
+    part = zoom.centre_crop((height, width), parameters.zoom)
     centre = source.normal(parameters.loc, parameters.scale, (height, width), part)
     return SnowDraws(centre, source.angle(MIN_FALL, MAX_FALL))
 
 
-def lay_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
-    """The image, whitened, under falling flakes and the same flakes turned by 180 degrees."""
+def add_snow(image: Image, parameters: Snow, draws: SnowDraws) -> Image:
+    """Return the image, whitened, with blurred snowflakes and the same snowflakes rotated by 180 degrees added."""
     height, width, _ = image.shape
     layer = zoom.zoom_centre(draws.centre, (height, width), parameters.zoom)
-    flakes = blend.flake_levels(layer, parameters.threshold)
-    fallen = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
-    return blend.lay_snow(image, fallen, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
+    flakes = blend.threshold_to_uint8(layer, parameters.threshold)
+    blurred = motion_blur(flakes, parameters.radius, parameters.sigma, draws.angle, parameters.motion)
+    return blend.add_snow(image, blurred, parameters.mix, SNOW_GAIN, SNOW_OFFSET)
 
 
 SNOW = table(
@@ -95,19 +95,22 @@ WATER, MUD = 0, 1
 """The kinds of spatter."""
 
 WATER_COLOUR = np.array([175, 238, 238], np.float32)
+"""RGB colour, 0..255."""
 MUD_COLOUR = np.array([63, 42, 20], np.float32)
-"""RGB on 0..255."""
+"""RGB colour, 0..255."""
 
 CANNY_LOW, CANNY_HIGH = 50, 150
-SHORE = 20
-"""Pixels from an edge beyond which water is no thicker."""
+"""Thresholds of the edge detector."""
+MAX_DISTANCE = 20
+"""Distance from an edge in pixels beyond which the water gets no thicker."""
 
 EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
+"""Embossing filter."""
 BOX = (3, 3)
-"""Neighbourhood of the box blur, pixels."""
+"""Size of the box blur in pixels."""
 
-MUD_FLOOR = np.float32(0.8)
-"""Smoothed mud thinner than this is left out."""
+MUD_THRESHOLD = np.float32(0.8)
+"""Smoothed mud below this value is removed."""
 
 
 @dataclass(frozen=True)
@@ -123,28 +126,31 @@ class Spatter:
 
 
 def draw_drops(source: DrawSource, image: Image, parameters: Spatter) -> NDArray[np.floating]:
-    """One normal number per pixel."""
+    """Draw one normal number per pixel."""
     return source.normal(parameters.loc, parameters.scale, image.shape[:2])
 
 
 def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> Image:
-    """The image behind drops of water or splashes of mud."""
+    """Return the image covered with drops of water or splashes of mud."""
     layer = smoothing.smooth_plane(draws, parameters.sigma)
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
-        cover = smoothing.smooth_plane((layer > parameters.threshold).astype(np.float32), parameters.amount)
-        muddy: Image = blend.lay_mud(pixels, cover, MUD_FLOOR, MUD_COLOUR)
+        coverage = smoothing.smooth_plane((layer > parameters.threshold).astype(np.float32), parameters.amount)
+        muddy: Image = blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR)
         return muddy.reshape(image.shape)
-    drops = blend.wrapped_levels(layer, parameters.threshold)
-    wet: Image = blend.lay_water(pixels, drops, thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
+    drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)
+    wet: Image = blend.add_water(pixels, drops, water_thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
     return wet.reshape(image.shape)
 
 
-def thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(H, W) uint8 relief of the water: distance to the outlines of the drops, equalised, embossed and softened."""
+def water_thickness(drops: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the relief of the water, uint8 (H, W).
+
+    It is the distance to the outlines of the drops, after histogram equalisation, embossing and a box blur.
+    """
     edges = np.asarray(cv2.Canny(drops, CANNY_LOW, CANNY_HIGH), np.uint8)
-    inland = distance.mean_distances(distance.edge_distances(edges), SHORE)
-    embossed = cv2.filter2D(cv2.equalizeHist(inland), cv2.CV_8U, EMBOSS)
+    distances = distance.mean_distances(distance.edge_distances(edges), MAX_DISTANCE)
+    embossed = cv2.filter2D(cv2.equalizeHist(distances), cv2.CV_8U, EMBOSS)
     return np.asarray(cv2.blur(embossed, BOX), np.uint8)
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from corruptions.kernels.bilinear import resize_bilinear
 
 Image = NDArray[np.uint8]
-"""RGB (H, W, 3), 0..255."""
+"""RGB image, uint8 (H, W, 3), 0..255."""
 
 
 class Window(NamedTuple):
-    """A part of a larger image."""
+    """A rectangle within a larger image, in pixels."""
 
     top: int
     left: int
@@ -25,88 +25,129 @@ class Window(NamedTuple):
 
 
 Operator = Callable[[Image, int, int, Window], Image]
-"""Resizes: (image, height, width, what is wanted of the result)."""
+"""A resize function of (image, height, width, window) that returns only this window of the resized image."""
 
 
 Box = tuple[float, float, float, float]
+"""A rectangle (left, top, right, bottom) in pixels, which may be fractional."""
 
 
 Steps = Sequence[tuple[str, float]]
-"""A preparation: names of :data:`STEPS` with their values."""
+"""A preparation: pairs of a name in :data:`STEPS` and its value, in order."""
 
 
 MAX_RESIZED_PIXELS = 2**24
-"""A larger result of a resize is computed only around its centre, where crops look: a 1 x 4000 strip would otherwise
-grow to 256 x 1,024,000."""
+"""Largest resize result in pixels that is computed completely. Of a larger one, only the part around the centre is.
+
+Crops read the centre. Without this limit a 1 x 4000 strip would become 256 x 1,024,000 pixels.
+"""
 
 
 def library_operator(resize: Callable[[Image, int, int, Box | None], Image]) -> Operator:
-    """An operator of a library's function of (image, height, width, the part of the image as (left, top, right, bottom)
-    or None for all of it): it computes all of the result, or the middle of one that is too large.
+    """Return an operator that calls the resize function of a library.
+
+    The operator computes the complete result, or its centre if the complete result is too large.
+
+    Args:
+        resize: Function of (image, height, width, box). ``box`` is the part to resize, None for the image.
+
+    Returns:
+        The operator.
     """
 
     def operator(image: Image, height: int, width: int, window: Window) -> Image:
-        rows, columns = _computable(height, width)
-        part = central(height, width, max(rows, window.height), max(columns, window.width))
+        rows, columns = _max_computed_size(height, width)
+        part = centre_window(height, width, max(rows, window.height), max(columns, window.width))
         box = None
         if part != (0, 0, height, width):
             down, across = image.shape[0] / height, image.shape[1] / width
             right, bottom = part.left + part.width, part.top + part.height
             box = (part.left * across, part.top * down, right * across, bottom * down)
         resized = resize(image, part.height, part.width, box)
-        return cut(resized, window._replace(top=window.top - part.top, left=window.left - part.left))
+        return crop(resized, window._replace(top=window.top - part.top, left=window.left - part.left))
 
     return operator
 
 
 def pillow_bilinear(image: Image, height: int, width: int, window: Window) -> Image:
-    """Pillow's bilinear resize, of which no more is computed than is wanted: a third of Pillow's time or less."""
+    """Resize as Pillow's bilinear filter does, but compute only the window.
+
+    Args:
+        image: uint8 RGB (H, W, 3).
+        height: Height of the complete result in pixels.
+        width: Width of the complete result in pixels.
+        window: Part of the result to return.
+
+    Returns:
+        uint8 RGB array of the window's size.
+    """
     return resize_bilinear(image, (height, width), window[:2], window[2:])
 
 
-def cut(image: Image, window: Window) -> Image:
-    """A part of an image, as a view."""
+def crop(image: Image, window: Window) -> Image:
+    """Return a part of an image as a view.
+
+    Args:
+        image: Array (H, W, ...).
+        window: The part to return.
+
+    Returns:
+        A view of the image, not a copy.
+    """
     return image[window.top : window.top + window.height, window.left : window.left + window.width]
 
 
-def middle(size: int, crop: int) -> int:
-    """Where the middle ``crop`` of ``size`` pixels begins, by Python's rounding, as published."""
+def centre_offset(size: int, crop: int) -> int:
+    """Return where the central ``crop`` of ``size`` pixels begins, by Python's rounding, as published."""
     return round((size - crop) / 2)
 
 
-def central(height: int, width: int, rows: int, columns: int) -> Window:
-    """The middle of an image of a size. Raises ValueError for more than there is."""
+def centre_window(height: int, width: int, rows: int, columns: int) -> Window:
+    """Return the central part of an image.
+
+    Args:
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+        rows: Height of the part in pixels.
+        columns: Width of the part in pixels.
+
+    Returns:
+        The window of the part.
+
+    Raises:
+        ValueError: If the part is larger than the image.
+    """
     if rows > height or columns > width:
         raise ValueError(f"{rows} x {columns} pixels cannot be cropped from {height} x {width}")
-    return Window(middle(height, rows), middle(width, columns), rows, columns)
+    return Window(centre_offset(height, rows), centre_offset(width, columns), rows, columns)
 
 
-def _computable(height: int, width: int) -> tuple[int, int]:
-    """How much of a resized image is computed where nobody looks at a part of it: (height, width)."""
+def _max_computed_size(height: int, width: int) -> tuple[int, int]:
+    """Return the largest (height, width) of a resize result that is computed if no crop follows."""
     side = min(height, width)
     return min(height, max(MAX_RESIZED_PIXELS // width, side)), min(width, max(MAX_RESIZED_PIXELS // height, side))
 
 
 def _shorter_side(height: int, width: int, value: float) -> tuple[int, int]:
-    """``value`` for the shorter side and ``int(value * long / short)`` for the other."""
+    """Return ``value`` for the shorter side and ``int(value * long / short)`` for the longer side."""
     side = int(value)
     longer = int(side * max(height, width) / min(height, width))
     return (side, longer) if width > height else (longer, side)
 
 
 def _square(height: int, width: int, value: float) -> tuple[int, int]:
-    """``value`` x ``value``."""
+    """Return ``value`` x ``value``."""
     return int(value), int(value)
 
 
 def _fraction(height: int, width: int, value: float) -> tuple[int, int]:
-    """``int(value * H)`` x ``int(value * W)``, at least one each way."""
+    """Return ``int(value * H)`` x ``int(value * W)``, at least one pixel for each side."""
     return max(int(value * height), 1), max(int(value * width), 1)
 
 
 @dataclass(frozen=True)
 class PreparationStep:
-    """A step of a preparation: ``size`` gives (height, width) of its result; it crops to the middle, or resizes all."""
+    """A kind of step. ``size`` returns the (height, width) of its result. ``crops``: crop the centre, do not resize."""
 
     size: Callable[[int, int, float], tuple[int, int]]
     crops: bool
@@ -118,7 +159,7 @@ STEPS: Mapping[str, PreparationStep] = {
     "center_crop": PreparationStep(_square, crops=True),
     "center_fraction": PreparationStep(_fraction, crops=True),
 }
-"""Step of a preparation -> what it does. A square does not keep the aspect."""
+"""Name of a step -> what it does. ``square`` does not keep the aspect ratio."""
 
 
 PROFILE_STEPS: Mapping[str, Steps] = {
@@ -127,32 +168,62 @@ PROFILE_STEPS: Mapping[str, Steps] = {
     "tiny": (("shorter_side", 64), ("center_crop", 64)),
     "cifar": (("square", 32),),
 }
-"""How each profile's images were prepared."""
+"""Profile -> the preparation of its published images."""
 
 
 def prepare(photograph: Image, steps: Steps, operator: Operator = pillow_bilinear) -> Image:
-    """A decoded photograph, RGB (H, W, 3), after the steps in order; always a new C-contiguous array.
+    """Return a photograph after all steps.
 
-    Raises ValueError for a crop that is larger than what there is.
+    Args:
+        photograph: Decoded photograph, uint8 RGB (H, W, 3).
+        steps: The steps, in order.
+        operator: Resize operator.
+
+    Returns:
+        A new C-contiguous uint8 RGB array.
+
+    Raises:
+        ValueError: If a crop is larger than its input.
     """
     return np.array(apply_steps(photograph, steps, operator), order="C")
 
 
 def apply_steps(image: Image, steps: Steps, operator: Operator) -> Image:
-    """Return the image after the steps; where a crop follows a resize, compute only what it keeps."""
+    """Return an image after all steps. For a resize before a crop, only what the crop keeps is computed.
+
+    Args:
+        image: uint8 RGB (H, W, 3).
+        steps: The steps, in order.
+        operator: Resize operator.
+
+    Returns:
+        uint8 RGB array, which may share memory with ``image``.
+
+    Raises:
+        ValueError: If a crop is larger than its input.
+    """
     if not steps:
         return image
     height, width = image.shape[:2]
     size, rest = size_after(height, width, steps[0]), steps[1:]
     if STEPS[steps[0][0]].crops:
-        return apply_steps(cut(image, central(height, width, *size)), rest, operator)
-    kept = central(*size, *_computable(*size))
+        return apply_steps(crop(image, centre_window(height, width, *size)), rest, operator)
+    kept = centre_window(*size, *_max_computed_size(*size))
     if rest and STEPS[rest[0][0]].crops:
-        kept, rest = central(*size, *size_after(*size, rest[0])), rest[1:]
+        kept, rest = centre_window(*size, *size_after(*size, rest[0])), rest[1:]
     return apply_steps(operator(image, *size, kept), rest, operator)
 
 
 def size_after(height: int, width: int, step: tuple[str, float]) -> tuple[int, int]:
-    """Return height and width of an image after a step."""
+    """Return the size of an image after a step.
+
+    Args:
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+        step: Name of a step in :data:`STEPS` and its value.
+
+    Returns:
+        (height, width) in pixels.
+    """
     name, value = step
     return STEPS[name].size(height, width, value)

@@ -1,4 +1,4 @@
-"""Published transforms by name and by group: corruptions here, perturbations in the package beside."""
+"""Lookup of published transforms by name and by group. Used for corruptions and for perturbations."""
 
 from __future__ import annotations
 
@@ -6,66 +6,82 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 KINDS = ("noise", "blur", "weather", "digital")
-"""The groups into which the publications sort what they do to an image."""
+"""Groups by kind of change, as in the publications."""
 
 
 class Published(Protocol):
-    """What each transform of the publications says of itself."""
+    """Properties of every published transform."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the transform."""
 
     @property
     def group(self) -> str:
-        """One of KINDS."""
+        """Its kind, one of KINDS."""
 
     @property
     def benchmark(self) -> bool:
-        """Whether the benchmark has it, and not only its validation."""
+        """Whether it belongs to the benchmark, not only to its validation."""
 
     @property
     def version(self) -> int:
-        """A number that rises with every change of a pixel."""
+        """Version number, increased with each change that alters a pixel."""
 
 
 Row = TypeVar("Row", bound=Published)
+"""Type of the transforms in a registry."""
 
 
 class Registry(Generic[Row]):
-    """Transforms of one publication: first those of its benchmark, then the others, each in the order given."""
+    """The transforms of one publication: those of the benchmark first, then the others, each in the given order."""
 
-    def __init__(self, what: str, others: str, rows: Iterable[Row]) -> None:
-        """``what`` a transform is called in messages; ``others``: the group of those outside the benchmark."""
-        self._what = what
+    def __init__(self, kind: str, extra_group: str, rows: Iterable[Row]) -> None:
+        """Create a registry.
+
+        Args:
+            kind: What error messages call a transform, for example "corruption".
+            extra_group: Name of the group of transforms outside the benchmark.
+            rows: The transforms.
+        """
+        self._kind = kind
         self._rows = {row.name: row for row in sorted(rows, key=lambda row: not row.benchmark)}
         published = self._rows.values()
         self.groups: Mapping[str, tuple[str, ...]] = {
             "benchmark": tuple(row.name for row in published if row.benchmark),
-            others: tuple(row.name for row in published if not row.benchmark),
+            extra_group: tuple(row.name for row in published if not row.benchmark),
             "all": tuple(self._rows),
-        } | {kind: tuple(row.name for row in published if row.group == kind) for kind in KINDS}
+        } | {group: tuple(row.name for row in published if row.group == group) for group in KINDS}
 
     def names(self, group: str = "benchmark") -> tuple[str, ...]:
         """Return the names of a group in published order.
 
         Args:
-            group: ``benchmark``, ``all``, ``noise``, ``blur``, ``weather``, ``digital``, or those outside of the
-                benchmark: ``extra`` for corruptions, ``validation`` for perturbations.
+            group: ``benchmark``, ``all``, ``noise``, ``blur``, ``weather``, ``digital``, or the group of transforms
+                outside the benchmark: ``extra`` for corruptions, ``validation`` for perturbations.
+
+        Returns:
+            The names.
 
         Raises:
-            ValueError: There is no such group.
+            ValueError: If the group is unknown.
         """
         if group not in self.groups:
             raise ValueError(f"unknown group {group!r}; choose one of {', '.join(self.groups)}")
         return self.groups[group]
 
     def get(self, name: str) -> Row:
-        """Return the transform of that name, with its table of parameters and its version.
+        """Return a transform, which has its table of parameters and its version.
+
+        Args:
+            name: Name of the transform.
+
+        Returns:
+            The transform.
 
         Raises:
-            ValueError: There is none.
+            ValueError: If the name is unknown.
         """
         if name not in self._rows:
-            raise ValueError(f"unknown {self._what} {name!r}; choose one of {', '.join(self._rows)}")
+            raise ValueError(f"unknown {self._kind} {name!r}; choose one of {', '.join(self._rows)}")
         return self._rows[name]

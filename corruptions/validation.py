@@ -1,4 +1,4 @@
-"""Checks of what a caller gives, once, at the border: they return it in the form that kernels take, or raise."""
+"""Validation of arguments. Each check returns the value in the form that kernels need, or raises an error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ from corruptions.catalogue import PROFILE_SIDES, Image, Options
 from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws
 
 
-def rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
-    """The image as a C-contiguous (H, W, 3) array; grey becomes three equal channels. Raises TypeError, ValueError."""
+def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
+    """Return an image as a C-contiguous, writeable uint8 (H, W, 3) array. Grey is repeated to three channels.
+
+    Args:
+        image: RGB (H, W, 3), or grey (H, W) or (H, W, 1).
+        smallest_side: Smallest accepted side in pixels.
+
+    Returns:
+        The same array, or a copy if its layout has to change.
+
+    Raises:
+        TypeError: If it is not a uint8 array.
+        ValueError: If its shape is invalid.
+    """
     if not isinstance(image, np.ndarray):
         raise TypeError(f"image must be a numpy array, not {type(image).__name__}; convert it with numpy.asarray")
     if image.dtype != np.uint8:
@@ -25,46 +37,71 @@ def rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
         raise ValueError(f"image must be at least {smallest}, not {image.shape[0]} x {image.shape[1]}")
     if grey:
         image = np.broadcast_to(image.reshape(*image.shape[:2], 1), (*image.shape[:2], 3))
-    # A copy where it is read-only: compiled kernels are kept per type, and read-only arrays are a type of their own.
+    # Copy read-only arrays: numba treats them as a separate type, for which all kernels would be compiled again.
     return image if image.flags.carray else np.require(image, requirements=("C", "W"))
 
 
-def profile_name(profile: str) -> str:
-    """A known profile. Raises ValueError."""
+def check_profile(profile: str) -> str:
+    """Return the profile. Raises ValueError if it is unknown."""
     if profile not in PROFILE_SIDES:
         raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILE_SIDES)}")
     return profile
 
 
-def known_options(options: Options) -> Options:
-    """Options. Raises TypeError."""
+def check_options(options: Options) -> Options:
+    """Return the options. Raises TypeError if they are of another type."""
     if not isinstance(options, Options):
         raise TypeError(f"options must be corruptions.Options, not {type(options).__name__}")
     return options
 
 
 def draw_source(seed: int, rng: np.random.RandomState | None) -> DrawSource:
-    """The fast generator of a seed, or the published order of draws from a legacy generator. Raises both errors."""
+    """Return the source of random numbers.
+
+    Args:
+        seed: Seed of the fast generator, used if ``rng`` is None.
+        rng: Legacy generator, used in the published order of draws.
+
+    Returns:
+        The source.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the seed is out of range.
+    """
     if rng is None:
-        number = whole(seed, "seed")
+        number = check_integer(seed, "seed")
         if not 0 <= number < 2**SEED_BITS:
             raise ValueError(f"seed must be 0 <= seed < 2**{SEED_BITS}, not {number}")
         return FastDraws(number)
     if not isinstance(rng, np.random.RandomState):
-        raise TypeError(f"rng must be a numpy.random.RandomState or None, not {type(rng).__name__}; or give a seed")
+        raise TypeError(f"rng must be a numpy.random.RandomState or None, not {type(rng).__name__}; use seed instead")
     return PublishedDraws(rng)
 
 
-def level(number: int, allowed: tuple[int, ...], what: str) -> int:
-    """One of the allowed numbers, which follow one another. Raises TypeError and ValueError."""
-    value = whole(number, what)
+def check_level(number: int, allowed: tuple[int, ...], what: str) -> int:
+    """Return a severity or difficulty as an int.
+
+    Args:
+        number: The value.
+        allowed: Allowed values, which are consecutive.
+        what: Name of the argument, for error messages.
+
+    Returns:
+        The value.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is not allowed.
+    """
+    value = check_integer(number, what)
     if value not in allowed:
         raise ValueError(f"{what} must be {allowed[0]}..{allowed[-1]}, not {value}")
     return value
 
 
-def whole(number: int, what: str) -> int:
-    """The number as an int, if it is whole and not a truth value. Raises TypeError."""
+def check_integer(number: int, what: str) -> int:
+    """Return the number as an int. Raises TypeError if it is not an integer, or is a bool."""
     if isinstance(number, (bool, np.bool_)) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {number!r}")
+        raise TypeError(f"{what} must be an integer, not {number!r}")
     return operator.index(number)

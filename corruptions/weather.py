@@ -1,4 +1,4 @@
-"""Weather: snow and spatter (in ``precipitation``), frost, fog and brightness."""
+"""Weather corruptions: snow and spatter (from ``precipitation``), frost, fog and brightness."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import precipitation, textures
-from corruptions.catalogue import Corruption, Image, draws_nothing, table
+from corruptions.catalogue import Corruption, Image, draw_nothing, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import blend, color, fog
 
 Table = Mapping[str, tuple[Any, ...]]
+"""A parameter table: profile -> one row per severity."""
 
 
 def per_profile(rows: Table, field: str, values: Mapping[str, float]) -> Table:
-    """A parameter table with one field set from the profile."""
+    """Return a parameter table with one field set to a value per profile.
+
+    Args:
+        rows: The table.
+        field: Name of the field.
+        values: Profile -> value of the field.
+
+    Returns:
+        A new table.
+    """
     return {
         profile: tuple(replace(row, **{field: values[profile]}) for row in severities)
         for profile, severities in rows.items()
@@ -26,15 +36,15 @@ def per_profile(rows: Table, field: str, values: Mapping[str, float]) -> Table:
 
 
 DRAWN_TEXTURES = 5
-"""Quirk: the published scripts list six textures and draw from the first five."""
+"""Quirk: the published scripts list six textures but draw from the first five."""
 
 FROST_SCALES: Mapping[str, float] = {"imagenet": 1.0, "inception": 1.0, "tiny": 0.3, "cifar": 0.2}
-"""By how much each profile scales the textures before it cuts a part out of one."""
+"""Profile -> factor by which the textures are resized before a part is cropped."""
 
 
 @dataclass(frozen=True)
 class Frost:
-    """Weights of the image and of the texture, scale of the texture, and where the textures lie (None: the package)."""
+    """Weights of image and texture, scale of the texture, and folder of the textures (None: the installed package)."""
 
     keep: float
     add: float
@@ -43,7 +53,7 @@ class Frost:
 
 
 class FrostDraws(NamedTuple):
-    """Which texture, and the corner of the part that is used, in pixels."""
+    """Index of the texture, and the top left corner in pixels of the part that is used."""
 
     texture: int
     row: int
@@ -51,7 +61,7 @@ class FrostDraws(NamedTuple):
 
 
 def draw_frost(source: DrawSource, image: Image, parameters: Frost) -> FrostDraws:
-    """A texture and a part of it as large as the image."""
+    """Draw a texture and a part of it as large as the image."""
     index = source.integer(0, DRAWN_TEXTURES)
     texture = textures.load(parameters.frost_folder, index, parameters.scale)
     rows, columns = textures.covering_shape(texture.shape[:2], image.shape[:2])
@@ -59,14 +69,14 @@ def draw_frost(source: DrawSource, image: Image, parameters: Frost) -> FrostDraw
     return FrostDraws(index, row, source.integer(0, columns - image.shape[1]))
 
 
-def lay_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
-    """The image under a part of a frost texture."""
+def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
+    """Return the image blended with a part of a frost texture."""
     texture = textures.load(parameters.frost_folder, draws.texture, parameters.scale)
     height, width, channels = image.shape
-    layer = textures.cover(texture, (height, width))
+    layer = textures.enlarge(texture, (height, width))
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
-    frosted: Image = blend.lay_frost(pixels, frost, draws.row, draws.column * channels, keep, add)
+    frosted: Image = blend.add_frost(pixels, frost, draws.row, draws.column * channels, keep, add)
     return frosted.reshape(image.shape)
 
 
@@ -83,12 +93,12 @@ FROST = per_profile(
 )
 
 FOG_MAP_SIDES: Mapping[str, int] = {"imagenet": 256, "inception": 512, "tiny": 64, "cifar": 32}
-"""Side of the height map that each profile makes and then crops to the image."""
+"""Profile -> side in pixels of the height map, which is then cropped to the image."""
 
 
 @dataclass(frozen=True)
 class Fog:
-    """Thickness, decay of the roughness per octave, and least side of the height map in pixels (a power of two)."""
+    """Thickness, decay of the roughness per octave, and smallest side of the height map in pixels (a power of two)."""
 
     amount: float
     decay: float
@@ -96,7 +106,7 @@ class Fog:
 
 
 def map_side(image: Image, parameters: Fog) -> int:
-    """The published side, or the next power of two that covers a larger image."""
+    """Return the published side of the height map, or the next power of two that covers a larger image."""
     side = parameters.map_side
     while side < max(image.shape[:2]):
         side *= 2
@@ -104,12 +114,15 @@ def map_side(image: Image, parameters: Fog) -> int:
 
 
 def draw_heights(source: DrawSource, image: Image, parameters: Fog) -> NDArray[np.floating]:
-    """One uniform number for every point of the map but its corner, coarse points first, in the published order."""
-    return source.uniform(0.0, 1.0, (fog.map_draws(map_side(image, parameters)),))
+    """Draw one uniform number for each point of the height map except its first corner.
+
+    Numbers for coarse points come first, as in the published scripts.
+    """
+    return source.uniform(0.0, 1.0, (fog.count_draws(map_side(image, parameters)),))
 
 
-def lay_fog(image: Image, parameters: Fog, draws: NDArray[np.floating]) -> Image:
-    """The image under fog."""
+def add_fog(image: Image, parameters: Fog, draws: NDArray[np.floating]) -> Image:
+    """Return the image blended with fog."""
     return fog.fog(image, draws, map_side(image, parameters), parameters.amount, parameters.decay)
 
 
@@ -128,13 +141,13 @@ FOG = per_profile(
 
 @dataclass(frozen=True)
 class Brightness:
-    """What is added to the HSV value, 0..1."""
+    """Amount added to the HSV value, 0..1."""
 
     c: float
 
 
 def brighten(image: Image, parameters: Brightness, draws: None) -> Image:
-    """The image with its HSV value raised."""
+    """Return the image with its HSV value increased."""
     return color.shift_value(image, parameters.c)
 
 
@@ -147,9 +160,9 @@ BRIGHTNESS = table(
 )
 
 CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("snow", "weather", True, 1, precipitation.SNOW, precipitation.draw_snow, precipitation.lay_snow),
-    Corruption("frost", "weather", True, 1, FROST, draw_frost, lay_frost),
-    Corruption("fog", "weather", True, 1, FOG, draw_heights, lay_fog),
-    Corruption("brightness", "weather", True, 1, BRIGHTNESS, draws_nothing, brighten),
+    Corruption("snow", "weather", True, 1, precipitation.SNOW, precipitation.draw_snow, precipitation.add_snow),
+    Corruption("frost", "weather", True, 1, FROST, draw_frost, add_frost),
+    Corruption("fog", "weather", True, 1, FOG, draw_heights, add_fog),
+    Corruption("brightness", "weather", True, 1, BRIGHTNESS, draw_nothing, brighten),
     Corruption("spatter", "weather", False, 1, precipitation.SPATTER, precipitation.draw_drops, precipitation.spatter),
 )

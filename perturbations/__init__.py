@@ -1,4 +1,4 @@
-"""Perturbation sequences of ImageNet-P: ``perturb`` a photograph, make one ``frame``, list ``names``."""
+"""The perturbation sequences of ImageNet-P: ``perturb`` a photograph, make one ``frame``, list ``names``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 DEFAULTS = Options()
+"""Options used where a call gives none."""
 
 _REGISTRY = Registry(
     "perturbation",
@@ -36,7 +37,7 @@ _REGISTRY = Registry(
     (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS),
 )
 GROUPS = _REGISTRY.groups
-"""Group -> names in published order: benchmark (10), validation (4), all (14), and four kinds of both."""
+"""Group -> names in published order: benchmark (10), validation (4), all (14), and the four kinds of both."""
 
 names = _REGISTRY.names
 get = _REGISTRY.get
@@ -52,27 +53,25 @@ def perturb(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Frames:
-    """Return the sequence that ImageNet-P makes of a photograph.
+    """Return the sequence that ImageNet-P makes of a photograph (Hendrycks & Dietterich, ICLR 2019).
 
     Args:
-        source: The decoded photograph before any preparation: uint8, 0..255, RGB (H, W, 3) or grey, of any size. It is
-            not modified.
-        name: Of a perturbation; ``names("all")`` lists them.
-        profile: Whose published parameters and side: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"``
-            (64) or ``"cifar"`` (32).
-        difficulty: 1..3, larger noise. Sequences without noise are the same at each.
-        seed: 0 <= seed < 2**128, of the fast generator. Equal seeds give equal sequences.
-        rng: Generator to draw from instead of ``seed``, in the order of the published script.
-        options: Choices that the published script did not have.
+        source: The decoded photograph before any preparation: uint8, 0..255, RGB (H, W, 3) or grey (H, W) or (H, W, 1),
+            of any size. It is not modified.
+        name: Name of a perturbation. ``names("all")`` lists them.
+        profile: Published parameter values and side to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299),
+            ``"tiny"`` (64) or ``"cifar"`` (32).
+        difficulty: Amount of noise, 1..3. Sequences without noise are the same at each difficulty.
+        seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal sequences.
+        rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script.
+        options: Settings that the published script did not have.
 
     Returns:
-        uint8 RGB frames (T, N, N, 3), with N the profile's side; ``frame_count(name)`` is T.
+        uint8 RGB frames (T, N, N, 3). T is ``frame_count(name, profile)`` and N the side of the profile.
 
     Raises:
-        TypeError: An argument has another type.
-        ValueError: An argument has another shape, range or name.
-
-    Source: Hendrycks & Dietterich, ICLR 2019.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid shape, value or name.
     """
     views = _views(source, profile)
     return perturb_views(views, name, profile=profile, difficulty=difficulty, seed=seed, rng=rng, options=options)
@@ -88,8 +87,25 @@ def perturb_views(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Frames:
-    """:func:`perturb` for a photograph that is prepared once for several sequences, in any way of preparation."""
-    row, parameters = _chosen(name, profile, difficulty, options)
+    """Return a sequence of a photograph that was prepared once for several sequences. See :func:`perturb`.
+
+    Args:
+        views: The photograph, prepared by :func:`make_views` with any steps.
+        name: Name of a perturbation. ``names("all")`` lists them.
+        profile: Published parameter values to use.
+        difficulty: Amount of noise, 1..3.
+        seed: Seed of the fast generator, 0 <= seed < 2**128.
+        rng: Legacy NumPy generator to draw from instead of ``seed``.
+        options: Settings that the published script did not have.
+
+    Returns:
+        uint8 RGB frames (T, H, W, 3) of the size of the prepared image.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid value or name.
+    """
+    row, parameters = _resolve(name, profile, difficulty, options)
     return row.make(views, parameters, validation.draw_source(seed, rng), range(parameters.frames))
 
 
@@ -103,30 +119,54 @@ def frame(
     seed: int = 0,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Frame ``index`` of :func:`perturb`, (N, N, 3), made alone.
+    """Return one frame of :func:`perturb`.
 
-    In zoom_blur (a running mean) and spatter (drops that run) a frame needs those before it, which are then made too.
-    There is no ``rng`` here: what a legacy generator draws for a frame depends on all frames before.
-    Raises TypeError and ValueError as :func:`perturb`, and IndexError for a frame that the sequence does not have.
+    A frame of zoom_blur (a running mean) or spatter (drops that run down) also computes all frames before it. A legacy
+    generator is not supported, because its numbers for one frame depend on all frames before it.
+
+    Args:
+        source: The decoded photograph before any preparation, as in :func:`perturb`.
+        name: Name of a perturbation. ``names("all")`` lists them.
+        index: Index of the frame, from 0.
+        profile: Published parameter values and side to use.
+        difficulty: Amount of noise, 1..3.
+        seed: Seed of the fast generator, 0 <= seed < 2**128.
+        options: Settings that the published script did not have.
+
+    Returns:
+        uint8 RGB frame (N, N, 3).
+
+    Raises:
+        IndexError: If the sequence has no such frame.
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _chosen(name, profile, difficulty, options)
-    place = validation.whole(index, "index")
-    if not 0 <= place < parameters.frames:
-        raise IndexError(f"{name} has frames 0..{parameters.frames - 1}, not {place}")
-    made: Image = row.make(_views(source, profile), parameters, validation.draw_source(seed, None), [place])[0]
-    return made
+    row, parameters = _resolve(name, profile, difficulty, options)
+    position = validation.check_integer(index, "index")
+    if not 0 <= position < parameters.frames:
+        raise IndexError(f"{name} has frames 0..{parameters.frames - 1}, not {position}")
+    result: Image = row.make(_views(source, profile), parameters, validation.draw_source(seed, None), [position])[0]
+    return result
 
 
 def frame_count(name: str, profile: str = "imagenet") -> int:
-    """How many frames a sequence has. Raises ValueError."""
-    return int(get(name).parameters(validation.profile_name(profile), 1).frames)
+    """Return the number of frames of a sequence.
+
+    Args:
+        name: Name of a perturbation.
+        profile: Name of a profile.
+
+    Raises:
+        ValueError: If the name or the profile is unknown.
+    """
+    return int(get(name).parameters(validation.check_profile(profile), 1).frames)
 
 
 def _views(source: NDArray[np.uint8], profile: str) -> Views:
-    return make_views(validation.rgb(source, smallest_side=1), PROFILE_STEPS[validation.profile_name(profile)])
+    return make_views(validation.to_rgb(source, smallest_side=1), PROFILE_STEPS[validation.check_profile(profile)])
 
 
-def _chosen(name: str, profile: str, difficulty: int, options: Options) -> tuple[Perturbation, Any]:
+def _resolve(name: str, profile: str, difficulty: int, options: Options) -> tuple[Perturbation, Any]:
     row = get(name)
-    level = validation.level(difficulty, DIFFICULTIES, "difficulty")
-    return row, validation.known_options(options).bind(row.parameters(validation.profile_name(profile), level))
+    level = validation.check_level(difficulty, DIFFICULTIES, "difficulty")
+    return row, validation.check_options(options).bind(row.parameters(validation.check_profile(profile), level))

@@ -1,4 +1,4 @@
-"""Blur: motion in a turning direction, zoom that grows, and, for validation, a Gaussian that widens."""
+"""Blur perturbations: motion with a rotating direction, growing zoom and, for validation, a growing Gaussian."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from perturbations.views import Views
 
 @dataclass(frozen=True)
 class Motion:
-    """ImageMagick's radius and sigma; frame i is blurred along (i + offset) * step degrees.
+    """ImageMagick's radius and sigma in pixels. Frame i is blurred along (i + offset) * step degrees.
 
-    ``whole``: the photograph is blurred before it is prepared, as the published Tiny ImageNet-P did; the published
-    script forgets the crop there, which we do.
+    Quirk: if ``before_preparation``, the photograph is blurred before it is prepared (published Tiny ImageNet-P). The
+    published script omits the crop of this preparation; here it is applied.
     """
 
     radius: int
@@ -30,51 +30,51 @@ class Motion:
     offset: int
     step: int
     frames: int = FRAMES
-    whole: bool = False
+    before_preparation: bool = False
     motion: str = "native"
 
 
-def turning_blur(views: Views, parameters: Motion, source: DrawSource, indices: Indices) -> Frames:
-    """Motion blur whose direction turns."""
+def rotating_blur(views: Views, parameters: Motion, source: DrawSource, indices: Indices) -> Frames:
+    """Return frames of motion blur whose direction rotates."""
 
     def frame(index: int) -> NDArray[np.uint8]:
         angle = float((index + parameters.offset) * parameters.step)
-        image = views.photograph if parameters.whole else views.base
+        image = views.photograph if parameters.before_preparation else views.base
         blurred = motion_blur(image, parameters.radius, parameters.sigma, angle, parameters.motion)
-        return views.prepare(blurred) if parameters.whole else blurred
+        return views.prepare(blurred) if parameters.before_preparation else blurred
 
     return stack(views, indices, frame)
 
 
 @dataclass(frozen=True)
 class Zoom:
-    """Growth of the zoom from frame to frame; ``on_base``: the clean image is zoomed, not what it was cropped from."""
+    """Growth of the zoom factor per frame. ``on_base``: zoom the prepared image, not the photograph before its crop."""
 
     growth: float
     on_base: bool = False
     frames: int = FRAMES
 
 
-UNITS = np.arange(256, dtype=np.float32) / np.float32(255)
-"""Level -> its value on 0..1 in float32, in which the published running mean is kept."""
+UNIT_LEVELS = np.arange(256, dtype=np.float32) / np.float32(255)
+"""Level -> its value in 0..1 as float32, the type of the published running mean."""
 
 
 def growing_zoom(views: Views, parameters: Zoom, source: DrawSource, indices: Indices) -> Frames:
-    """Running mean over zooms of 1, 1.004, 1.008 ...: a frame needs all zooms before it."""
+    """Return frames of the running mean of zooms with growing factors. A frame needs all zooms before it."""
     out = np.empty((len(indices), *views.base.shape), np.uint8)
     mean, total = np.empty(views.base.size, np.uint8), np.zeros(views.base.size, np.float32)
-    places = {index: place for place, index in enumerate(indices)}
+    positions = {index: position for position, index in enumerate(indices)}
     for index in range(max(indices) + 1):
         zoomed = scaled(views, 1 + parameters.growth * index, parameters.on_base) if index else views.base
-        sampling.add_level(total, np.ascontiguousarray(zoomed).reshape(-1), UNITS, np.float32(index + 1), mean)
-        if index in places:
-            out[places[index]] = mean.reshape(views.base.shape)
+        sampling.update_mean(total, np.ascontiguousarray(zoomed).reshape(-1), UNIT_LEVELS, np.float32(index + 1), mean)
+        if index in positions:
+            out[positions[index]] = mean.reshape(views.base.shape)
     return out
 
 
 @dataclass(frozen=True)
-class Widening:
-    """Sigma of the first frame, its growth from frame to frame, and the filter's reach in sigmas."""
+class GrowingBlur:
+    """Sigma in pixels of the first frame, its growth per frame, and the filter's radius in sigmas."""
 
     first: float
     growth: float
@@ -82,8 +82,8 @@ class Widening:
     frames: int = FRAMES
 
 
-def widening_blur(views: Views, parameters: Widening, source: DrawSource, indices: Indices) -> Frames:
-    """Gaussian blur whose sigma grows."""
+def growing_blur(views: Views, parameters: GrowingBlur, source: DrawSource, indices: Indices) -> Frames:
+    """Return frames of Gaussian blur with a growing sigma."""
 
     def frame(index: int) -> NDArray[np.uint8]:
         return smooth_image(views.base, parameters.first + parameters.growth * index, parameters.truncate)
@@ -100,7 +100,7 @@ MOTION_BLUR = table(
 )
 ZOOM_BLUR = table(Zoom, imagenet=[(0.004,)], inception=[(0.004, True)], tiny=[(0.004,)], cifar=[(0.004,)])
 GAUSSIAN_BLUR = table(
-    Widening,
+    GrowingBlur,
     imagenet=[(0.25, 0.035, 6.0)],
     inception=[(0.35, 0.035, 6.0)],
     tiny=[(0.35, 0.014, 7.0)],
@@ -108,7 +108,7 @@ GAUSSIAN_BLUR = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("motion_blur", "blur", True, 1, MOTION_BLUR, turning_blur),
+    Perturbation("motion_blur", "blur", True, 1, MOTION_BLUR, rotating_blur),
     Perturbation("zoom_blur", "blur", True, 1, ZOOM_BLUR, growing_zoom),
-    Perturbation("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, widening_blur),
+    Perturbation("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, growing_blur),
 )

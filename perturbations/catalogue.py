@@ -1,4 +1,4 @@
-"""What a perturbation is, and the types its parameter table is made of."""
+"""The record of one perturbation, and the types of its parameter table."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from corruptions.draws import DrawSource
 from perturbations.views import Views
 
 Frames = NDArray[np.uint8]
-"""RGB frames, (T, N, N, 3), 0..255."""
+"""RGB frames, uint8 (T, N, N, 3), 0..255."""
 
 FRAMES = 31
-"""Frames of most sequences."""
+"""Number of frames of most sequences."""
 
 DIFFICULTIES = (1, 2, 3)
+"""All difficulties, easiest first."""
 
 Indices = Sequence[int]
-"""Which frames to make, rising."""
+"""Indices of the frames to make, in increasing order."""
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """One perturbation: its published numbers, and how frames are made of them.
+    """One perturbation: its published parameters, and how its frames are made.
 
-    ``make(views, parameters, source, indices)`` gives the frames of these indices, (len(indices), N, N, 3); what a
-    sequence draws once, it draws before any frame. ``table`` has for each profile one row, or one for each difficulty.
-    ``version`` goes up with any change that moves a pixel.
+    ``make(views, parameters, source, indices)`` returns the frames with these indices, (len(indices), N, N, 3). What a
+    sequence draws only once must be drawn before any frame. ``table`` maps each profile to one row of parameters, or to
+    one row per difficulty. ``benchmark`` is false for the perturbations of the validation group. ``version`` must be
+    increased with each change that alters a pixel.
     """
 
     name: str
@@ -42,18 +44,35 @@ class Perturbation:
 
     @property
     def difficulties(self) -> tuple[int, ...]:
-        """The difficulties that have data of their own."""
+        """The difficulties that have different parameters."""
         return DIFFICULTIES[: max(map(len, self.table.values()))]
 
     def parameters(self, profile: str, difficulty: int) -> Any:
-        """Return the published parameters; a perturbation without difficulties has the same at each."""
+        """Return the published parameters. A perturbation without difficulties has the same at each.
+
+        Args:
+            profile: Name of a profile.
+            difficulty: Difficulty, 1..3.
+
+        Returns:
+            One row of the parameter table.
+        """
         rows = self.table[profile]
         return rows[min(difficulty, len(rows)) - 1]
 
 
 def stack(views: Views, indices: Indices, frame: Callable[[int], NDArray[np.uint8]]) -> Frames:
-    """Return the frames that a function of the index makes, each as large as the clean image."""
+    """Return a sequence of frames made one by one.
+
+    Args:
+        views: The prepared photograph.
+        indices: Indices of the frames.
+        frame: Function that returns the frame with an index, as large as the prepared image.
+
+    Returns:
+        uint8 frames (len(indices), H, W, 3).
+    """
     out = np.empty((len(indices), *views.base.shape), np.uint8)
-    for place, index in enumerate(indices):
-        out[place] = frame(index)
+    for position, index in enumerate(indices):
+        out[position] = frame(index)
     return out

@@ -1,4 +1,4 @@
-"""Noise: a clean frame, then independent noises of the same image."""
+"""Noise perturbations: one clean frame, followed by frames with independent noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corruptions.catalogue import table
 from corruptions.draws import DrawSource
 from corruptions.kernels import noise
-from corruptions.noise import Photons, Sigma, count_photons
+from corruptions.noise import Photons, Sigma, photons_to_image
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.views import Views
 
@@ -30,13 +30,13 @@ class Shot(Photons):
 
 
 def gaussian_noise(views: Views, parameters: Gaussian, source: DrawSource, indices: Indices) -> Frames:
-    """Independent normal noise, added in float32."""
+    """Return frames with independent normal noise, added in float32."""
     base = views.base.reshape(-1)
 
     def frame(index: int) -> NDArray[np.uint8]:
         if index == 0:
             return views.base
-        unit = source.at(index).normal(0.0, 1.0, views.base.shape)
+        unit = source.at_call(index).normal(0.0, 1.0, views.base.shape)
         drawn = np.multiply(unit.astype(np.float32, copy=False), np.float32(parameters.sigma))
         noisy: NDArray[np.uint8] = noise.add_noise(base, drawn.reshape(-1))
         return noisy.reshape(views.base.shape)
@@ -45,24 +45,24 @@ def gaussian_noise(views: Views, parameters: Gaussian, source: DrawSource, indic
 
 
 def shot_noise(views: Views, parameters: Shot, source: DrawSource, indices: Indices) -> Frames:
-    """Independent photon counts."""
+    """Return frames of independent photon counts."""
 
     def frame(index: int) -> NDArray[np.uint8]:
         if index == 0:
             return views.base
-        return count_photons(views.base, parameters, source.at(index).poisson(views.base, parameters.lam))
+        return photons_to_image(views.base, parameters, source.at_call(index).poisson(views.base, parameters.lam))
 
     return stack(views, indices, frame)
 
 
 def speckle_noise(views: Views, parameters: Gaussian, source: DrawSource, indices: Indices) -> Frames:
-    """Independent normal noise times the image itself."""
+    """Return frames with independent normal noise times the image."""
     base = views.base.reshape(-1)
 
     def frame(index: int) -> NDArray[np.uint8]:
         if index == 0:
             return views.base
-        drawn = source.at(index).normal(0.0, parameters.sigma, views.base.shape)
+        drawn = source.at_call(index).normal(0.0, parameters.sigma, views.base.shape)
         noisy: NDArray[np.uint8] = noise.multiply_noise(base, drawn.reshape(-1))
         return noisy.reshape(views.base.shape)
 

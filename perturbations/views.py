@@ -1,4 +1,4 @@
-"""From photograph to clean image: resizing and cropping steps, and the views that sequences start from."""
+"""A photograph prepared for perturbations: the clean image, and the larger image from which it was cropped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from corruptions.preparation import (
     Steps,
     Window,
     apply_steps,
-    central,
-    middle,
+    centre_offset,
+    centre_window,
     pillow_bilinear,
     prepare,
     size_after,
@@ -25,8 +25,12 @@ from corruptions.preparation import (
 class Canvas(NamedTuple):
     """An image on which content moves before it is cropped.
 
-    ``pixels``: what is there of it; ``height``, ``width``: how large it was published; ``top``, ``left``: where
-    ``pixels`` begins in that (0 unless the image is very long).
+    Attributes:
+        pixels: The computed part of the image, uint8 (H, W, 3).
+        height: Height of the complete image in pixels.
+        width: Width of the complete image in pixels.
+        top: First row of ``pixels`` in the complete image. 0 unless the image is very long.
+        left: First column of ``pixels`` in the complete image. 0 unless the image is very long.
     """
 
     pixels: Image
@@ -38,10 +42,15 @@ class Canvas(NamedTuple):
 
 @dataclass(frozen=True)
 class Views:
-    """What all sequences of one photograph share.
+    """The images that all sequences of one photograph use.
 
-    ``resized`` is the photograph after the steps before the first crop; ``window`` is what that crop keeps of it, and
-    ``finish`` the steps after it; ``base`` is the clean image (N, N, 3).
+    Attributes:
+        photograph: The decoded photograph.
+        steps: The preparation.
+        operator: The resize operator.
+        resized: The photograph after the steps before the first crop.
+        window: The part of ``resized`` that the first crop keeps.
+        base: The clean image, after all steps, uint8 (N, N, 3).
     """
 
     photograph: Image
@@ -52,17 +61,37 @@ class Views:
     base: Image
 
     def finish(self, cropped: Image) -> Image:
-        """A content of the window after the steps that follow the crop."""
+        """Return a changed window after the steps that follow the first crop.
+
+        Args:
+            cropped: uint8 array of the size of ``window``.
+        """
         return apply_steps(cropped, self.steps[_first_crop(self.steps) + 1 :], self.operator)
 
     def prepare(self, photograph: Image) -> Image:
-        """Another photograph prepared in the same way."""
+        """Return another photograph after the same preparation.
+
+        Args:
+            photograph: uint8 RGB (H, W, 3).
+        """
         return prepare(photograph, self.steps, self.operator)
 
 
 def make_views(photograph: Image, steps: Steps, operator: Operator = pillow_bilinear) -> Views:
-    """The views of a decoded photograph, RGB (H, W, 3) of any size, for a preparation. Raises ValueError."""
-    # Compiled kernels are kept per type, and read-only arrays are a type of their own.
+    """Prepare a photograph for perturbations.
+
+    Args:
+        photograph: Decoded photograph, uint8 RGB (H, W, 3) of any size.
+        steps: The preparation.
+        operator: The resize operator.
+
+    Returns:
+        The views of the photograph.
+
+    Raises:
+        ValueError: If a crop is larger than its input.
+    """
+    # Copy read-only arrays: numba treats them as a separate type, for which all kernels would be compiled again.
     photograph = np.require(photograph, requirements=("C", "W"))
     first = _first_crop(steps)
     height, width = photograph.shape[:2]
@@ -70,13 +99,13 @@ def make_views(photograph: Image, steps: Steps, operator: Operator = pillow_bili
         height, width = size_after(height, width, step)
     window = Window(0, 0, height, width)
     if first < len(steps):
-        window = central(height, width, *size_after(height, width, steps[first]))
+        window = centre_window(height, width, *size_after(height, width, steps[first]))
     pixels = np.require(apply_steps(photograph, steps[:first], operator), requirements=("C", "W"))
-    top, left = middle(height, pixels.shape[0]), middle(width, pixels.shape[1])
+    top, left = centre_offset(height, pixels.shape[0]), centre_offset(width, pixels.shape[1])
     canvas = Canvas(pixels, height, width, top, left)
     return Views(photograph, steps, operator, canvas, window, prepare(photograph, steps, operator))
 
 
 def _first_crop(steps: Steps) -> int:
-    """The index of the first step that crops; the number of steps if none does."""
+    """Return the index of the first step that crops, or the number of steps if none does."""
     return next((index for index, (name, _) in enumerate(steps) if STEPS[name].crops), len(steps))

@@ -1,4 +1,4 @@
-"""Weather: snow that turns, light that grows, and, for validation, spatter that runs down."""
+"""Weather perturbations: snow that rotates, growing brightness and, for validation, spatter that runs down."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from corruptions.catalogue import table
 from corruptions.draws import DrawSource
 from corruptions.kernels import blend, color, smoothing, zoom
 from corruptions.motion import motion_blur
-from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, thickness
+from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, water_thickness
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.kernels import sampling
 from perturbations.views import Views
 
 SNOW_THRESHOLD = 0.5
-"""Of the layer, on 0..1; what is below it is no snow."""
+"""Values of the snow layer below this, in 0..1, become 0."""
 
 SNOW_KEPT = 0.85
-"""Share of the image that is not whitened."""
+"""Weight of the original image."""
 
 FIRST_FALL, FALL_STEP = -150.0, 4.0
-"""Direction of the snow in the first frame and its change from frame to frame, degrees."""
+"""Direction of the snow in the first frame, and its change per frame, in degrees."""
 
 
 @dataclass(frozen=True)
 class Snow:
-    """Mean and deviation of the layer, its zoom, and its motion blur."""
+    """Mean and deviation of the snow layer, its zoom, and its motion blur."""
 
     loc: float
     scale: float
@@ -39,39 +39,36 @@ class Snow:
     motion: str = "native"
 
 
-def turning_snow(views: Views, parameters: Snow, source: DrawSource, indices: Indices) -> Frames:
-    """One layer of flakes for the sequence, whose fall turns."""
+def rotating_snow(views: Views, parameters: Snow, source: DrawSource, indices: Indices) -> Frames:
+    """Return frames with one layer of snow whose direction rotates."""
     height, width, _ = views.base.shape
-    part = zoom.centre((height, width), parameters.zoom)
+    part = zoom.centre_crop((height, width), parameters.zoom)
     centre = source.normal(parameters.loc, parameters.scale, (height, width), part)
     layer = zoom.zoom_centre(centre, (height, width), parameters.zoom)
-    flakes = blend.flake_levels(layer, SNOW_THRESHOLD)
+    flakes = blend.threshold_to_uint8(layer, SNOW_THRESHOLD)
 
     def frame(index: int) -> NDArray[np.uint8]:
         angle = FIRST_FALL + FALL_STEP * index
-        fallen = motion_blur(flakes, parameters.radius, parameters.sigma, angle, parameters.motion)
-        return blend.lay_snow(views.base, fallen, SNOW_KEPT, SNOW_GAIN, SNOW_OFFSET)
+        blurred = motion_blur(flakes, parameters.radius, parameters.sigma, angle, parameters.motion)
+        return blend.add_snow(views.base, blurred, SNOW_KEPT, SNOW_GAIN, SNOW_OFFSET)
 
     return stack(views, indices, frame)
 
 
 BRIGHTNESS_MIDDLE = 15
-"""The frame whose brightness is the image's own."""
+"""Index of the frame with the brightness of the image."""
 
 
 @dataclass(frozen=True)
-class Light:
-    """Growth of the HSV value from frame to frame, in percent of the full range."""
+class Brightness:
+    """Change of the HSV value per frame, in percent of the full range."""
 
     step: float
     frames: int = FRAMES
 
 
-def growing_light(views: Views, parameters: Light, source: DrawSource, indices: Indices) -> Frames:
-    """From darker to brighter.
-
-    Each frame converts colours anew: reading stored factors of hue and saturation would take longer than one pass.
-    """
+def growing_brightness(views: Views, parameters: Brightness, source: DrawSource, indices: Indices) -> Frames:
+    """Return frames from darker to brighter. Each converts colours again, which is faster than reading stored hues."""
     return stack(
         views,
         indices,
@@ -84,8 +81,8 @@ WATER_AMOUNT = np.float32(0.6)
 
 
 @dataclass(frozen=True)
-class Liquid:
-    """Mean and deviation of the layer, its smoothing and threshold, and the weights by which columns run down."""
+class DrippingWater:
+    """Mean and deviation of the layer, its smoothing and threshold, and the weights with which columns run down."""
 
     loc: float
     scale: float
@@ -95,20 +92,20 @@ class Liquid:
     frames: int = FRAMES
 
 
-def running_spatter(views: Views, parameters: Liquid, source: DrawSource, indices: Indices) -> Frames:
-    """Drops of water that run down: a frame needs the layer of the frame before it."""
+def dripping_spatter(views: Views, parameters: DrippingWater, source: DrawSource, indices: Indices) -> Frames:
+    """Return frames with drops of water that run down. A frame needs the layer of the frame before it."""
     height, width, channels = views.base.shape
     pixels = views.base.reshape(height, width * channels)
     layer = smoothing.smooth_plane(source.normal(parameters.loc, parameters.scale, (height, width)), parameters.sigma)
     layer[layer < parameters.threshold] = 0
     weights = np.array(parameters.drip)
     out = np.empty((len(indices), *views.base.shape), np.uint8)
-    places = {index: place for place, index in enumerate(indices)}
+    positions = {index: position for position, index in enumerate(indices)}
     for index in range(max(indices) + 1):
-        if index in places:
-            drops = blend.wrapped_levels(layer, layer.dtype.type(0))
-            wet = blend.lay_water(pixels, drops, thickness(drops), WATER_AMOUNT, WATER_COLOUR)
-            out[places[index]] = wet.reshape(views.base.shape)
+        if index in positions:
+            drops = blend.threshold_to_uint8_wrapping(layer, layer.dtype.type(0))
+            wet = blend.add_water(pixels, drops, water_thickness(drops), WATER_AMOUNT, WATER_COLOUR)
+            out[positions[index]] = wet.reshape(views.base.shape)
         layer = sampling.drip(layer, weights)
     return out
 
@@ -120,13 +117,13 @@ SNOW = table(
     tiny=[(0.05, 0.28, 2, 10, 2.5)],
     cifar=[(0.05, 0.3, 2, 10, 2)],
 )
-BRIGHTNESS = table(Light, imagenet=[(2.0,)], inception=[(2.0,)], tiny=[(2.0,)], cifar=[(1.5,)])
+BRIGHTNESS = table(Brightness, imagenet=[(2.0,)], inception=[(2.0,)], tiny=[(2.0,)], cifar=[(1.5,)])
 
 LONG_DRIP, SHORT_DRIP = (0.05, 0.1, 0.15, 0.7), (0.2, 0.8)
-"""How far drops run from frame to frame on large images and on small ones."""
+"""Weights with which drops run down per frame, on large and on small images."""
 
 SPATTER = table(
-    Liquid,
+    DrippingWater,
     imagenet=[(0.65, 0.27, 3.7, 0.69, LONG_DRIP)],
     inception=[(0.65, 0.3, 4, 0.69, LONG_DRIP)],
     tiny=[(0.6, 0.25, 1.75, 0.7, SHORT_DRIP)],
@@ -134,7 +131,7 @@ SPATTER = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("snow", "weather", True, 1, SNOW, turning_snow),
-    Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_light),
-    Perturbation("spatter", "weather", False, 1, SPATTER, running_spatter),
+    Perturbation("snow", "weather", True, 1, SNOW, rotating_snow),
+    Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_brightness),
+    Perturbation("spatter", "weather", False, 1, SPATTER, dripping_spatter),
 )

@@ -1,4 +1,8 @@
-"""Compiled inner loops, one module per family: plain arrays and numbers in, arrays out, no validation."""
+"""Compiled inner loops, one module per kind of operation.
+
+Kernels take and return plain arrays and numbers and do not validate them. Unless noted, H and W are the sides of an
+image, P is a number of pixels, and rows of an image are interleaved (W * 3 values).
+"""
 
 from __future__ import annotations
 
@@ -17,75 +21,85 @@ from corruptions.cache import compiled_folder
 
 
 def target_features(host: str) -> str:
-    """What kernels are compiled for: ``host``, the CPU's features as LLVM lists them, and its whole vectors.
+    """Return the CPU features for which kernels are compiled.
 
-    LLVM keeps to half of a vector of 64 bytes on Intel's CPUs, since their clock falls with whole ones. Since Ice Lake,
-    which the feature tells, it falls by less than they gain: a tenth of the corruptions' time.
+    LLVM uses only half of a 64-byte vector on Intel CPUs, because full vectors slowed down the clock of the first ones.
+    The feature avx512vbmi2 identifies CPUs since Ice Lake, on which full vectors are faster.
+
+    Args:
+        host: Features of this CPU, as LLVM lists them.
+
+    Returns:
+        The same features, with full vectors enabled if they are faster.
     """
     return f"{host},-prefer-256-bit" if "+avx512vbmi2" in host.split(",") else host
 
 
 numba_config: Any = numba.config
-"""Of the whole process: numba has no such settings for a single function."""
+"""Settings of numba. They apply to the whole process; numba has none for a single function."""
 
-if numba_config.CPU_FEATURES is None:  # the environment's NUMBA_CPU_FEATURES goes first
+if numba_config.CPU_FEATURES is None:  # not set by the environment variable NUMBA_CPU_FEATURES
     numba_config.CPU_FEATURES = target_features(get_host_cpu_features())
 
 _HERE = Path(__file__).parent
 
 SOURCES = ("corruptions", "perturbations")
-"""Packages that kernels and the types of their arguments come from; perturbations inline kernels of corruptions."""
+"""Packages that contain kernels or types of their arguments. Perturbations inline kernels of corruptions."""
 
 COMPILED = compiled_folder(
     chain.from_iterable((_HERE.parents[1] / package).rglob("*.py") for package in SOURCES),
     Path(numba_config.CACHE_DIR or _HERE / "__pycache__"),
 )
-"""Where compiled kernels are kept: in the environment's NUMBA_CACHE_DIR, else beside the sources."""
+"""Folder of compiled kernels: in NUMBA_CACHE_DIR if that environment variable is set, else beside the sources."""
 
-_DECORATING = Lock()
+_CONFIG_LOCK = Lock()
+"""Held while the setting of numba's cache folder is changed."""
 
 
-def _kept(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Let a decorator of numba keep what it compiles in COMPILED; kernels of other packages stay where they are."""
+def _cached(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make a numba decorator cache kernels in COMPILED. The cache folder of other packages is not changed."""
 
     def decorate(function: Any) -> Any:
-        with _DECORATING:
-            elsewhere, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(COMPILED)
+        with _CONFIG_LOCK:
+            previous, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(COMPILED)
             try:
                 return compiled(function)
             finally:
-                numba_config.CACHE_DIR = elsewhere
+                numba_config.CACHE_DIR = previous
 
     return decorate
 
 
-kernel = _kept(njit(cache=True, nogil=True, error_model="numpy"))
-"""The one way in which the project compiles: cached on disk, without fast-math, so that no CPU changes a rounding."""
+kernel = _cached(njit(cache=True, nogil=True, error_model="numpy"))
+"""Decorator that compiles a kernel, the only one used in this project.
 
-inlined = _kept(njit(cache=True, nogil=True, error_model="numpy", inline="always"))
-"""For a step that several kernels share."""
+Kernels are cached on disk and compiled without fast-math, so that rounding is the same on every CPU.
+"""
+
+inlined = _cached(njit(cache=True, nogil=True, error_model="numpy", inline="always"))
+"""Decorator that compiles a function into each kernel that calls it."""
 
 
 @inlined
 def copy(source, target):
-    """``target`` = ``source``, in the target's type.
+    """Copy ``source`` to ``target`` in the type of ``target``.
 
-    As a loop this becomes vectors; an assignment to a slice copies value by value.
+    A loop is compiled to vector instructions; an assignment to a slice is not.
     """
     for i in range(target.size):
         target[i] = source[i]
 
 
 LINE = 64
-"""Bytes of a cache line, and of the widest vectors."""
+"""Bytes of a cache line and of the widest vectors."""
 
 
 @inlined
-def scratch(size, kind):
-    """(size,) of a type, uninitialised, for what a kernel goes over many times: its first value begins a cache line.
+def scratch(size, dtype):
+    """Return an uninitialised array (size,) that begins at a cache line.
 
-    A vector that lies across two lines takes twice as long to read and to write, and most others of an array with it.
+    Vectors that cross a cache line are slower to read and write. Use it for arrays that a kernel accesses often.
     """
-    room = np.empty(size + LINE, kind)
-    first = -room.ctypes.data % LINE // room.itemsize
-    return room[first : first + size]
+    buffer = np.empty(size + LINE, dtype)
+    start = -buffer.ctypes.data % LINE // buffer.itemsize
+    return buffer[start : start + size]

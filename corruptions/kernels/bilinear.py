@@ -1,7 +1,7 @@
-"""Pillow's BILINEAR resize in its own 22-bit fixed point, bit-exact, of which only a window is computed.
+"""Pillow's BILINEAR resize in its 22-bit fixed-point arithmetic, bit-exact, computed only for a window of the result.
 
-Which axis comes first can move a level by one. Here that is as in Pillow 13, whichever is installed; those before began
-with the columns whatever the size.
+The order of the axes can change a level by one. This module always uses the order of Pillow 13, whichever version is
+installed. Earlier versions always begin with the columns.
 """
 
 from __future__ import annotations
@@ -15,35 +15,44 @@ from corruptions.kernels import kernel, scratch
 from corruptions.kernels.pixelate import BITS, ROUNDING
 
 ONE = float(1 << BITS)
+"""A weight of 1 in fixed point."""
 
 
 @kernel
-def taps(size, target, first, count):
-    """What ``count`` outputs from ``first`` on read of an axis of ``size`` that becomes ``target`` long.
+def filter_taps(size, target, first, count):
+    """Return the inputs and weights of a range of outputs along one axis.
 
-    (count,) each one's first input, (count,) how many it reads, and (count, most of them) their weights in fixed point.
+    Args:
+        size: Length of the input axis in pixels.
+        target: Length of the complete output axis in pixels.
+        first: First output to compute.
+        count: Number of outputs to compute.
+
+    Returns:
+        The first input of each output (count,), the number of its inputs (count,), and their weights in fixed point
+        (count, largest number of inputs).
     """
     scale = size / target
     reach = max(scale, 1.0)
     begins, reads = np.empty(count, np.int64), np.empty(count, np.int64)
     weights = np.zeros((count, 2 * math.ceil(reach) + 1), np.uint32)
-    shares = np.empty(weights.shape[1])
+    unscaled = np.empty(weights.shape[1])
     for i in range(count):
         centre = (first + i + 0.5) * scale
-        begin = max(int(centre - reach + 0.5), 0)
-        begins[i], reads[i] = begin, min(int(centre + reach + 0.5), size) - begin
+        start = max(int(centre - reach + 0.5), 0)
+        begins[i], reads[i] = start, min(int(centre + reach + 0.5), size) - start
         total = 0.0
         for k in range(reads[i]):
-            shares[k] = max(1.0 - abs((begin + k - centre + 0.5) * (1.0 / reach)), 0.0)
-            total += shares[k]
+            unscaled[k] = max(1.0 - abs((start + k - centre + 0.5) * (1.0 / reach)), 0.0)
+            total += unscaled[k]
         for k in range(reads[i]):
-            weights[i, k] = np.uint32(0.5 + shares[k] / total * ONE)
+            weights[i, k] = np.uint32(0.5 + unscaled[k] / total * ONE)
     return begins, reads, weights
 
 
 @kernel
-def combine_columns(image, begins, reads, weights):
-    """(H, W, 3) uint8 to (H, w, 3): every output column from the columns that it reads."""
+def resample_columns(image, begins, reads, weights):
+    """Return uint8 (H, w, 3) from (H, W, 3): each output column is the weighted sum of its input columns."""
     width = image.shape[1]
     flat = image.reshape(-1)
     out = np.empty((image.shape[0], 3 * begins.size), np.uint8)
@@ -51,7 +60,7 @@ def combine_columns(image, begins, reads, weights):
         line, row = flat[3 * width * y : 3 * width * (y + 1)], out[y]
         for x in range(begins.size):
             red, green, blue = ROUNDING, ROUNDING, ROUNDING
-            at = np.uint64(3 * begins[x])  # an unsigned index needs no check for a count from the end
+            at = np.uint64(3 * begins[x])  # numba does not check unsigned indices for negative values
             for k in range(reads[x]):
                 weight = weights[x, k]
                 red += line[at] * weight
@@ -65,8 +74,8 @@ def combine_columns(image, begins, reads, weights):
 
 
 @kernel
-def combine_rows(image, begins, reads, weights):
-    """(H, W, 3) uint8 to (h, W, 3): every output row from the rows that it reads."""
+def resample_rows(image, begins, reads, weights):
+    """Return uint8 (h, W, 3) from (H, W, 3): each output row is the weighted sum of its input rows."""
     width = 3 * image.shape[1]
     flat = image.reshape(image.shape[0], width)
     out = np.empty((begins.size, width), np.uint8)
@@ -84,22 +93,35 @@ def combine_rows(image, begins, reads, weights):
 
 
 def rows_first(height: int, width: int, size: tuple[int, int]) -> bool:
-    """Whether rows are combined before columns: the height shrinks by more than twice as many pixels as the width."""
+    """Return whether rows are resampled before columns.
+
+    This is so if the height shrinks by more than twice as many pixels as the width.
+    """
     return height > size[0] and height - size[0] > 2 * (width - size[1])
 
 
 def resize_bilinear(
     image: NDArray[np.uint8], size: tuple[int, int], corner: tuple[int, int], window: tuple[int, int]
 ) -> NDArray[np.uint8]:
-    """The part of ``window`` (h, w) at ``corner`` (y, x) of an image (H, W, 3) uint8 that is resized to ``size``."""
+    """Resize an image and return a window of the result.
+
+    Args:
+        image: uint8 (H, W, 3).
+        size: Complete result, (height, width) in pixels.
+        corner: Top left corner (y, x) of the window.
+        window: Size (height, width) of the window.
+
+    Returns:
+        uint8 (h, w, 3).
+    """
     height, width, _ = image.shape
-    (top, down, rows), (left, across, columns) = map(taps, (height, width), size, corner, window)
+    (top, down, rows), (left, across, columns) = map(filter_taps, (height, width), size, corner, window)
     first, last = (top[0], left[0]), (top[-1] + down[-1], left[-1] + across[-1])
-    # A copy of what is read: small, and never read-only, which would be a type of its own to compile for.
+    # Copy the part that is read: it is small, and numba would compile again for read-only arrays.
     part = np.array(image[first[0] : last[0], first[1] : last[1]], order="C")
     vertical, horizontal = (top - first[0], down, rows), (left - first[1], across, columns)
     if rows_first(height, width, size):
-        tall: NDArray[np.uint8] = combine_columns(combine_rows(part, *vertical), *horizontal)
+        tall: NDArray[np.uint8] = resample_columns(resample_rows(part, *vertical), *horizontal)
         return tall
-    wide: NDArray[np.uint8] = combine_rows(combine_columns(part, *horizontal), *vertical)
+    wide: NDArray[np.uint8] = resample_rows(resample_columns(part, *horizontal), *vertical)
     return wide

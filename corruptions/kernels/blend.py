@@ -1,4 +1,4 @@
-"""Layers laid over an image: frost, snow, water and mud."""
+"""Layers blended with an image: frost, snow, water and mud."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import split
+from corruptions.kernels.planes import deinterleave
 
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
-"""OpenCV's weights of a grey value."""
+"""OpenCV's weights of the channels in a grey value."""
 
 WHITE = np.float32(255.0)
 ONE = np.float32(1.0)
 
 
 @kernel
-def lay_frost(pixels, texture, top, left, keep, add):
-    """(H, W) uint8: keep * pixels + add * the part of ``texture`` at (top, left), cut at 255, truncated."""
+def add_frost(pixels, texture, top, left, keep, add):
+    """Return keep * pixels + add * texture, clipped at 255 and truncated, uint8 (H, W).
+
+    Args:
+        pixels: uint8 (H, W), one value per column.
+        texture: uint8, larger than ``pixels`` along both axes.
+        top: First row of the texture to use.
+        left: First column of the texture to use.
+        keep: Weight of the pixels.
+        add: Weight of the texture.
+    """
     height, width = pixels.shape
     out = np.empty_like(pixels)
     for y in range(height):
@@ -28,8 +37,8 @@ def lay_frost(pixels, texture, top, left, keep, add):
 
 
 @kernel
-def flake_levels(layer, threshold):
-    """A float layer (H, W) as uint8: 0 below the threshold, clipped to 0..1, times 255, truncated."""
+def threshold_to_uint8(layer, threshold):
+    """Return a float layer (H, W) as uint8: values below the threshold become 0, the others are clipped to 0..1."""
     out = np.empty(layer.shape, np.uint8)
     for y in range(layer.shape[0]):
         source, target = layer[y], out[y]
@@ -40,8 +49,8 @@ def flake_levels(layer, threshold):
 
 
 @inlined
-def spread(values, row):
-    """``row`` (3 W,) = each of the values three times. Written out: the compiler then stores whole vectors."""
+def repeat_channels(values, row):
+    """Write each value three times to ``row`` (3 W,). Three assignments compile to vector stores, a loop does not."""
     for x in range(values.size):
         row[3 * x] = values[x]
         row[3 * x + 1] = values[x]
@@ -49,55 +58,66 @@ def spread(values, row):
 
 
 @inlined
-def whiten(source, planes, gain, offset, white):
-    """``white`` (W,) = the grey of a row of pixels (3 W,) times gain plus offset, on 0..255; by way of planes."""
+def scaled_grey(source, planes, gain, offset, white):
+    """Write the grey value of each pixel of a row times gain plus offset to ``white`` (W,), in 0..255."""
     reds, greens, blues = planes[0], planes[1], planes[2]
-    split(source, reds, greens, blues)
+    deinterleave(source, reds, greens, blues)
     for x in range(white.size):
         red, green, blue = np.float32(reds[x]), np.float32(greens[x]), np.float32(blues[x])
         white[x] = (red * RED + green * GREEN + blue * BLUE) * gain + offset
 
 
 @kernel
-def add_snow(pixels, flakes, keep, whiteness, gain, offset):
-    """(H, W * 3) uint8: keep * x + whiteness * max(x, grey * gain + offset), plus the flakes and the flakes turned."""
+def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
+    """Return the image, whitened, plus the flakes and the rotated flakes, uint8 (H, W * 3).
+
+    Whitening is keep * x + whiteness * max(x, grey * gain + offset), where ``whiteness`` is 1 - keep.
+    """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    planes, turned = np.empty((3, width // 3), np.uint8), np.empty(width // 3, np.uint8)
-    white, fallen = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
-    veiled, snow = scratch(width, np.float32), scratch(width, np.float32)
+    planes, rotated = np.empty((3, width // 3), np.uint8), np.empty(width // 3, np.uint8)
+    white, flake_sum = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
+    veil, snow = scratch(width, np.float32), scratch(width, np.float32)
     for y in range(height):
         source, target = pixels[y], out[y]
-        whiten(source, planes, gain, offset, white)
+        scaled_grey(source, planes, gain, offset, white)
         down, opposite = flakes[y], flakes[height - 1 - y]
-        for x in range(turned.size):  # by itself: with the sum in one loop it takes eight times as long
-            turned[x] = opposite[np.uint64(turned.size - 1 - x)]
-        for x in range(fallen.size):
-            fallen[x] = np.float32(np.int32(np.uint16(down[x]) + np.uint16(turned[x])))
-        spread(white, veiled)
-        spread(fallen, snow)
+        for x in range(rotated.size):  # a separate loop, because one that also sums does not vectorise
+            rotated[x] = opposite[np.uint64(rotated.size - 1 - x)]
+        for x in range(flake_sum.size):
+            flake_sum[x] = np.float32(np.int32(np.uint16(down[x]) + np.uint16(rotated[x])))
+        repeat_channels(white, veil)
+        repeat_channels(flake_sum, snow)
         for i in range(width):
             level = np.float32(source[i])
-            level = keep * level + whiteness * max(level, veiled[i]) + snow[i]
+            level = keep * level + whiteness * max(level, veil[i]) + snow[i]
             target[i] = np.uint8(np.int32(min(level, WHITE)))
     return out
 
 
-def lay_snow(
+def add_snow(
     image: NDArray[np.uint8], flakes: NDArray[np.uint8], keep: float, gain: float, offset: float
 ) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8, whitened but for a share ``keep``, under flakes (H, W) and the same ones turned by 180 degrees.
+    """Return the image, whitened, with snowflakes and the same snowflakes rotated by 180 degrees added.
 
-    What whitens is the grey times ``gain`` plus ``offset``, on 0..1; calculated on levels 0..255 in float32.
+    Args:
+        image: uint8 (H, W, 3).
+        flakes: uint8 (H, W).
+        keep: Weight of the original image, 0..1. The rest is the brighter of the image and its scaled grey value.
+        gain: Factor of the grey value.
+        offset: Offset of the grey value, 0..1.
+
+    Returns:
+        A new uint8 array (H, W, 3), computed in float32.
     """
     numbers = np.array([keep, 1 - keep, gain, offset * WHITE], np.float32)
-    snowy: NDArray[np.uint8] = add_snow(image.reshape(image.shape[0], -1), flakes, *numbers)
+    snowy: NDArray[np.uint8] = add_snow_rows(image.reshape(image.shape[0], -1), flakes, *numbers)
     return snowy.reshape(image.shape)
 
 
 @kernel
-def wrapped_levels(layer, threshold):
-    """A float layer (H, W) on 0..1 as uint8, truncated; 0 below the threshold.
+def threshold_to_uint8_wrapping(layer, threshold):
+    """Return a float layer (H, W) in 0..1 as uint8, truncated, with values below the threshold set to 0.
 
     Quirk: values above 1 wrap modulo 256 instead of being clipped (published scripts).
     """
@@ -112,7 +132,7 @@ def wrapped_levels(layer, threshold):
 
 @inlined
 def tint(values, colour, row):
-    """``row`` (3 W,) = each of the values times the colour (3,)."""
+    """Write each value times the colour (3,) to ``row`` (3 W,)."""
     red, green, blue = colour[0], colour[1], colour[2]
     for x in range(values.size):
         row[3 * x] = values[x] * red
@@ -121,8 +141,11 @@ def tint(values, colour, row):
 
 
 @inlined
-def deepest_of(drops, relief):
-    """The largest product of two uint8 layers, column by column first, since that vectorises."""
+def max_product(drops, relief):
+    """Return the largest product of two uint8 layers.
+
+    The maximum is taken per column first, which compiles to vector instructions.
+    """
     largest = np.zeros(drops.shape[1], np.uint16)
     for y in range(drops.shape[0]):
         drop, height = drops[y], relief[y]
@@ -132,15 +155,22 @@ def deepest_of(drops, relief):
 
 
 @kernel
-def lay_water(pixels, drops, relief, amount, colour):
-    """(H, W * 3) uint8 plus drops * relief, divided by its maximum, times amount times the colour (3,) on 0..255.
+def add_water(pixels, drops, relief, amount, colour):
+    """Return the image plus ``drops * relief`` in a colour, uint8 (H, W * 3), clipped at 255.
 
-    ``drops`` and ``relief`` are (H, W) uint8. Without any water the image stays as it is: the published script divides
-    by zero there.
+    The product is divided by its maximum. The published script divides by zero if there are no drops; here the image is
+    then unchanged.
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        drops: uint8 (H, W).
+        relief: uint8 (H, W).
+        amount: Largest weight of the colour.
+        colour: float32 RGB (3,), 0..255.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    unit = amount / np.float32(max(deepest_of(drops, relief), 1))
+    unit = amount / np.float32(max(max_product(drops, relief), 1))
     depth, water = np.empty(drops.shape[1], np.float32), np.empty(width, np.float32)
     for y in range(height):
         drop, level = drops[y], relief[y]
@@ -154,21 +184,25 @@ def lay_water(pixels, drops, relief, amount, colour):
 
 
 @kernel
-def lay_mud(pixels, cover, floor, colour):
-    """(H, W * 3) uint8 under a colour (3,) on 0..255, in float32.
+def add_mud(pixels, coverage, threshold, colour):
+    """Return the image blended with a colour, uint8 (H, W * 3), computed in float32.
 
-    ``cover`` (H, W) float32 is the share of it, 0..1; less than ``floor`` is left out.
+    Args:
+        pixels: uint8 (H, W * 3).
+        coverage: float32 (H, W), weight of the colour, 0..1.
+        threshold: Smaller weights are set to 0.
+        colour: float32 RGB (3,), 0..255.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    share = np.empty(cover.shape[1], np.float32)
+    weight = np.empty(coverage.shape[1], np.float32)
     kept, added = np.empty(width, np.float32), np.empty(width, np.float32)
     for y in range(height):
-        mud = cover[y]
-        for x in range(share.size):
-            share[x] = mud[x] if mud[x] >= floor else np.float32(0)
-        tint(share, colour, added)
-        spread(share, kept)
+        mud = coverage[y]
+        for x in range(weight.size):
+            weight[x] = mud[x] if mud[x] >= threshold else np.float32(0)
+        tint(weight, colour, added)
+        repeat_channels(weight, kept)
         source, target = pixels[y], out[y]
         for i in range(width):
             target[i] = np.uint8(np.int32(min(source[i] * (ONE - kept[i]) + added[i], WHITE)))

@@ -1,4 +1,4 @@
-"""Fog: a diamond-square height map, and the veil it lays over an image."""
+"""Fog: a diamond-square height map, blended with an image."""
 
 from __future__ import annotations
 
@@ -8,51 +8,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.blend import spread
+from corruptions.kernels.blend import repeat_channels
 
-FIRST_WIBBLE = 100.0
+FIRST_ROUGHNESS = 100.0
 """Roughness of the first, coarsest step."""
 
 
-def map_draws(side: int) -> int:
-    """How many uniform numbers a map of this side takes: one for every point but the first corner."""
+def count_draws(side: int) -> int:
+    """Return how many uniform numbers a map of this side needs: one for each point except the first corner."""
     return side * side - 1
 
 
 @inlined
-def wobble(base, wibble, u):
-    """A point: the mean of four plus its random part; ``u`` in 0..1 is spread over -wibble..wibble.
+def displaced(total, roughness, u):
+    """Return the height of a point: the mean of four points plus a random part. ``u`` is uniform in 0..1.
 
-    Quirk: that is multiplied by wibble once more, so the roughness falls with its square (published scripts,
-    ``plasma_fractal``).
+    Quirk: the random part is uniform in -roughness..roughness and then multiplied by the roughness again, so it
+    decreases with its square (published scripts, ``plasma_fractal``).
     """
-    return base / type(wibble)(4) + wibble * (-wibble + (wibble + wibble) * u)
+    return total / type(roughness)(4) + roughness * (-roughness + (roughness + roughness) * u)
 
 
 @kernel
-def centre_points(grid, draws, wibble):
-    """(n + 1, n + 1): the centres of the squares of a grid, each at (row + 1, column + 1), periodic."""
+def centre_points(grid, draws, roughness):
+    """Return the centres of the squares of a periodic grid, (n + 1, n + 1).
+
+    The centre of the square at (row, column) is stored at (row + 1, column + 1).
+    """
     n = grid.shape[0] - 1
     out = np.empty_like(grid)
     for i in range(n):
         row, below, u, target = grid[i], grid[i + 1], draws[i * n : (i + 1) * n], out[i + 1][1:]
         right, below_right = row[1:], below[1:]
         for j in range(n):
-            target[j] = wobble((row[j] + below[j]) + (right[j] + below_right[j]), wibble, u[j])
+            target[j] = displaced((row[j] + below[j]) + (right[j] + below_right[j]), roughness, u[j])
         out[i + 1, 0] = out[i + 1, n]
     out[0] = out[n]
     return out
 
 
 @kernel
-def refine(grid, draws, wibble):
-    """A periodic map, (n + 1, n + 1) with its first row and column once more at the end, on a grid twice as fine.
+def refine(grid, draws, roughness):
+    """Return a periodic map on a grid twice as fine.
 
-    Uses the first 3 n^2 of ``draws``, in whose float type it calculates.
+    Args:
+        grid: Heights (n + 1, n + 1), with the first row and column repeated at the end.
+        draws: Uniform numbers in 0..1, of which the first 3 n^2 are used. Their float type is used for the computation.
+        roughness: Roughness of this step.
     """
     n = grid.shape[0] - 1
     out = np.empty((2 * n + 1, 2 * n + 1), draws.dtype)
-    centres = centre_points(grid, draws, wibble)
+    centres = centre_points(grid, draws, roughness)
     for i in range(n):
         row, right, below, above, centre = grid[i], grid[i][1:], grid[i + 1], centres[i][1:], centres[i + 1][1:]
         before = centres[i + 1]
@@ -60,9 +66,9 @@ def refine(grid, draws, wibble):
         even, odd = out[2 * i], out[2 * i + 1]
         for j in range(n):
             even[2 * j] = row[j]
-            even[2 * j + 1] = wobble((centre[j] + above[j]) + (row[j] + right[j]), wibble, u[j])
+            even[2 * j + 1] = displaced((centre[j] + above[j]) + (row[j] + right[j]), roughness, u[j])
         for j in range(n):
-            odd[2 * j] = wobble((centre[j] + before[j]) + (row[j] + below[j]), wibble, v[j])
+            odd[2 * j] = displaced((centre[j] + before[j]) + (row[j] + below[j]), roughness, v[j])
             odd[2 * j + 1] = centre[j]
         even[2 * n], odd[2 * n] = even[0], odd[0]
     out[2 * n] = out[0]
@@ -71,48 +77,58 @@ def refine(grid, draws, wibble):
 
 @kernel
 def height_map(draws, side, decay):
-    """A diamond-square map, (side + 1, side + 1) with its first row and column once more at the end.
+    """Return a diamond-square height map, (side + 1, side + 1), with the first row and column repeated at the end.
 
-    ``side`` is a power of two, ``draws`` holds map_draws(side) floats in 0..1. Each step keeps its points side by
-    side: the last one would otherwise touch them at strides of the coarse grid.
+    Each step stores its points contiguously. In place, the last step would read them at the stride of the coarse grid.
+
+    Args:
+        draws: Uniform floats in 0..1, ``count_draws(side)`` of them.
+        side: A power of two.
+        decay: Factor by which the roughness decreases from step to step.
     """
     grid = np.zeros((2, 2), draws.dtype)
-    wibble = FIRST_WIBBLE
+    roughness = FIRST_ROUGHNESS
     used = 0
     while grid.shape[0] - 1 < side:
         points = (grid.shape[0] - 1) ** 2
-        grid = refine(grid, draws[used:], draws.dtype.type(wibble))
+        grid = refine(grid, draws[used:], draws.dtype.type(roughness))
         used += 3 * points
-        wibble /= decay
+        roughness /= decay
     return grid
 
 
 @kernel
-def extremes(rows):
-    """Least and largest value of a 2D array: column by column first, since that vectorises."""
-    low, top = rows[0].copy(), rows[0].copy()
+def min_max(rows):
+    """Return the smallest and largest value of a 2D array, per column first, which vectorises."""
+    smallest, largest = rows[0].copy(), rows[0].copy()
     for y in range(1, rows.shape[0]):
         row = rows[y]
-        for x in range(row.size):  # compared, since min and max of floats look after NaN, value by value
-            low[x] = row[x] if row[x] < low[x] else low[x]
-            top[x] = row[x] if row[x] > top[x] else top[x]
-    return low.min(), top.max()
+        for x in range(row.size):  # comparisons vectorise; min and max of floats do not, because they handle NaN
+            smallest[x] = row[x] if row[x] < smallest[x] else smallest[x]
+            largest[x] = row[x] if row[x] > largest[x] else largest[x]
+    return smallest.min(), largest.max()
 
 
 @kernel
-def veil(pixels, heights, amount):
-    """(H, W * 3) uint8 under fog of the top left of a height map, which is scaled to 0..``amount`` first."""
-    low, top = extremes(heights)  # what is there twice does not matter
-    brightest = extremes(pixels)[1] / 255.0
+def blend_fog(pixels, heights, amount):
+    """Return the image blended with fog, uint8 (H, W * 3).
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        heights: Height map, of which the top left part is used after scaling it to 0..amount.
+        amount: Thickness of the fog.
+    """
+    smallest, largest = min_max(heights)
+    brightest = min_max(pixels)[1] / 255.0
     gain = np.float32(brightest / (brightest + amount))
-    scale = np.float32(amount * 255.0 / (top - low)) * gain
+    scale = np.float32(amount * 255.0 / (largest - smallest)) * gain
     out = np.empty_like(pixels)
     levels, haze = np.empty(pixels.shape[1] // 3, np.float32), np.empty(pixels.shape[1], np.float32)
     for y in range(pixels.shape[0]):
         row = heights[y]
         for x in range(levels.size):
-            levels[x] = np.float32(row[x] - low) * scale
-        spread(levels, haze)
+            levels[x] = np.float32(row[x] - smallest) * scale
+        repeat_channels(levels, haze)
         source, target = pixels[y], out[y]
         for i in range(haze.size):
             target[i] = np.uint8(np.int32(min(source[i] * gain + haze[i], np.float32(255))))
@@ -120,7 +136,18 @@ def veil(pixels, heights, amount):
 
 
 def fog(image: NDArray[np.uint8], draws: NDArray[Any], side: int, amount: float, decay: float) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 under fog; ``side`` is at least H and W, ``draws`` (side * side - 1,) uniform in 0..1."""
+    """Return the image blended with fog.
+
+    Args:
+        image: uint8 (H, W, 3).
+        draws: Uniform floats in 0..1, (side * side - 1,).
+        side: Side of the height map in pixels, a power of two, at least H and W.
+        amount: Thickness of the fog.
+        decay: Factor by which the roughness of the height map decreases from step to step.
+
+    Returns:
+        A new uint8 array (H, W, 3).
+    """
     heights = height_map(draws, side, float(decay))
-    veiled: NDArray[np.uint8] = veil(image.reshape(image.shape[0], -1), heights, float(amount))
-    return veiled.reshape(image.shape)
+    blended: NDArray[np.uint8] = blend_fog(image.reshape(image.shape[0], -1), heights, float(amount))
+    return blended.reshape(image.shape)

@@ -1,4 +1,4 @@
-"""ImageMagick's motion blur: one-sided Gaussian weights along a line of whole-pixel steps, edges replicated."""
+"""ImageMagick's motion blur: one-sided Gaussian weights along a line of whole-pixel steps, with replicated edges."""
 
 from __future__ import annotations
 
@@ -11,29 +11,33 @@ from numpy.typing import NDArray
 from corruptions.kernels import inlined, kernel, scratch
 
 QUANTUM = 257
-"""A level in ImageMagick's 16-bit quanta."""
+"""One 8-bit level in ImageMagick's 16-bit quanta."""
 
 ROUNDING = 0.5 / QUANTUM
-"""Q16 without HDRI rounds in 16 bits, then cuts to 8: floor(floor(257 s + 0.5) / 257) = floor(s + 0.5 / 257)."""
+"""Amount added to a level before truncation.
+
+ImageMagick Q16 without HDRI rounds in 16 bits and truncates to 8: floor(floor(257 s + 0.5) / 257) =
+floor(s + 0.5 / 257).
+"""
 
 
-NEGLIGIBLE = np.float32(2e-6)
-"""Taps of less weight are left out: together under 0.01 levels."""
+MIN_WEIGHT = np.float32(2e-6)
+"""Smaller weights are removed. Together they change a pixel by less than 0.01 levels."""
 
 BLOCK = 4
-"""Taps that are added in one pass over the sums."""
+"""Taps added in one pass over the sums."""
 
 
 @lru_cache(maxsize=256)
 def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
-    """Weights of the 2 * radius + 1 taps, from the pixel itself on; they sum to 1."""
+    """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself. They sum to 1."""
     weights = [math.exp(-(i * i) / (2.0 * sigma * sigma)) for i in range(2 * radius + 1)]
     total = math.fsum(weights)
     return np.array([weight / total for weight in weights])
 
 
-def step(width: int, angle: float) -> tuple[float, float, float]:
-    """(px, py, length) of a blur of ``width`` taps at ``angle`` degrees, in ImageMagick's order of operations."""
+def line_step(width: int, angle: float) -> tuple[float, float, float]:
+    """Return (px, py, length) of a line of ``width`` taps at ``angle`` degrees, computed in ImageMagick's order."""
     turn = math.pi * angle / 180.0
     px, py = width * math.sin(turn), width * math.cos(turn)
     return px, py, math.hypot(px, py)
@@ -41,13 +45,16 @@ def step(width: int, angle: float) -> tuple[float, float, float]:
 
 @inlined
 def tap_offset(i, px, py, length):
-    """(dx, dy) of tap ``i`` along a :func:`step`, in ImageMagick's order of operations, which decides the ties."""
+    """Return (dx, dy) of tap ``i``. ImageMagick's order of operations is kept, because it decides rounding of ties."""
     return math.ceil(i * py / length - 0.5), math.ceil(i * px / length - 0.5)
 
 
 @kernel
-def merged_taps(weights, px, py, length):
-    """Offsets (T, 2) as (dx, dy) and weights (T,) float32 along a :func:`step`; taps on one pixel follow each other."""
+def merge_taps(weights, px, py, length):
+    """Return int64 offsets (T, 2) as (dx, dy) and float32 weights (T,), with taps on the same pixel merged.
+
+    Taps on the same pixel are consecutive. ``px``, ``py`` and ``length`` come from :func:`line_step`.
+    """
     offsets, sums = np.empty((weights.size, 2), np.int64), np.zeros(weights.size)
     count = 0
     for i in range(weights.size):
@@ -60,16 +67,19 @@ def merged_taps(weights, px, py, length):
 
 
 def taps(radius: int, sigma: float, angle: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Offsets (T, 2) as (dx, dy) and weights (T,) of a blur; taps that fall on one pixel are merged."""
-    merged: tuple[NDArray[np.int64], NDArray[np.float32]] = merged_taps(
-        one_sided_weights(radius, sigma), *step(2 * radius + 1, angle)
+    """Return offsets (T, 2) as (dx, dy) and weights (T,) of a blur, with taps on the same pixel merged."""
+    merged: tuple[NDArray[np.int64], NDArray[np.float32]] = merge_taps(
+        one_sided_weights(radius, sigma), *line_step(2 * radius + 1, angle)
     )
     return merged
 
 
 @inlined
-def widen_row(source, channels, left, row):
-    """``row`` = ``source`` (W * channels) as float32, its first pixel repeated ``left`` times, its last beyond."""
+def pad_row(source, channels, left, row):
+    """Write a row (W * channels) as float32 to ``row``, with its first and last pixel repeated at the ends.
+
+    ``left`` is the number of pixels added before the first.
+    """
     width, start = source.size, left * channels
     middle, end = row[start : start + width], row[start + width :]
     for i in range(width):
@@ -82,14 +92,14 @@ def widen_row(source, channels, left, row):
 
 @inlined
 def tap_row(rows, y, last, start, offset, channels, width):
-    """The ``width`` values that a tap reads for row ``y`` of 0..``last``; ``start``: where dx = 0 begins."""
+    """Return the ``width`` values that a tap reads for row ``y`` of 0..``last``. ``start`` is the index of dx = 0."""
     at = start + offset[0] * channels
     return rows[min(max(y + offset[1], 0), last) % rows.shape[0]][at : at + width]
 
 
 @inlined
 def add_taps(total, a, b, c, d, weights):
-    """total += the sum of four rows, each times its weight: ``total`` is read and written once for four."""
+    """Add four weighted rows to ``total``. Adding four at once halves the accesses to ``total``."""
     first, second, third, fourth = weights[0], weights[1], weights[2], weights[3]
     for i in range(total.size):
         total[i] += (a[i] * first + b[i] * second) + (c[i] * third + d[i] * fourth)
@@ -97,9 +107,9 @@ def add_taps(total, a, b, c, d, weights):
 
 @kernel
 def sum_taps(pixels, channels, offsets, weights, rounding):
-    """(H, W * channels) uint8: for every value the weighted sum of its taps, plus ``rounding``, truncated.
+    """Return the weighted sum of the taps of each value plus ``rounding``, truncated, uint8 (H, W * channels).
 
-    The number of taps is a multiple of BLOCK. Only the rows that the taps of one row reach are there as floats.
+    The number of taps must be a multiple of BLOCK. Only the rows that the taps of one row read are kept as floats.
     """
     height, width = pixels.shape
     left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
@@ -109,7 +119,7 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
     last, start, ready = height - 1, left * channels, 0
     for y in range(height):
         while ready <= min(y + below, last):
-            widen_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
+            pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
             ready += 1
         total[:] = rounding
         for k in range(0, weights.size, BLOCK):
@@ -125,18 +135,28 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
 
 
 @kernel
-def filled(offsets, weights):
-    """The taps that count, and taps of weight 0 up to a multiple of BLOCK."""
-    count = (weights > NEGLIGIBLE).sum()
+def pad_taps(offsets, weights):
+    """Return the taps above MIN_WEIGHT, padded with taps of weight 0 to a multiple of BLOCK."""
+    count = (weights > MIN_WEIGHT).sum()
     size = -(-count // BLOCK) * BLOCK
-    places, shares = np.zeros((size, 2), np.int64), np.zeros(size, np.float32)
-    places[:count], shares[:count] = offsets[:count], weights[:count]
-    return places, shares
+    padded_offsets, padded_weights = np.zeros((size, 2), np.int64), np.zeros(size, np.float32)
+    padded_offsets[:count], padded_weights[:count] = offsets[:count], weights[:count]
+    return padded_offsets, padded_weights
 
 
 def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: float) -> NDArray[np.uint8]:
-    """(H, W) or (H, W, C) uint8, blurred along ``angle`` (degrees, any quadrant)."""
-    offsets, weights = filled(*taps(radius, sigma, angle))
+    """Return an image blurred along a line.
+
+    Args:
+        image: uint8 (H, W) or (H, W, C).
+        radius: Half the length of the line in pixels.
+        sigma: Standard deviation of the weights along the line in pixels.
+        angle: Direction in degrees, in any quadrant.
+
+    Returns:
+        A new uint8 array of the same shape.
+    """
+    offsets, weights = pad_taps(*taps(radius, sigma, angle))
     pixels = np.ascontiguousarray(image).reshape(image.shape[0], -1)
     blurred: NDArray[np.uint8] = sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights, np.float32(ROUNDING))
     return blurred.reshape(image.shape)

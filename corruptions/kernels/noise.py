@@ -1,43 +1,43 @@
-"""Noise that is already drawn, put on an image: flat (P,) arrays in, (P,) uint8 out."""
+"""Application of drawn noise to an image. All arrays are flat (P,), and outputs are uint8."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.planes import unit
+from corruptions.kernels.planes import to_unit
 
 
 @inlined
-def level_of(x, kind):
-    """A value in 0..1 units, clipped and truncated to 8 bits; ``kind`` is its float type."""
-    return np.uint8(np.int32(min(max(x, kind(0)), kind(1)) * kind(255)))
+def to_level(x, dtype):
+    """Return a value in 0..1 as a level 0..255, clipped and truncated. ``dtype`` is its float type."""
+    return np.uint8(np.int32(min(max(x, dtype(0)), dtype(1)) * dtype(255)))
 
 
 @kernel
 def add_noise(levels, noise):
-    """Image plus noise in 0..1 units, in the precision of the noise."""
+    """Return image plus noise, both in 0..1, in the precision of the noise."""
     out = np.empty_like(levels)
-    kind = noise.dtype.type
+    dtype = noise.dtype.type
     for i in range(levels.size):
-        out[i] = level_of(unit(levels[i], kind) + noise[i], kind)
+        out[i] = to_level(to_unit(levels[i], dtype) + noise[i], dtype)
     return out
 
 
 @kernel
 def multiply_noise(levels, noise):
-    """Image plus image times noise in 0..1 units, in the precision of the noise."""
+    """Return image plus image times noise, both in 0..1, in the precision of the noise."""
     out = np.empty_like(levels)
-    kind = noise.dtype.type
+    dtype = noise.dtype.type
     for i in range(levels.size):
-        x = unit(levels[i], kind)
-        out[i] = level_of(x + x * noise[i], kind)
+        x = to_unit(levels[i], dtype)
+        out[i] = to_level(x + x * noise[i], dtype)
     return out
 
 
 @kernel
-def look_up(counts, levels):
-    """The level of each count; counts past the end of the table take its last level."""
+def lookup_levels(counts, levels):
+    """Return the level of each count. Counts beyond the end of the table get its last level."""
     out = np.empty(counts.size, np.uint8)
     last = levels.size - 1
     for i in range(counts.size):
@@ -46,8 +46,8 @@ def look_up(counts, levels):
 
 
 @kernel
-def replace(levels, codes):
-    """The image with 0 where the code is 1 (pepper) and 255 where it is 2 (salt)."""
+def set_impulses(levels, codes):
+    """Return the image with 0 at code 1 (pepper) and 255 at code 2 (salt)."""
     out = np.empty_like(levels)
     for i in range(levels.size):
         kept = levels[i] if codes[i] == 0 else np.uint8(255)

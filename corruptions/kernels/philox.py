@@ -1,10 +1,11 @@
-"""Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011) and the few laws that the corruptions need.
+"""Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011) and the distributions that the corruptions need.
 
-``stream`` names one call of one generator by five 32-bit words, (key, key, call, upper, upper); the remaining counter
-word numbers the blocks of the call. Values are made in chunks, so that every inner loop vectorises, and depend on
-nothing but stream and position: only + - * / sqrt and integer operations are used, so that no CPU and no mathematics
-library can change a bit. Chunks are written through slices, since an index that the compiler cannot prove to be
-non-negative keeps a loop from vectorising.
+``stream`` identifies one call of one generator by five 32-bit words, (key, key, call, upper, upper). The remaining
+counter word is the number of a block within the call. A value depends only on the stream and its position: all
+operations are + - * / sqrt and integer operations, so that every CPU and every mathematics library gives the same bits.
+
+Values are computed in chunks, so that the inner loops vectorise. Chunks are written through slices, because a loop
+does not vectorise if its index might be negative.
 """
 
 from __future__ import annotations
@@ -14,36 +15,48 @@ import numpy as np
 from corruptions.kernels import copy, inlined, kernel
 
 Stream = tuple[int, int, int, int, int]
+"""Five 32-bit words that identify a call."""
 
 CHUNK = 1024
+"""Words computed together."""
 BLOCKS = CHUNK // 4
+"""Blocks of four words in a chunk."""
 HALF = CHUNK // 2
+"""Half a chunk: the number of Box-Muller pairs."""
 LAST_BLOCK = 2**32 - 1
+"""Largest block number. Redrawn words are taken from here downwards."""
 
 LOW = np.uint64(0xFFFFFFFF)
+"""Lower half of a 64-bit word."""
 HIGH = np.uint64(32)
+"""Shift to the upper half of a 64-bit word."""
 MULTIPLIER_0, MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+"""Philox multipliers."""
 WEYL_0, WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+"""Philox key increments."""
 
 ONE, MINUS_TWO = np.float32(1), np.float32(-2)
 FROM_WORD, HALF_WORD = np.float32(2.0**-32), np.float32(2.0**-33)
+"""Scale of a 32-bit word to 0..1, and half a unit."""
 FROM_24_BITS = np.float32(2.0**-24)
+"""Scale of 24 bits to 0..1."""
 FROM_ANGLE = np.float32(2.0**-31)
+"""Scale of a 32-bit word to half turns."""
 EIGHTH_TURN, QUARTER = np.uint32(1 << 29), np.uint32(30)
 
 SQRT_HALF_BITS, MANTISSA = np.int32(0x3F3504F3), np.int32(23)
 LN_2 = np.float32(0.6931471805599453)
-# Chebyshev fits: log(1 + f) = f + f^2 * L(f) for sqrt(1/2) <= 1 + f < sqrt(2), error 4e-8;
+# Chebyshev fit: log(1 + f) = f + f^2 * L(f) for sqrt(1/2) <= 1 + f < sqrt(2), error 4e-8.
 L0, L1, L2, L3 = (np.float32(c) for c in (-0.49999997133, 0.33333670611, -0.25001147678, 0.19972049710))
 L4, L5, L6, L7 = (np.float32(c) for c in (-0.16588488530, 0.14834786836, -0.14159647019, 0.08787265511))
-# sin(pi x) = x * S(x^2) and cos(pi x) = 1 + x^2 * C(x^2) for |x| <= 1/4, error 1e-8.
+# Chebyshev fits: sin(pi x) = x * S(x^2) and cos(pi x) = 1 + x^2 * C(x^2) for |x| <= 1/4, error 1e-8.
 S0, S1, S2, S3 = (np.float32(c) for c in (3.14159264391, -5.16770782132, 2.54976696473, -0.58907509924))
 C0, C1, C2, C3 = (np.float32(c) for c in (-4.93480219750, 4.05871056571, -1.33513781384, 0.23212541349))
 
 
 @inlined
 def philox(block, stream):
-    """The four 32-bit words of one block, as uint64 of which only the lower half counts."""
+    """Return the four 32-bit words of one block as uint64, of which only the lower half is valid."""
     c0, c1, c2, c3 = np.uint64(block), np.uint64(stream[2]), np.uint64(stream[3]), np.uint64(stream[4])
     k0, k1 = np.uint64(stream[0]), np.uint64(stream[1])
     for _ in range(10):
@@ -57,7 +70,7 @@ def philox(block, stream):
 
 @kernel
 def block_words(block, stream):
-    """(4,) uint32: one block, for single draws and for the known answers."""
+    """Return one block, uint32 (4,)."""
     out = np.empty(4, np.uint32)
     for i, word in enumerate(philox(block, stream)):
         out[i] = np.uint32(word)
@@ -66,7 +79,7 @@ def block_words(block, stream):
 
 @inlined
 def fill_words(words, first, stream):
-    """(CHUNK,) uint32 from the BLOCKS blocks that begin at number ``first``; the words of a block lie BLOCKS apart."""
+    """Write the BLOCKS blocks from number ``first`` to uint32 (CHUNK,). The words of a block are BLOCKS apart."""
     for i in range(BLOCKS):
         a, b, c, d = philox(first + i, stream)
         words[i] = np.uint32(a)
@@ -76,8 +89,8 @@ def fill_words(words, first, stream):
 
 
 @inlined
-def log_of(u):
-    """Natural logarithm of a float32 in 0 < u <= 1, absolute error below 1e-6."""
+def log(u):
+    """Return the natural logarithm of a float32 in 0 < u <= 1, with an absolute error below 1e-6."""
     bits = np.float32(u).view(np.int32)
     exponent = np.int32(np.int32(bits - SQRT_HALF_BITS) >> MANTISSA)
     f = np.int32(bits - np.int32(exponent << MANTISSA)).view(np.float32) - ONE
@@ -86,8 +99,8 @@ def log_of(u):
 
 
 @inlined
-def turn(word):
-    """Cosine and sine (float32) of the angle word / 2^32 of a full turn."""
+def cosine_sine(word):
+    """Return cosine and sine (float32) of ``word`` / 2^32 of a full turn."""
     quadrant = np.uint32(np.uint32(word + EIGHTH_TURN) >> QUARTER)
     x = np.float32(np.int32(np.uint32(word - np.uint32(quadrant << QUARTER)))) * FROM_ANGLE
     square = x * x
@@ -100,9 +113,9 @@ def turn(word):
 
 @kernel
 def normals(first, count, loc, scale, stream):
-    """(count,) float32 normal numbers of a call, from number ``first`` on, by Box-Muller.
+    """Return ``count`` float32 normal numbers of a call, from number ``first`` on, by the Box-Muller transform.
 
-    The radius has 32 random bits, so tails reach 6.7 sigma.
+    The radius has 32 random bits, so the tails reach 6.7 sigma.
     """
     out = np.empty(count, np.float32)
     words = np.empty(CHUNK, np.uint32)
@@ -112,8 +125,8 @@ def normals(first, count, loc, scale, stream):
         whole = start >= first and start + CHUNK <= first + count
         values = out[start - first : start - first + CHUNK] if whole else spare
         for i in range(HALF):
-            radius = np.sqrt(MINUS_TWO * log_of(np.float32(words[i]) * FROM_WORD + HALF_WORD))
-            cosine, sine = turn(words[i + HALF])
+            radius = np.sqrt(MINUS_TWO * log(np.float32(words[i]) * FROM_WORD + HALF_WORD))
+            cosine, sine = cosine_sine(words[i + HALF])
             values[i] = radius * cosine * scale + loc
             values[i + HALF] = radius * sine * scale + loc
         if not whole:
@@ -124,7 +137,7 @@ def normals(first, count, loc, scale, stream):
 
 @kernel
 def uniforms(count, low, high, stream):
-    """(count,) float32 in low..high, with 24 random bits."""
+    """Return ``count`` float32 numbers in low..high, with 24 random bits."""
     out = np.empty(count, np.float32)
     words = np.empty(CHUNK, np.uint32)
     span = (high - low) * FROM_24_BITS
@@ -137,23 +150,23 @@ def uniforms(count, low, high, stream):
 
 
 @kernel
-def integers(out, low, span, digits, stream):
-    """Fills ``out`` with whole numbers in low..low + span - 1, ``digits`` of them from one word, unbiased.
+def integers(out, low, span, per_word, stream):
+    """Write unbiased integers in low..low + span - 1 to ``out``, ``per_word`` of them from each word.
 
-    Lemire 2019: the upper half of word * span is a number, the lower half the word for the next; words that end in the
-    surplus of 2^32 over a multiple of span^digits are drawn anew.
+    Method of Lemire 2019: the upper half of word * span is a number, and the lower half is the word for the next one. A
+    word is redrawn if it would bias the result, that is if its last lower half is below 2^32 modulo span^per_word.
     """
     words = np.empty(CHUNK, np.uint32)
     span = np.uint64(span)
     power = np.uint64(1)
-    for _ in range(digits):
+    for _ in range(per_word):
         power *= span
-    surplus = np.uint32(np.uint64(2**32) % power)
+    excess = np.uint32(np.uint64(2**32) % power)
     spare = LAST_BLOCK
-    for start in range(0, out.size, digits * CHUNK):
-        fill_words(words, start // digits // 4, stream)
-        values = out[start : start + digits * CHUNK]
-        spare = redraw(words, min(values.size, CHUNK), np.uint32(power), surplus, spare, stream)
+    for start in range(0, out.size, per_word * CHUNK):
+        fill_words(words, start // per_word // 4, stream)
+        values = out[start : start + per_word * CHUNK]
+        spare = redraw(words, min(values.size, CHUNK), np.uint32(power), excess, spare, stream)
         for first in range(0, values.size, CHUNK):
             numbers = values[first : first + CHUNK]
             for i in range(numbers.size):
@@ -163,14 +176,14 @@ def integers(out, low, span, digits, stream):
 
 
 @inlined
-def redraw(words, count, power, surplus, spare, stream):
-    """Replaces the words that end in the surplus from the blocks ``spare`` and below; returns the next of these."""
-    unfit = 0
+def redraw(words, count, power, excess, spare, stream):
+    """Replace words that would bias the result by words of block ``spare`` and below. Return the next spare block."""
+    biased = 0
     for i in range(count):
-        unfit += np.uint32(words[i] * power) < surplus
-    if unfit:
+        biased += np.uint32(words[i] * power) < excess
+    if biased:
         for i in range(count):
-            while np.uint32(words[i] * power) < surplus:
+            while np.uint32(words[i] * power) < excess:
                 words[i] = np.uint32(philox(spare, stream)[0])
                 spare -= 1
     return spare
@@ -178,7 +191,10 @@ def redraw(words, count, power, surplus, spare, stream):
 
 @kernel
 def salt_and_pepper(count, pepper_below, salt_below, stream):
-    """(count,) uint8: 1 (pepper) for words below the first bound, 2 (salt) below the second, else 0."""
+    """Return ``count`` uint8 codes.
+
+    A code is 1 (pepper) if its word is below ``pepper_below``, else 2 (salt) if it is below ``salt_below``, else 0.
+    """
     out = np.empty(count, np.uint8)
     words = np.empty(CHUNK, np.uint32)
     for start in range(0, count, CHUNK):

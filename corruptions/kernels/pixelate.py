@@ -1,7 +1,7 @@
-"""Pillow's BOX resize in its own 22-bit fixed point, bit-exact.
+"""Pillow's BOX resize in its 22-bit fixed-point arithmetic, bit-exact.
 
-Columns come before rows, as in every Pillow of the time of the data; Pillow 13 begins with the rows where the height
-shrinks by more than twice as many pixels as the width, which can move a level by one.
+Columns are resized before rows, as in all Pillow versions of the time when the data was published. Pillow 13 begins
+with the rows if the height shrinks by more than twice as many pixels as the width, which can change a level by one.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ BITS = 22
 """Fraction bits of Pillow's 8-bit resampling weights."""
 
 ROUNDING = np.uint32(1 << (BITS - 1))
+"""Half a level in fixed point."""
 LANE, LANE_MASK = np.uint64(16), np.uint64(0xFFFF)
+"""Bits of one of three sums in a 64-bit word."""
 
-REACH = 0.5
-"""Half the width of a box, which contains its upper end only."""
+HALF_WIDTH = 0.5
+"""Half the width of a box. Of both ends, only the upper one is in the box."""
 
 
 @lru_cache(maxsize=256)
 def boxes(size: int, target: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint32]]:
-    """For each of ``target`` outputs its first input, how many inputs it averages, and their common weight."""
+    """Return the first input of each of ``target`` outputs, its number of inputs, and their common weight."""
     scale = size / target
     stretch = max(scale, 1.0)
     firsts, counts = np.empty(target, np.int32), np.empty(target, np.int32)
     for i in range(target):
         centre = (i + 0.5) * scale
-        low = max(int(centre - stretch * REACH + 0.5), 0)
-        high = min(int(centre + stretch * REACH + 0.5), size)
-        inside = [j for j in range(low, high) if -REACH < (j - centre + 0.5) / stretch <= REACH]
+        low = max(int(centre - stretch * HALF_WIDTH + 0.5), 0)
+        high = min(int(centre + stretch * HALF_WIDTH + 0.5), size)
+        inside = [j for j in range(low, high) if -HALF_WIDTH < (j - centre + 0.5) / stretch <= HALF_WIDTH]
         firsts[i], counts[i] = inside[0], len(inside)
     return firsts, counts, np.array([int(0.5 + 1.0 / n * 2**BITS) for n in counts], np.uint32)
 
 
 @kernel
 def shrink_rows(image, firsts, counts, weights):
-    """(H, W, 3) uint8 to (h, W, 3): each output row the rounded mean of its input rows."""
+    """Return uint8 (h, W, 3) from (H, W, 3): each output row is the rounded mean of its input rows."""
     height, width = firsts.size, image.shape[1] * 3
     flat = image.reshape(image.shape[0], width)
     out = np.empty((height, width), np.uint8)
@@ -57,10 +59,10 @@ def shrink_rows(image, firsts, counts, weights):
 
 
 @inlined
-def running_sums(row, sums):
-    """``sums[x]`` = all pixels of a row (3 W,) before x, three sums in lanes of 16 bits.
+def cumulative_sums(row, sums):
+    """Write the sums of all pixels of a row (3 W,) before each x to ``sums``, three sums per word in lanes of 16 bits.
 
-    Carries from lane to lane and out of the word cancel in the difference of two sums, if that fits into its lanes.
+    Overflow between lanes cancels in the difference of two sums, if that difference fits into its lanes.
     """
     for x in range(sums.size - 1):
         r, g, b = np.uint64(row[3 * x]), np.uint64(row[3 * x + 1]), np.uint64(row[3 * x + 2])
@@ -73,7 +75,7 @@ def running_sums(row, sums):
 
 @inlined
 def fill_means(sums, weights, row):
-    """Fills a row (3 W,) with the rounded means of (W,) sums in lanes."""
+    """Write the rounded means of (W,) sums in lanes to a row (3 W,)."""
     for x in range(sums.size):
         r, g, b = (
             np.uint32(sums[x] & LANE_MASK),
@@ -87,7 +89,10 @@ def fill_means(sums, weights, row):
 
 @kernel
 def shrink_columns(image, firsts, counts, weights):
-    """(H, W, 3) uint8 to (H, w, 3): each output column the rounded mean of its input columns, 257 of them at most."""
+    """Return uint8 (H, w, 3) from (H, W, 3): each output column is the rounded mean of its input columns.
+
+    A column may have at most 257 input columns.
+    """
     height, width = image.shape[:2]
     low = firsts.size
     flat = image.reshape(-1)
@@ -95,7 +100,7 @@ def shrink_columns(image, firsts, counts, weights):
     sums, boxed = np.zeros(width + 1, np.uint64), np.empty(low, np.uint64)
     for y in range(height):
         sums[0] = 0
-        running_sums(flat[3 * y * width : 3 * (y + 1) * width], sums)
+        cumulative_sums(flat[3 * y * width : 3 * (y + 1) * width], sums)
         for x in range(low):
             first = np.uint64(firsts[x])
             boxed[x] = sums[first + np.uint64(counts[x])] - sums[first]
@@ -105,7 +110,7 @@ def shrink_columns(image, firsts, counts, weights):
 
 @kernel
 def repeat(image, rows, columns):
-    """(H, W, 3) uint8 whose pixel (y, x) is that of ``image`` at (rows[y], columns[x])."""
+    """Return uint8 (H, W, 3) whose pixel (y, x) is the input's pixel (rows[y], columns[x])."""
     width = columns.size
     low = image.shape[1]
     source = pack(image.reshape(-1))
@@ -113,8 +118,8 @@ def repeat(image, rows, columns):
     pixels = np.empty(width, np.uint32)
     for y in range(rows.size):
         row = out[y]
-        if y > 0 and rows[y] == rows[y - 1]:  # the same row again: copy it
-            above = out[y - 1]  # by a loop, which becomes vectors; an assignment of slices does not
+        if y > 0 and rows[y] == rows[y - 1]:  # the same row as before, so copy it
+            above = out[y - 1]  # a loop vectorises, an assignment to a slice does not
             for i in range(row.size):
                 row[i] = above[i]
             continue
@@ -125,10 +130,10 @@ def repeat(image, rows, columns):
     return out.reshape(rows.size, width, 3)
 
 
-def pixelate(image: NDArray[np.uint8], share: float) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 with both sides averaged down to ``share`` of their length and repeated up again."""
+def pixelate(image: NDArray[np.uint8], fraction: float) -> NDArray[np.uint8]:
+    """Return uint8 (H, W, 3) with both sides shrunk to ``fraction`` of their length and enlarged by repetition."""
     height, width = image.shape[:2]
-    low_height, low_width = int(height * share), int(width * share)
+    low_height, low_width = int(height * fraction), int(width * fraction)
     small = shrink_rows(shrink_columns(image, *boxes(width, low_width)), *boxes(height, low_height))
     result: NDArray[np.uint8] = repeat(small, boxes(low_height, height)[0], boxes(low_width, width)[0])
     return result

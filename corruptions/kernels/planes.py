@@ -1,7 +1,6 @@
-"""Interleaved 8-bit pixels as three planes or as one word each, and back, and levels as numbers in 0..1.
+"""Conversions of interleaved 8-bit pixels to three planes or to one word per pixel, and of levels to 0..1.
 
-The channels are addressed as ``flat[3 * i + c]`` with the 3 written out: only then does the compiler see three
-interleaved streams, which it shuffles apart in whole vectors, ten times as fast as value by value.
+Channels are indexed as ``flat[3 * i + c]`` with a literal 3, which is the form that the compiler vectorises.
 """
 
 from __future__ import annotations
@@ -11,24 +10,24 @@ import numpy as np
 from corruptions.kernels import inlined, kernel
 
 CHUNK = 2048
-"""Pixels per pass of :func:`pack`: three planes stay in the first-level cache."""
+"""Pixels per pass of :func:`pack`. Three planes of a chunk fit into the first-level cache."""
 
 UNIT_HIGH = float.fromhex("0x1.01p-8")
+"""Higher part of 1 / 255. A level times this is exact, also in float32."""
 UNIT_LOW = float.fromhex("0x1.0101010101010p-24")
-"""Their sum is 1 / 255 with more bits than a float64 holds; a level times the first is exact in float32 too, so that
-the sum of both products rounds once."""
+"""Lower part of 1 / 255. The parts have more bits than a float64, so the sum of both products rounds once."""
 
 
 @inlined
-def unit(level, kind):
-    """``level / 255`` in a float type, bit for bit for every level 0..255, without the division."""
-    value = kind(level)
-    return value * kind(UNIT_HIGH) + value * kind(UNIT_LOW)
+def to_unit(level, dtype):
+    """Return ``level / 255`` in a float type, correctly rounded for every level 0..255, without a division."""
+    value = dtype(level)
+    return value * dtype(UNIT_HIGH) + value * dtype(UNIT_LOW)
 
 
 @inlined
-def split(flat, reds, greens, blues):
-    """Spreads (3 P,) interleaved values over three arrays of P or more."""
+def deinterleave(flat, reds, greens, blues):
+    """Write (3 P,) interleaved values to three arrays of at least P values."""
     for i in range(flat.size // 3):
         reds[i] = flat[3 * i]
         greens[i] = flat[3 * i + 1]
@@ -36,8 +35,8 @@ def split(flat, reds, greens, blues):
 
 
 @inlined
-def join(reds, greens, blues, flat):
-    """Fills (3 P,) interleaved values from three arrays of P or more."""
+def interleave(reds, greens, blues, flat):
+    """Write three arrays of at least P values to (3 P,) interleaved values."""
     for i in range(flat.size // 3):
         flat[3 * i] = reds[i]
         flat[3 * i + 1] = greens[i]
@@ -46,15 +45,15 @@ def join(reds, greens, blues, flat):
 
 @kernel
 def pack(flat):
-    """(3 P,) interleaved uint8 as (P,) uint32: one load and one store move a pixel.
+    """Return (3 P,) interleaved uint8 as (P,) uint32, so that one load and one store move a pixel.
 
-    By way of planes: straight from the levels to wider numbers the widest vectors take four times as long.
+    The channels are first separated into planes, because a direct conversion to wider numbers vectorises badly.
     """
     out = np.empty(flat.size // 3, np.uint32)
     planes = np.empty((3, CHUNK), np.uint8)
     reds, greens, blues = planes[0], planes[1], planes[2]
     for start in range(0, out.size, CHUNK):
-        split(flat[3 * start : 3 * (start + CHUNK)], reds, greens, blues)
+        deinterleave(flat[3 * start : 3 * (start + CHUNK)], reds, greens, blues)
         words = out[start : start + CHUNK]
         for i in range(words.size):
             words[i] = np.uint32(reds[i]) | np.uint32(greens[i]) << np.uint32(8) | np.uint32(blues[i]) << np.uint32(16)
@@ -63,7 +62,7 @@ def pack(flat):
 
 @inlined
 def unpack(pixels, flat):
-    """Fills (3 P,) interleaved uint8 from (P,) uint32 of :func:`pack`."""
+    """Write (P,) uint32 of :func:`pack` to (3 P,) interleaved uint8."""
     for i in range(pixels.size):
         flat[3 * i] = np.uint8(pixels[i])
         flat[3 * i + 1] = np.uint8(pixels[i] >> np.uint32(8))

@@ -12,22 +12,24 @@ from numpy.typing import NDArray
 from corruptions.kernels import copy, inlined, kernel, scratch
 
 TRUNCATE = 4.0
-"""Reach of the filter in sigmas: scikit-image's default."""
+"""Radius of the filter in sigmas, scikit-image's default."""
 
 SIGMA_PER_STRIDE = 1.2
-"""Least sigma, in pixels, for each row that a wide filter steps on: what it drops then is below 1e-6."""
+"""Smallest sigma in pixels per row of the stride of a wide filter. It keeps the error below 1e-6."""
 
 
-UNSMOOTHED = (np.arange(256) / 255.0 * 255).astype(np.uint8)
-"""Quirk: what a filter of one tap leaves of each level. Some come out one lower, since the published scripts divide,
-multiply and truncate in float64."""
+IDENTITY_LEVELS = (np.arange(256) / 255.0 * 255).astype(np.uint8)
+"""Result of a filter of one tap for each level.
+
+Quirk: some levels decrease by one, because the published scripts divide, multiply and truncate in float64.
+"""
 
 
 class Filter(NamedTuple):
-    """A Gaussian as three passes: ``near`` down to every stride-th row, ``across`` these, ``far`` down to all rows.
+    """A Gaussian as three passes: ``near`` down to every stride-th row, ``across`` along these rows, ``far`` to all.
 
-    ``near`` and ``across`` are one side of a symmetric filter, centre first, of an even radius. ``far`` is (stride,
-    taps), an even number of taps: weights of the kept rows about each of the places from one kept row to the next.
+    ``near`` and ``across`` are one side of a symmetric filter of an even radius, centre first. ``far`` is (stride,
+    taps) with an even number of taps: for each position between two kept rows, the weights of the kept rows around it.
     """
 
     near: NDArray[Any]
@@ -37,7 +39,7 @@ class Filter(NamedTuple):
 
 @lru_cache(maxsize=256)
 def half_gaussian(sigma: float, truncate: float = TRUNCATE) -> NDArray[np.float64]:
-    """Weights of one side of a Gaussian, (radius + 1,), centre first; the whole filter sums to 1."""
+    """Return one side of a Gaussian, (radius + 1,), centre first. The complete filter sums to 1."""
     radius = int(truncate * sigma + 0.5)
     if radius == 0:
         return np.ones(1)
@@ -48,34 +50,34 @@ def half_gaussian(sigma: float, truncate: float = TRUNCATE) -> NDArray[np.float6
 
 
 def even_gaussian(sigma: float, truncate: float) -> NDArray[np.float64]:
-    """:func:`half_gaussian`, its radius made even by a weight of 0."""
+    """Return :func:`half_gaussian` with an even radius, padded with a weight of 0 if necessary."""
     half: NDArray[np.float64] = half_gaussian(sigma, truncate)
     return np.append(half, np.zeros(1 - half.size % 2))
 
 
 @lru_cache(maxsize=256)
-def single_step(sigma: float, truncate: float, kind: Any) -> Filter:
-    """The filter that keeps all rows, as scipy applies it, in a float type ``kind``."""
+def one_pass(sigma: float, truncate: float, kind: Any) -> Filter:
+    """Return the filter that keeps all rows, as scipy applies it, in the float type ``kind``."""
     half = even_gaussian(sigma, truncate).astype(kind)
     return Filter(half, half, np.array([[1, 0]], kind))
 
 
 @lru_cache(maxsize=256)
-def two_steps(sigma: float, truncate: float, kind: Any) -> Filter:
-    """The filter with its vertical part in two steps, where it is wide enough: most of the work falls on fewer rows.
+def two_pass(sigma: float, truncate: float, kind: Any) -> Filter:
+    """Return the filter with its vertical part split into two passes if it is wide, so that most work is on fewer rows.
 
-    Two Gaussians of sigma / sqrt(2) one after the other are one of sigma; after the first, the rows in between hold
-    nothing that the kept ones do not.
+    Two successive Gaussians of sigma / sqrt(2) equal one of sigma. After the first, the rows between the kept ones
+    contain no additional information.
     """
     stride = int(sigma / SIGMA_PER_STRIDE)
     if stride < 2:
-        return single_step(sigma, truncate, kind)
+        return one_pass(sigma, truncate, kind)
     part = sigma / math.sqrt(2.0)
     reach = math.ceil(truncate * part / stride)
     far = np.empty((stride, 2 * reach))
     for phase in range(stride):
-        places = [phase - stride * k for k in range(1 - reach, reach + 1)]
-        weights = np.array([math.exp(-0.5 * (place / part) ** 2) for place in places])
+        indices = [phase - stride * k for k in range(1 - reach, reach + 1)]
+        weights = np.array([math.exp(-0.5 * (position / part) ** 2) for position in indices])
         far[phase] = weights / weights.sum()
     near, across = even_gaussian(part, truncate), even_gaussian(sigma, truncate)
     return Filter(near.astype(kind), across.astype(kind), far.astype(kind))
@@ -83,42 +85,45 @@ def two_steps(sigma: float, truncate: float, kind: Any) -> Filter:
 
 @inlined
 def add_pair(total, left, right, weight):
-    """total += (left + right) * weight for three rows of equal length."""
+    """Add (left + right) * weight to ``total``, for three rows of equal length."""
     for i in range(total.size):
         total[i] += (left[i] + right[i]) * weight
 
 
 @inlined
 def add_pairs(total, a, b, outer, c, d, inner):
-    """total += (a + b) * outer + (c + d) * inner: two pairs at a time, so that ``total`` is read half as often."""
+    """Add (a + b) * outer + (c + d) * inner to ``total``. Two pairs at once halve the accesses to ``total``."""
     for i in range(total.size):
         total[i] += (a[i] + b[i]) * outer + (c[i] + d[i]) * inner
 
 
 @inlined
-def ring_places(first, size, height, count):
-    """(size,) places of the rows from ``first`` on in a ring of ``count``; beyond the edges those of the edge rows."""
-    places = np.empty(size, np.uint64)
+def ring_indices(first, size, height, count):
+    """Return the indices of the rows from ``first`` on in a ring buffer of ``count`` rows, uint64 (size,).
+
+    Rows beyond an edge have the index of the edge row.
+    """
+    indices = np.empty(size, np.uint64)
     for i in range(size):
-        places[i] = min(max(first + i, 0), height - 1) % count
-    return places
+        indices[i] = min(max(first + i, 0), height - 1) % count
+    return indices
 
 
 @inlined
-def smooth_down(ring, places, at, half, row):
-    """``row`` = the row at ``places[at]`` of a ring, smoothed along y, from the outermost pair inwards."""
-    centre = ring[places[at]]
+def smooth_vertical(ring, indices, at, half, row):
+    """Write the row at ``indices[at]`` of a ring buffer, smoothed along y, to ``row``. The outermost pair is first."""
+    centre = ring[indices[at]]
     for i in range(row.size):
         row[i] = centre[i] * half[0]
     for k in range(half.size - 1, 0, -2):
-        above, below = ring[places[at - k]], ring[places[at + k]]
-        nearer_above, nearer_below = ring[places[at - k + 1]], ring[places[at + k - 1]]
+        above, below = ring[indices[at - k]], ring[indices[at + k]]
+        nearer_above, nearer_below = ring[indices[at - k + 1]], ring[indices[at + k - 1]]
         add_pairs(row, above, below, half[k], nearer_above, nearer_below, half[k - 1])
 
 
 @inlined
-def smooth_across(line, half, channels, row):
-    """``row`` (W * channels) = the middle of ``line`` smoothed along x, after filling the margins of ``line``."""
+def smooth_horizontal(line, half, channels, row):
+    """Fill the margins of ``line``, and write its middle, smoothed along x, to ``row`` (W * channels)."""
     width = row.size
     margin = (half.size - 1) * channels
     inner = line[margin : margin + width]
@@ -135,8 +140,8 @@ def smooth_across(line, half, channels, row):
 
 
 @inlined
-def mix_rows(rows, first, weights, row):
-    """``row`` = the weighted sum of the rows from ``first`` on; row k is ``rows[k % len(rows)]``."""
+def combine_rows(rows, first, weights, row):
+    """Write the weighted sum of the rows from ``first`` on to ``row``. Row k is ``rows[k % len(rows)]``."""
     count = rows.shape[0]
     row[:] = 0
     for k in range(0, count, 2):
@@ -147,7 +152,7 @@ def mix_rows(rows, first, weights, row):
 
 @inlined
 def store(row, target):
-    """``target`` = ``row``, truncated if it is of levels: by way of 32 bits, which takes half the time."""
+    """Write ``row`` to ``target``, truncated if it is uint8. The conversion by way of 32 bits vectorises."""
     if target.itemsize == 1:
         for i in range(target.size):
             target[i] = np.uint8(np.int32(row[i]))
@@ -157,15 +162,15 @@ def store(row, target):
 
 @kernel
 def smooth(source, near, across, far, channels, out):
-    """(H, W * channels) smoothed by a :class:`Filter`, in the type of its weights, into ``out``, truncated if integer.
+    """Smooth (H, W * channels) by a :class:`Filter` in the type of its weights, and write it to ``out``.
 
-    Only the rows (as floats) and the kept rows that one row needs are there at a time: they stay in the cache.
+    Integers are truncated. Only the rows needed for one output row are kept as floats, so that they stay in the cache.
     """
     height, width = source.shape
     stride, reach, radius = far.shape[0], far.shape[1] // 2, near.size - 1
     floats = scratch((2 * radius + 1) * width, far.dtype).reshape(2 * radius + 1, width)
     first = (1 - reach) * stride - radius
-    places = ring_places(first, height + (2 * reach - 1) * stride + 2 * radius, height, floats.shape[0])
+    indices = ring_indices(first, height + (2 * reach - 1) * stride + 2 * radius, height, floats.shape[0])
     margin = (across.size - 1) * channels
     rows = scratch(2 * reach * width, far.dtype).reshape(2 * reach, width)
     line, row = scratch(width + 2 * margin, far.dtype), scratch(width, far.dtype)
@@ -174,34 +179,43 @@ def smooth(source, near, across, far, channels, out):
         kept = y // stride
         while ready <= kept + reach:
             while present <= min(max(ready * stride + radius, 0), height - 1):
-                copy(source[present], floats[places[present - first]])
+                copy(source[present], floats[indices[present - first]])
                 present += 1
-            smooth_down(floats, places, ready * stride - first, near, line[margin : margin + width])
-            smooth_across(line, across, channels, rows[ready % (2 * reach)])
+            smooth_vertical(floats, indices, ready * stride - first, near, line[margin : margin + width])
+            smooth_horizontal(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
         if stride > 1:
-            mix_rows(rows, kept + 1 - reach, far[y % stride], row)
+            combine_rows(rows, kept + 1 - reach, far[y % stride], row)
         store(row if stride > 1 else rows[y % (2 * reach)], out[y])
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """A float32 or float64 layer (H, W), smoothed in its own precision; float64 takes scipy's single step."""
+    """Return a layer smoothed in its own precision. float64 uses scipy's single pass.
+
+    Args:
+        plane: float32 or float64 (H, W).
+        sigma: Sigma in pixels.
+    """
     out = np.empty_like(plane)
     steps = (
-        single_step(sigma, TRUNCATE, np.float64)
-        if plane.dtype == np.float64
-        else two_steps(sigma, TRUNCATE, np.float32)
+        one_pass(sigma, TRUNCATE, np.float64) if plane.dtype == np.float64 else two_pass(sigma, TRUNCATE, np.float32)
     )
     smooth(np.ascontiguousarray(plane), *steps, 1, out)
     return out
 
 
 def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
-    """(H, W, C) uint8, smoothed in float32 and truncated."""
+    """Return an image smoothed in float32 and truncated.
+
+    Args:
+        image: uint8 (H, W, C).
+        sigma: Sigma in pixels.
+        truncate: Radius of the filter in sigmas.
+    """
     if half_gaussian(sigma, truncate).size == 1:
-        return UNSMOOTHED[image]
+        return IDENTITY_LEVELS[image]
     out = np.empty(image.shape, np.uint8)
     height, _, channels = image.shape
-    weights = two_steps(sigma, truncate, np.float32)
+    weights = two_pass(sigma, truncate, np.float32)
     smooth(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
     return out

@@ -1,4 +1,4 @@
-"""scipy's linear zoom about the centre: sample grids as tables, and the kernels that read them."""
+"""scipy's linear zoom about the centre: tables of sample positions, and the kernels that read them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 from corruptions.kernels import inlined, kernel, scratch
 
 CHANNELS = 3
-"""Of the interleaved values of a row, how many lie between a pixel and its right neighbour."""
+"""Distance in a row between a value and that of the right neighbour pixel."""
 
 BLOCK = 16
-"""Values that are interpolated at once: as many as 16-bit numbers in vectors of 32 bytes."""
+"""Values interpolated at once: the number of 16-bit numbers in a 32-byte vector."""
 
 FRACTION = 8
-"""Bits after the point of weights along a row: with a level's 8 bits they fill a 16-bit number."""
+"""Fraction bits of weights along a row. Together with the 8 bits of a level they fill a 16-bit number."""
 
 SHARE_BITS = np.uint32(16)
-"""Bits after the point of weights along a column."""
+"""Fraction bits of weights along a column."""
 
 OWN_SHIFT = np.uint32(SHARE_BITS - np.uint32(FRACTION))
-"""From a level times its share to a level times 2 ** FRACTION."""
+"""Shift from a level times its column weight to a level times 2 ** FRACTION."""
 
 
 class Grid(NamedTuple):
-    """Where each of N output positions reads along one axis."""
+    """The sample positions of N outputs along one axis."""
 
     lower: NDArray[np.int32]
     """(N,) index of the lower neighbour."""
@@ -41,23 +41,23 @@ class Grid(NamedTuple):
 
 
 def crop_side(side: int, factor: float) -> tuple[int, int]:
-    """Start and length of the centre part that, zoomed by ``factor``, covers ``side``."""
+    """Return start and length of the central part that covers ``side`` when it is zoomed by ``factor``."""
     length = math.ceil(side / factor)
     return (side - length) // 2, length
 
 
-def centre(shape: tuple[int, int], factor: float) -> tuple[slice, slice]:
-    """The part of a layer (H, W) that a zoom by ``factor`` about the centre reads."""
+def centre_crop(shape: tuple[int, int], factor: float) -> tuple[slice, slice]:
+    """Return the part of a layer (H, W) that a zoom by ``factor`` about the centre reads."""
     (top, height), (left, width) = (crop_side(side, factor) for side in shape)
     return slice(top, top + height), slice(left, left + width)
 
 
 @lru_cache(maxsize=1024)
 def zoom_grid(side: int, factor: float) -> Grid:
-    """The grid, counted within the crop, that fills ``side`` with its centre zoomed by ``factor``.
+    """Return the grid for ``side`` outputs of the centre zoomed by ``factor``. Indices begin at the crop.
 
-    scipy.ndimage.zoom (order 1) puts the first and last samples on the first and last pixels of the crop; what comes
-    out larger than ``side`` is trimmed centrally.
+    scipy.ndimage.zoom (order 1) places the first and last samples on the first and last pixels of the crop. A result
+    larger than ``side`` is cropped centrally.
     """
     _, length = crop_side(side, factor)
     zoomed = round(length * factor)
@@ -65,7 +65,7 @@ def zoom_grid(side: int, factor: float) -> Grid:
     step = (length - 1) / (zoomed - 1) if zoomed > 1 else 1.0
     position = np.arange(trim, trim + side) * step
     lower = np.minimum(position.astype(np.int32), max(length - 2, 0))
-    # rounding may put the last sample an ulp past the last pixel; scipy then returns 0 there, at no published side
+    # Rounding may place the last sample beyond the last pixel, where scipy returns 0. No published side is affected.
     grid = Grid(lower, np.minimum(position - lower, 1.0))
     for array in grid:
         array.flags.writeable = False
@@ -73,51 +73,50 @@ def zoom_grid(side: int, factor: float) -> Grid:
 
 
 class Stack(NamedTuple):
-    """The grids of F factors along one axis, counted within the whole side."""
+    """The grids of F factors along one axis. Indices begin at the edge of the image."""
 
     lower: NDArray[np.int32]
-    """(F, side): the lower neighbour."""
+    """(F, side) index of the lower neighbour."""
     weight: NDArray[np.float64]
-    """(F, side): the weight of the upper neighbour, 0..1."""
+    """(F, side) weight of the upper neighbour, 0..1."""
 
 
 @lru_cache(maxsize=128)
 def stacked_grids(side: int, factors: tuple[float, ...]) -> Stack:
-    """The grids of several factors along one axis of an image."""
+    """Return the grids of several factors along one axis of an image."""
     grids = [zoom_grid(side, factor) for factor in factors]
     starts = [crop_side(side, factor)[0] for factor in factors]
     index = np.stack([grid.lower + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
     return Stack(index, np.stack([grid.weight for grid in grids]))
 
 
-class Average(NamedTuple):
-    """How an image is averaged with its zooms, in integers."""
+class ZoomTables(NamedTuple):
+    """Tables for the integer average of an image and its zooms."""
 
     rows: NDArray[np.int32]
-    """(F, H): the upper of the two rows that each row of a zoom lies between."""
+    """(F, H) index of the upper of the two rows around each row of a zoom."""
     shares: NDArray[np.uint16]
-    """(F, H, 2): their shares of the average, times 2 ** SHARE_BITS."""
+    """(F, H, 2) weights of both rows in the average, times 2 ** SHARE_BITS."""
     blocks: NDArray[np.uint64]
-    """(F, B, 2): where each block of a row of the zoom finds its left neighbours in a row of the image, and where it
-    begins itself; in values, of which a pixel has three."""
+    """(F, B, 2) positions at which each block of a zoomed row reads and writes, in values (three per pixel)."""
     weights: NDArray[np.uint16]
-    """(F, W * 3 + BLOCK): the weight of each value's right neighbour, times 2 ** FRACTION."""
+    """(F, W * 3 + BLOCK) weight of each value's right neighbour, times 2 ** FRACTION."""
     own: int
-    """The image's own share, its zooms by 1 among it."""
+    """Weight of the image itself, including the zoom by factor 1."""
 
 
 @lru_cache(maxsize=128)
-def average_of(height: int, width: int, factors: tuple[float, ...]) -> Average:
-    """The tables for an image of a size and its zooms; the zoom by 1 is the image itself."""
+def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> ZoomTables:
+    """Return the tables for an image of this size. A zoom by factor 1 is the image itself."""
     real = tuple(factor for factor in factors if factor != 1.0)
     down, across = stacked_grids(height, real), stacked_grids(width, real)
     one = 2 ** int(SHARE_BITS)
     share = round(one / (len(factors) + 1))
     lower = np.rint(down.weight * share).astype(np.uint16)
-    cut = [blocks_of(columns) for columns in across.lower]
+    cut = [split_blocks(columns) for columns in across.lower]
     most = max(map(len, cut))
     weights = np.rint(across.weight * 2**FRACTION).astype(np.uint16)
-    return Average(
+    return ZoomTables(
         down.lower,
         np.stack([share - lower, lower], axis=-1).astype(np.uint16),
         np.stack([np.pad(blocks, ((0, most - len(blocks)), (0, 0)), mode="edge") for blocks in cut]),
@@ -126,22 +125,26 @@ def average_of(height: int, width: int, factors: tuple[float, ...]) -> Average:
     )
 
 
-def blocks_of(columns: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """(B, 2): where the blocks of a zoomed row read and begin, given the left neighbours of its pixels.
+def split_blocks(columns: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Return the positions (B, 2) at which the blocks of a zoomed row read and write.
 
-    A zoom repeats a pixel now and then; up to the next repetition neighbours read neighbours, so that whole vectors
-    can be loaded. What of the last block of such a run lies beyond its end is filled again by the next run.
+    ``columns`` are the left neighbours of the zoomed row's pixels. A zoom repeats a pixel at intervals. Between two
+    repetitions, neighbouring outputs read neighbouring inputs, so that complete vectors can be loaded. The last block
+    of such a run may extend beyond its end; the next run overwrites the excess.
     """
     ahead = columns - np.arange(columns.size)
     ends = [*np.flatnonzero(np.diff(ahead)) + 1, columns.size]
     runs = zip([0, *ends[:-1]], ends, strict=True)
-    places = np.concatenate([np.arange(CHANNELS * begin, CHANNELS * end, BLOCK) for begin, end in runs])
-    return np.stack([places + CHANNELS * ahead[places // CHANNELS], places], axis=1).astype(np.uint64)
+    positions = np.concatenate([np.arange(CHANNELS * begin, CHANNELS * end, BLOCK) for begin, end in runs])
+    return np.stack([positions + CHANNELS * ahead[positions // CHANNELS], positions], axis=1).astype(np.uint64)
 
 
 @kernel
 def zoom_layer(crop, rows, row_weights, columns, column_weights):
-    """(h, w) float crop zoomed to (H, W) in its own type; columns first, as there are fewer rows before than after."""
+    """Return a float crop (h, w) zoomed to (H, W) in its own type.
+
+    Columns are zoomed first, because the input has fewer rows than the output.
+    """
     out = np.empty((rows.size, columns.size), crop.dtype)
     wide = np.empty((crop.shape[0], columns.size), crop.dtype)
     row_weights, column_weights = row_weights.astype(crop.dtype), column_weights.astype(crop.dtype)
@@ -159,18 +162,19 @@ def zoom_layer(crop, rows, row_weights, columns, column_weights):
 
 
 def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> NDArray[Any]:
-    """A float layer's :func:`centre` zoomed by ``factor`` to ``shape`` (H, W)."""
+    """Return a float layer's :func:`centre_crop` zoomed by ``factor`` to ``shape`` (H, W)."""
     (rows, row_weights), (columns, column_weights) = (zoom_grid(side, factor) for side in shape)
     zoomed: NDArray[Any] = zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
     return zoomed
 
 
 @intrinsic
-def stretch_block(typing, source, read, weights, out, place):
-    """out[place:] = BLOCK values between source[read:] and their right neighbours, times 2 ** FRACTION.
+def stretch_block(typing, source, read, weights, out, position):
+    """Write BLOCK interpolated values, times 2 ** FRACTION, to out[position:].
 
-    As a loop this would take five times as long: the compiler cannot know that ``out`` is none of the others.
-    What the differences borrow where they are negative, the sums give back.
+    Each value is between one of source[read:] and its right neighbour. A loop would not vectorise, because the
+    compiler cannot know that ``out`` does not overlap the inputs. Negative differences wrap around, and the sums wrap
+    back.
     """
 
     def generate(context, builder, signature, arguments):
@@ -194,16 +198,16 @@ def stretch_block(typing, source, read, weights, out, place):
 
 @inlined
 def stretch_row(source, blocks, weights, out):
-    """``out`` = a row of the zoom, times 2 ** FRACTION."""
+    """Write a row of the zoom, times 2 ** FRACTION, to ``out``."""
     for i in range(blocks.shape[0]):
-        stretch_block(source, blocks[i, 0], weights, out, blocks[i, 1])  # type: ignore[call-arg]  # typing is numba's
+        stretch_block(source, blocks[i, 0], weights, out, blocks[i, 1])  # type: ignore[call-arg]  # numba passes typing
 
 
 @inlined
 def add_shares(total, upper, lower, upper_share, lower_share):
-    """total += both rows, each times its share: the upper halves of 16-bit products.
+    """Add both rows, each times its weight, to ``total``: the upper halves of 16-bit products.
 
-    The shares come as rows, since the compiler finds the instruction for upper halves only between loaded values.
+    The weights are given as rows, because the compiler uses the instruction for upper halves only for loaded values.
     """
     for i in range(total.size):
         above = np.uint16((np.uint32(upper[i]) * np.uint32(upper_share[i])) >> SHARE_BITS)
@@ -213,18 +217,19 @@ def add_shares(total, upper, lower, upper_share, lower_share):
 
 @kernel
 def average_zooms(image, rows, shares, blocks, weights, own):
-    """(H, W * 3) uint8 averaged with its zooms, see :class:`Average`, truncated.
+    """Return the truncated average of an image and its zooms, uint8 (H, W * 3).
 
-    Each row of a zoom is stretched once, as it comes up, and used for all output rows that lie beside it.
+    ``rows`` to ``own`` are the fields of :class:`ZoomTables`. Each row of a zoom is stretched once and used for all
+    output rows next to it.
     """
     height, width = image.shape
     pitch = -(-(width + BLOCK + CHANNELS) // BLOCK) * BLOCK
     source = scratch(height * pitch, np.uint16).reshape(height, pitch)
     totals = scratch(height * width, np.uint16).reshape(height, width)
     for y in range(height):
-        row, mine, total = image[y], source[y], totals[y]
+        row, levels, total = image[y], source[y], totals[y]
         for i in range(width):
-            mine[i] = row[i]
+            levels[i] = row[i]
             total[i] = np.uint16((np.uint32(row[i]) * np.uint32(own)) >> OWN_SHIFT) + np.uint16(rows.shape[0])
     stretched = scratch(2 * pitch, np.uint16).reshape(2, pitch)
     upper_share, lower_share = scratch(width, np.uint16), scratch(width, np.uint16)
@@ -246,7 +251,15 @@ def average_zooms(image, rows, shares, blocks, weights, own):
 
 
 def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[np.uint8]:
-    """(H, W, 3) uint8 averaged with its centre zoomed by each factor."""
+    """Return the mean of an image and its centre zoomed by each factor.
+
+    Args:
+        image: uint8 (H, W, 3).
+        factors: Zoom factors, at least 1.
+
+    Returns:
+        A new uint8 array (H, W, 3).
+    """
     height, width, _ = image.shape
-    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), *average_of(height, width, factors))
+    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), *zoom_tables(height, width, factors))
     return blurred.reshape(image.shape)

@@ -1,1 +1,1 @@
-"""Compiled inner loops of the sequences, compiled as those of the corruptions are."""
+"""Compiled inner loops of the perturbations, compiled by the decorators of ``corruptions.kernels``."""

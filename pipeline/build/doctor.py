@@ -19,7 +19,7 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import fingerprint
 from pipeline.software import cpu_count, versions
 
-BESIDE = {"ray": "pip install ray", "torch": "pip install torch"}
+OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch"}
 """Libraries that do not decide any bytes, and the commands that install them."""
 
 NVIDIA_TIMEOUT_S = 10
@@ -59,7 +59,7 @@ def _libraries() -> Iterator[Finding]:
     yield Finding("python", platform.python_version())
     for name, version in versions().items():
         yield Finding(name, version)
-    for name, command in BESIDE.items():
+    for name, command in OPTIONAL_LIBRARIES.items():
         try:
             yield Finding(name, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
@@ -76,7 +76,7 @@ def _decoders() -> Iterator[Finding]:
 def _features() -> Iterator[Finding]:
     try:
         for texture in textures.TEXTURES:
-            textures.read_checked(textures.find_folder(None) / texture.name, texture.sha256)
+            textures.read_verified(textures.find_folder(None) / texture.name, texture.sha256)
         yield Finding("frost textures", "all six, sound")
     except (OSError, ImportError, ValueError) as error:
         yield Finding("frost textures", str(error), "pip install imagecorruptions")

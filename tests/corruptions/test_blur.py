@@ -52,7 +52,7 @@ def test_defocus_kernels_as_wide_as_their_grid_brighten():
 
 @pytest.mark.parametrize(("radius", "alias"), disks())
 def test_a_split_disk_is_the_published_kernel(radius, alias):
-    disk, published = defocus.split_disk(radius, alias), defocus.disk_weights(radius, alias).astype(float)
+    disk, published = defocus.decompose_disk(radius, alias), defocus.disk_weights(radius, alias).astype(float)
     middle = published.shape[0] // 2 + 2
     smoothing = np.concatenate([disk.half[:0:-1], disk.half]).astype(float)
     runs, sides = np.zeros((2, 2 * middle + 1, 2 * middle + 1))
@@ -99,17 +99,17 @@ def test_glass_copies_instead_of_swapping():
 
 
 def test_glass_draws_are_those_of_a_call_per_pixel():
-    draws = blur.draw_neighbours(PublishedDraws(np.random.RandomState(3)), noise((16, 18, 3)), blur.Glass(1.0, 3, 2))
+    draws = blur.draw_offsets(PublishedDraws(np.random.RandomState(3)), noise((16, 18, 3)), blur.Glass(1.0, 3, 2))
     one_by_one = np.random.RandomState(3)
     assert draws.shape == (2, 10, 12, 2)
     assert all((one_by_one.randint(-3, 3, size=2) == pair).all() for pair in draws.reshape(-1, 2))
 
 
 def test_motion_offsets_round_in_imagemagicks_order():
-    assert motion.tap_offset(2, *motion.step(21, 0.0)) == (2, 0)
-    assert motion.tap_offset(2, *motion.step(21, 90.0)) == (0, 2)
-    assert motion.tap_offset(2, *motion.step(21, 180.0))[0] == -2
-    assert [motion.tap_offset(i, *motion.step(21, 45.0)) for i in range(3)] == [(0, 0), (1, 1), (1, 1)]
+    assert motion.tap_offset(2, *motion.line_step(21, 0.0)) == (2, 0)
+    assert motion.tap_offset(2, *motion.line_step(21, 90.0)) == (0, 2)
+    assert motion.tap_offset(2, *motion.line_step(21, 180.0))[0] == -2
+    assert [motion.tap_offset(i, *motion.line_step(21, 45.0)) for i in range(3)] == [(0, 0), (1, 1), (1, 1)]
 
 
 def test_motion_taps_on_one_pixel_are_merged():
@@ -139,10 +139,10 @@ def test_arange_reaches_its_excluded_end():
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40), (61, 97), (224, 224)])
 def test_zoom_is_scipys(factor, shape):
     layer = np.random.RandomState(0).normal(0, 1, shape)
-    whole = ndimage.zoom(layer[zoom.centre(shape, factor)], factor, order=1)
+    whole = ndimage.zoom(layer[zoom.centre_crop(shape, factor)], factor, order=1)
     top, left = ((big - side) // 2 for big, side in zip(whole.shape, shape, strict=True))
     expected = whole[top : top + shape[0], left : left + shape[1]]
-    zoomed = zoom.zoom_centre(layer[zoom.centre(shape, factor)], shape, factor)
+    zoomed = zoom.zoom_centre(layer[zoom.centre_crop(shape, factor)], shape, factor)
     assert zoomed == pytest.approx(expected, abs=1e-12)
 
 

@@ -116,13 +116,13 @@ def test_colour_is_scikit_images(name: str, profile: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_levels_become_units_without_a_division(kind: Any) -> None:
     levels = np.arange(256, dtype=kind)
-    assert np.array_equal(planes.unit.py_func(levels, kind), levels / kind(255))
+    assert np.array_equal(planes.to_unit.py_func(levels, kind), levels / kind(255))
 
 
 @given(st.floats(-6.0, 6.0).filter(lambda x: x == 0.0 or abs(x) > 1e-9))
 @settings(max_examples=2000)
 def test_a_sixth_is_a_division(x: float) -> None:
-    assert color.sixth.py_func(x) == x / 6.0
+    assert color.divide_by_6.py_func(x) == x / 6.0
 
 
 def test_a_sixth_of_every_hue_is_a_division() -> None:
@@ -131,8 +131,8 @@ def test_a_sixth_of_every_hue_is_a_division() -> None:
         spans = np.arange(bottom + 1, 256)
         for start in (0.0, 2.0, 4.0):
             hues = (levels[bottom:] - levels[bottom]) / (levels[spans] - levels[bottom])[:, None] + start
-            assert np.array_equal(color.sixth.py_func(hues), hues / 6.0)
-            assert np.array_equal(color.sixth.py_func(-hues), -hues / 6.0)
+            assert np.array_equal(color.divide_by_6.py_func(hues), hues / 6.0)
+            assert np.array_equal(color.divide_by_6.py_func(-hues), -hues / 6.0)
 
 
 @pytest.mark.parametrize("sigma", [1.28, 2.44, 19.52, 28.8, 170.8])

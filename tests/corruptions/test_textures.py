@@ -12,7 +12,7 @@ import pytest
 
 from corruptions import textures
 from corruptions.catalogue import PROFILE_SIDES
-from corruptions.weather import DRAWN_TEXTURES, FROST, FROST_SCALES, draw_frost, lay_frost
+from corruptions.weather import DRAWN_TEXTURES, FROST, FROST_SCALES, add_frost, draw_frost
 
 
 class Highest:
@@ -26,7 +26,7 @@ class Highest:
 def test_all_six_files_have_the_authors_bytes():
     folder = textures.find_folder(None)
     for texture in textures.TEXTURES:
-        assert textures.read_checked(folder / texture.name, texture.sha256)
+        assert textures.read_verified(folder / texture.name, texture.sha256)
 
 
 def test_the_package_is_found_but_not_imported():
@@ -61,7 +61,7 @@ def test_larger_images_enlarge_the_texture_by_one_factor(shape):
     assert columns > shape[1]
     assert abs(rows / columns - 315 / 560) < 0.01
     assert min(rows - shape[0], columns - shape[1]) == 1
-    assert textures.cover(textures.load(None, 1, 1.0), shape).shape == (rows, columns, 3)
+    assert textures.enlarge(textures.load(None, 1, 1.0), shape).shape == (rows, columns, 3)
 
 
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
@@ -70,8 +70,8 @@ def test_the_last_corner_still_holds_a_whole_crop(profile, shape):
     image = np.zeros((*shape, 3), np.uint8)
     parameters = FROST[profile][0]
     draws = draw_frost(Highest(), image, parameters)
-    frosted = lay_frost(image, parameters, draws)
-    whole = textures.cover(textures.load(None, draws.texture, parameters.scale), shape)
+    frosted = add_frost(image, parameters, draws)
+    whole = textures.enlarge(textures.load(None, draws.texture, parameters.scale), shape)
     part = whole[draws.row : draws.row + shape[0], draws.column : draws.column + shape[1]]
     assert part.shape == image.shape
     assert (frosted == (parameters.add * part).astype(np.uint8)).all()

@@ -37,13 +37,13 @@ def plain_map(side, decay, rng):
 
 @pytest.mark.parametrize("decay", [1.4, 2.0, 3.0])
 def test_the_height_map_is_diamond_square_with_wibble_squared(decay):
-    draws = np.random.RandomState(4).uniform(0.0, 1.0, fog.map_draws(64))
+    draws = np.random.RandomState(4).uniform(0.0, 1.0, fog.count_draws(64))
     heights = fog.height_map(draws, 64, decay)
     assert (heights[:64, :64] == plain_map(64, decay, np.random.RandomState(4))).all()
     assert (heights[64] == heights[0]).all()
     assert (heights[:, 64] == heights[:, 0]).all()
-    assert fog.wobble(0.0, 3.0, 1.0) == 9.0
-    assert fog.wobble(0.0, 3.0, 0.0) == -9.0
+    assert fog.displaced(0.0, 3.0, 1.0) == 9.0
+    assert fog.displaced(0.0, 3.0, 0.0) == -9.0
 
 
 def test_the_map_keeps_its_published_side_until_an_image_is_larger():
@@ -57,7 +57,7 @@ def test_fog_of_a_black_image_is_black():
     image = np.zeros((20, 30, 3), np.uint8)
     parameters = weather.FOG["cifar"][4]
     draws = weather.draw_heights(PublishedDraws(np.random.RandomState(0)), image, parameters)
-    assert not weather.lay_fog(image, parameters, draws).any()
+    assert not weather.add_fog(image, parameters, draws).any()
 
 
 def test_snow_keeps_only_the_centre_that_the_zoom_reads():
@@ -71,17 +71,17 @@ def test_snow_keeps_only_the_centre_that_the_zoom_reads():
 
 def test_flakes_are_truncated_and_fall_twice_turned_by_half():
     layer = np.array([[0.49, 0.5, 0.999, 1.5, -2.0]])
-    assert blend.flake_levels(layer, 0.5).tolist() == [[0, 127, 254, 255, 0]]
+    assert blend.threshold_to_uint8(layer, 0.5).tolist() == [[0, 127, 254, 255, 0]]
     flakes = np.zeros((2, 3), np.uint8)
     flakes[0, 0] = 100
-    snowy = blend.lay_snow(np.zeros((2, 3, 3), np.uint8), flakes, 1.0, 0.0, 0.0)
+    snowy = blend.add_snow(np.zeros((2, 3, 3), np.uint8), flakes, 1.0, 0.0, 0.0)
     assert snowy[..., 0].tolist() == [[100, 0, 0], [0, 0, 100]]
 
 
 def test_water_wraps_modulo_256():
     layer = np.array([[0.0, 0.999, 1.0, 1.01, 2.0]])
-    assert blend.wrapped_levels(layer, 0.5).tolist() == [[0, 254, 255, 1, 254]]
-    assert blend.wrapped_levels(layer, 1.0).tolist() == [[0, 0, 255, 1, 254]]
+    assert blend.threshold_to_uint8_wrapping(layer, 0.5).tolist() == [[0, 254, 255, 1, 254]]
+    assert blend.threshold_to_uint8_wrapping(layer, 1.0).tolist() == [[0, 0, 255, 1, 254]]
 
 
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
@@ -108,10 +108,12 @@ def test_edge_distances_are_opencvs():
 
 def test_mean_distances_are_cut_averaged_and_truncated():
     distances = np.random.RandomState(2).randint(0, 40 * distance.UNIT, (17, 33)).astype(np.int32)
-    capped = np.minimum(distances / distance.UNIT, precipitation.SHORE)
-    assert (distance.mean_distances(distances, precipitation.SHORE) == cv2.blur(capped, (3, 3)).astype(np.uint8)).all()
+    capped = np.minimum(distances / distance.UNIT, precipitation.MAX_DISTANCE)
+    assert (
+        distance.mean_distances(distances, precipitation.MAX_DISTANCE) == cv2.blur(capped, (3, 3)).astype(np.uint8)
+    ).all()
     far = np.full((16, 16), distance.FAR, np.int32)
-    assert (distance.mean_distances(far, precipitation.SHORE) == precipitation.SHORE).all()
+    assert (distance.mean_distances(far, precipitation.MAX_DISTANCE) == precipitation.MAX_DISTANCE).all()
 
 
 def test_brightness_adds_to_the_largest_channel():

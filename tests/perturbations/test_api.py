@@ -102,7 +102,7 @@ def test_options_reach_the_motion_blur() -> None:
         ({"profile": "big"}, ValueError, "unknown profile 'big'; choose one of imagenet"),
         ({"difficulty": 0}, ValueError, r"difficulty must be 1\.\.3, not 0"),
         ({"difficulty": 4}, ValueError, r"difficulty must be 1\.\.3, not 4"),
-        ({"difficulty": 1.5}, TypeError, "difficulty must be a whole number"),
+        ({"difficulty": 1.5}, TypeError, "difficulty must be an integer, not 1.5"),
         ({"seed": -1}, ValueError, "seed must be"),
         ({"rng": np.random.default_rng()}, TypeError, r"rng must be a numpy\.random\.RandomState"),
         ({"source": photograph().astype(float)}, TypeError, "must be uint8"),

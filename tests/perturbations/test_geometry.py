@@ -36,10 +36,10 @@ def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:
 )
 @settings(max_examples=150, deadline=None)
 def test_sampling_equals_pillow(
-    height: int, width: int, turn: float, scale: float, shear: float, straight: bool
+    height: int, width: int, rotation: float, scale: float, shear: float, straight: bool
 ) -> None:
     image = noise(height, width)
-    matrix = affine_matrix(height, width, 0.0 if straight else turn, scale, 0.0 if straight else shear)
+    matrix = affine_matrix(height, width, 0.0 if straight else rotation, scale, 0.0 if straight else shear)
     ours = sampling.affine(image, (height, width, 0, 0), matrix, (0, 0, height, width))
     np.testing.assert_array_equal(ours, pillow(image, matrix))
 
@@ -65,7 +65,7 @@ def test_a_canvas_may_be_there_in_part() -> None:
 def test_the_centre_is_that_of_torchvision_0_2() -> None:
     """(w / 2 + 0.5, h / 2 + 0.5) stays where it is; in later versions (w / 2, h / 2) does."""
     assert CENTRE_SHIFT == 0.5
-    a, b, c, d, e, f = affine_matrix(60, 80, turn=9, scale=1.3, shear=4)
+    a, b, c, d, e, f = affine_matrix(60, 80, rotation=9, scale=1.3, shear=4)
     x, y = 80 / 2 + 0.5, 60 / 2 + 0.5
     assert a * x + b * y + c == pytest.approx(x, abs=1e-12)
     assert d * x + e * y + f == pytest.approx(y, abs=1e-12)
@@ -73,7 +73,7 @@ def test_the_centre_is_that_of_torchvision_0_2() -> None:
 
 
 def test_the_matrix_turns_and_slants() -> None:
-    a, b, _, d, e, _ = affine_matrix(10, 10, turn=30)
+    a, b, _, d, e, _ = affine_matrix(10, 10, rotation=30)
     assert (a, b, d, e) == pytest.approx((math.cos(math.pi / 6), 0.5, -0.5, math.cos(math.pi / 6)))
     a, b, _, d, e, _ = affine_matrix(10, 10, scale=2)
     assert (a, b, d, e) == (0.5, 0.0, 0.0, 0.5)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corruptions import preparation
-from corruptions.preparation import Window, cut, pillow_bilinear
+from corruptions.preparation import Window, crop, pillow_bilinear
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.recipes import library
 
@@ -47,14 +47,14 @@ def test_a_window_of_the_bilinear_resize_is_pillows(
     top, left = (int(share * (side - 1)) for share, side in zip(corner, after, strict=True))
     height, width = after[0] - top, after[1] - left
     window = Window(top, left, *(max(int(part * side), 1) for part, side in zip(extent, (height, width), strict=True)))
-    np.testing.assert_array_equal(pillow_bilinear(image, *after, window), cut(resized(image, *after), window))
+    np.testing.assert_array_equal(pillow_bilinear(image, *after, window), crop(resized(image, *after), window))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_operator_computes_the_window_that_the_crop_keeps(operator: str) -> None:
     image = noise(333, 500)
     whole = prepare(image, [("shorter_side", 256)], operator)
-    np.testing.assert_array_equal(prepare(image, IMAGENET, operator), cut(whole, Window(16, 80, 224, 224)))
+    np.testing.assert_array_equal(prepare(image, IMAGENET, operator), crop(whole, Window(16, 80, 224, 224)))
 
 
 def test_a_crop_of_more_than_there_is_says_so() -> None:
