@@ -60,7 +60,7 @@ def test_a_closed_standard_output_is_no_number_for_another_file(small_source: Pa
 
 def test_a_full_or_closed_standard_error_changes_nothing(small_source: Path, tmp_path: Path) -> None:
     command = f"{COMMAND} build tiny-imagenet-c --source {small_source} --only contrast --dry-run --json"
-    begun = {}
+    begun: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
     for redirection in ("2>/dev/full", "2>&-", "2>&- <&-"):
         for arguments, code in (("", 0), ("--seed -1", 2)):
             whole = f"{command} --out {tmp_path / str(len(begun))} {arguments} {redirection}"

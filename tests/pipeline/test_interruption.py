@@ -15,6 +15,7 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
+from pipeline.execution.processes import WORKER_ENVIRONMENT
 from tests.conftest import Run
 from tests.factories.digests import data_digests
 from tests.factories.processes import is_ray_worker, is_worker
@@ -39,7 +40,7 @@ def start(photographs: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(what: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 180) -> None:
     limit = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < limit, "waited too long"
@@ -56,10 +57,6 @@ def written(folder: Path) -> dict[str, tuple[int, int]]:
     places = [f"manifest/{name}.parquet" for name in parts]
     places += [f"shards/{'/'.join(name.rsplit('-', 2)[:2])}/{name}.tar" for name in parts]
     return {place: ((folder / place).stat().st_mtime_ns, (folder / place).stat().st_ino) for place in places}
-
-
-def workers_of(driver: subprocess.Popen[str]) -> list[psutil.Process]:
-    return [process for process in psutil.Process(driver.pid).children(recursive=True) if is_worker(process)]
 
 
 def left_behind(family: list[psutil.Process], seconds: float = 10) -> None:
@@ -102,56 +99,116 @@ def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
     assert [each for each in psutil.Process().children(recursive=True) if each.name() == "raylet"]
 
 
-def test_killing_the_driver_loses_nothing(
+def test_builds_that_are_ended_leave_no_process_and_lose_nothing(
     photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
 ) -> None:
-    driver = start(photographs, tmp_path, *RAY)
-    wait_for(lambda: committed(tmp_path) > 20)
-    family = psutil.Process(driver.pid).children(recursive=True)
-    assert {process.name() for process in family} >= {"raylet", "gcs_server", "ray::RuntimeEnvAgent"}
-    driver.kill()
-    driver.communicate()
-    assert not (tmp_path / "manifest.parquet").exists()
-    left_behind(family)
+    """One data set, begun by four commands that are ended each in another way, and finished by a fifth."""
+    _, ended = end_at(20, start(photographs, tmp_path, *RAY), tmp_path, killed)
+    assert ended == -signal.SIGKILL
     there, before = committed(tmp_path), written(tmp_path)
-    assert 20 < there < SHARDS, "the build was to be killed half-way"
-    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
-    assert done.returncode == 0, done.stderr
-    assert f" {there} already there, {SHARDS - there} to make" in done.stderr
+    errors, ended = end_at(there + 20, start(photographs, tmp_path, *RAY), tmp_path, preempted)
+    assert f" {there} already finished, {SHARDS - there} to build" in errors
+    assert ended == 3
+    assert "Run the same command to continue" in errors
+    errors, ended = end_at(committed(tmp_path) + 5, start(photographs, tmp_path, *RAY), tmp_path, interrupted_twice)
+    assert ended == 130
+    assert "stopped at once" in errors
+    errors, ended = end_at(committed(tmp_path) + 20, start(photographs, tmp_path, *LOCAL), tmp_path, interrupted)
+    assert ended == 130
+    assert "Run the same command to continue" in errors
+    there = committed(tmp_path)
+    driver = start(photographs, tmp_path, *LOCAL)
+    wait_for(lambda: committed(tmp_path) > there + 5)
+    driver.send_signal(signal.SIGSTOP)  # it would be done before a second one begins
+    second = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
+    driver.send_signal(signal.SIGCONT)
+    _, errors = driver.communicate(timeout=120)
+    assert second.returncode == 2
+    assert "another build is writing" in second.stderr
+    assert driver.returncode == 0, errors
+    assert f" {there} already finished, {SHARDS - there} to build" in errors
     assert before.items() <= written(tmp_path).items(), "what was committed was made again"
     assert data_digests(tmp_path) == undisturbed
     assert not (tmp_path / ".partial").exists()
 
 
-@pytest.mark.parametrize("engine", [RAY, LOCAL])
-def test_killing_workers_is_made_good_in_the_same_build(
-    photographs: Path, tmp_path: Path, undisturbed: dict[str, str], engine: tuple[str, str]
-) -> None:
-    driver = start(photographs, tmp_path, "--json", *engine)
-    for shards in (5, 30):
-        wait_for(lambda shards=shards: committed(tmp_path) > shards and workers_of(driver))  # type: ignore[misc]
-        workers_of(driver)[0].kill()
-    output, errors = driver.communicate(timeout=120)
-    assert driver.returncode == 0, errors
-    facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (SHARDS, SHARDS)
-    assert errors.count("has failed; it is tried again: process ") == 2
-    assert data_digests(tmp_path) == undisturbed
+def end_at(
+    shards: int, driver: subprocess.Popen[str], folder: Path, end: Callable[[subprocess.Popen[str]], str]
+) -> tuple[str, int]:
+    """End a build once it has committed more than so many shards: what it wrote to standard error, and its exit code.
+
+    All its processes end, what it has committed stays, and it has not come to the end of its work.
+    """
+    wait_for(lambda: committed(folder) > shards or driver.poll() is not None)
+    assert driver.poll() is None, driver.communicate()
+    before, family = written(folder), psutil.Process(driver.pid).children(recursive=True)
+    workers = [process for process in family if is_worker(process)]
+    assert workers
+    if any(is_ray_worker(process) for process in workers):
+        assert {process.name() for process in family} >= {"raylet", "gcs_server", "ray::RuntimeEnvAgent"}
+        for name, value in WORKER_ENVIRONMENT.items():
+            assert all(starts_with(process, f"{name}={value}") for process in workers)
+    errors = end(driver)
+    left_behind(family)
+    assert "Traceback" not in errors
+    assert not (folder / "manifest.parquet").exists()
+    assert committed(folder) < SHARDS, "the build was to be ended half-way"
+    assert before.items() <= written(folder).items()
+    return errors, driver.returncode
 
 
-@pytest.mark.parametrize("joined", [False, True])
-def test_a_worker_that_stands_still_is_not_waited_for(
+def starts_with(process: psutil.Process, variable: str) -> bool:
+    """Whether a process has had a variable from its start. glibc reads its own then, and ends each part in place."""
+    content = Path(f"/proc/{process.pid}/environ").read_bytes().replace(b":", b"\0")
+    return variable.encode().replace(b":", b"\0") + b"\0" in content
+
+
+def killed(driver: subprocess.Popen[str]) -> str:
+    driver.kill()
+    return driver.communicate()[1]
+
+
+def preempted(driver: subprocess.Popen[str]) -> str:
+    driver.terminate()
+    return driver.communicate(timeout=60)[1]
+
+
+def interrupted(driver: subprocess.Popen[str]) -> str:
+    driver.send_signal(signal.SIGINT)
+    return driver.communicate(timeout=60)[1]
+
+
+def interrupted_twice(driver: subprocess.Popen[str]) -> str:
+    driver.send_signal(signal.SIGINT)
+    assert driver.stderr is not None
+    while "Ctrl-C again to stop at once" not in (line := driver.stderr.readline()):
+        assert line, "it did not say that it has heard"
+    return interrupted(driver)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_workers_that_are_killed_or_stand_still_are_made_good_in_the_same_build(
     photographs: Path, tmp_path: Path, ray_address: str, undisturbed: dict[str, str], joined: bool
 ) -> None:
+    here = psutil.Process()  # the joined cluster is the tests' own
+    before = set(here.children(recursive=True))
     driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else LOCAL))
-    wait_for(lambda: committed(tmp_path) > 5)
-    here = psutil.Process(None if joined else driver.pid)  # the joined cluster is the tests' own
-    stopped = next(process for process in here.children(recursive=True) if is_worker(process))
+
+    def workers() -> list[psutil.Process]:
+        found = [each for each in here.children(recursive=True) if is_worker(each) and each not in before]
+        return sorted(found, key=lambda each: each.pid)
+
+    for shards in (5, 30):
+        wait_for(lambda shards=shards: committed(tmp_path) > shards and workers())  # type: ignore[misc]
+        workers()[0].kill()
+    wait_for(lambda: committed(tmp_path) > 60 and workers())
+    stopped = workers()[0]
     stopped.suspend()
     output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 0, errors
     facts = json.loads(output)
-    assert (facts["samples_made"], facts["shards_made"]) == (SHARDS, SHARDS)
+    assert (facts["samples_made"], facts["shards_made"]) == (facts["samples"], facts["shards"]) == (SHARDS, SHARDS)
+    assert errors.count(" of 3), retrying: process ") == 2
     assert data_digests(tmp_path) == undisturbed
     psutil.wait_procs([stopped], timeout=60)
     assert not stopped.is_running()
@@ -176,58 +233,3 @@ def test_a_machine_that_is_lost_and_not_replaced(
     finally:
         machines.shutdown()
     assert data_digests(tmp_path) == undisturbed
-
-
-@pytest.mark.parametrize(("sent", "code", "engine"), [(signal.SIGINT, 130, LOCAL), (signal.SIGTERM, 3, RAY)])
-def test_ctrl_c_and_preemption_say_what_to_do_and_leave_no_process(
-    photographs: Path,
-    tmp_path: Path,
-    robustshards: Run,
-    undisturbed: dict[str, str],
-    sent: signal.Signals,
-    code: int,
-    engine: tuple[str, str],
-) -> None:
-    driver = start(photographs, tmp_path, *engine)
-    wait_for(lambda: committed(tmp_path) > 20)
-    family = psutil.Process(driver.pid).children(recursive=True)
-    driver.send_signal(sent)
-    _, errors = driver.communicate(timeout=60)
-    assert driver.returncode == code
-    assert "run the same command again" in errors
-    assert "Traceback" not in errors
-    psutil.wait_procs(family, timeout=60)
-    assert not [process for process in family if process.is_running()]
-    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
-    assert done.returncode == 0, done.stderr
-    assert data_digests(tmp_path) == undisturbed
-
-
-def test_a_second_ctrl_c_ends_at_once_and_leaves_no_process(photographs: Path, tmp_path: Path) -> None:
-    driver = start(photographs, tmp_path, *RAY)
-    wait_for(lambda: committed(tmp_path) > 5)
-    family = psutil.Process(driver.pid).children(recursive=True)
-    driver.send_signal(signal.SIGINT)
-    assert driver.stderr is not None
-    while "Ctrl-C again ends at once" not in (line := driver.stderr.readline()):
-        assert line, "it did not say that it has heard"
-    driver.send_signal(signal.SIGINT)
-    _, errors = driver.communicate(timeout=60)
-    assert driver.returncode == 130
-    assert "ended at once" in errors
-    assert "Traceback" not in errors
-    psutil.wait_procs(family, timeout=60)
-    assert not [process for process in family if process.is_running()]
-    assert not (tmp_path / "manifest.parquet").exists()
-
-
-def test_a_second_build_into_the_same_folder_is_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
-    driver = start(photographs, tmp_path, *LOCAL)
-    wait_for(lambda: committed(tmp_path) > 5)
-    driver.send_signal(signal.SIGSTOP)  # it would be done before the second one begins
-    done = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
-    driver.send_signal(signal.SIGCONT)
-    _, errors = driver.communicate(timeout=120)
-    assert done.returncode == 2
-    assert "another build is writing" in done.stderr
-    assert driver.returncode == 0, errors
