@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.errors import UnfinishedError
 from pipeline.execution import ray_cluster, scheduler
-from pipeline.execution.ray_cluster import cluster, can_store_token
+from pipeline.execution.ray_cluster import can_store_token, cluster
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.factories.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
