@@ -1,1 +1,1 @@
-"""Speed, measured against other people's packages in the same run, on one thread; never part of the product."""
+"""Benchmarks: speed on one thread, compared with published packages in the same run. Not part of the product."""

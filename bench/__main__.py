@@ -1,4 +1,4 @@
-"""``make bench``: measures everything and writes docs/benchmark.md and docs/benchmark.png."""
+"""``make bench``: run all benchmarks and write docs/benchmark.md and docs/benchmark.png."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from pipeline.recipes import library
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_variable] = "1"  # before NumPy and numba are loaded
+    os.environ[_variable] = "1"  # must be set before NumPy and numba are imported
 
 from bench import (
     build_speed,
@@ -34,53 +34,57 @@ DOCS = Path("docs")
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Run the benchmarks, print the tables, and write the page."""
     arguments = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    arguments.add_argument("--seconds", type=float, default=0.03, help="turn of each call, three times per severity")
-    arguments.add_argument("--only-corruptions", action="store_true", help="leave out the build; write nothing")
-    given = arguments.parse_args()
+    arguments.add_argument(
+        "--seconds", type=float, default=0.03, help="Seconds per call and round (three rounds per severity)."
+    )
+    arguments.add_argument(
+        "--only-corruptions", action="store_true", help="Measure only corruptions, and write nothing."
+    )
+    options = arguments.parse_args()
     scratch = FOLDER / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)
     photographs = images.photographs(FOLDER / "photographs").resolve()
     packages = peers.load(FOLDER / "peers")
 
     (clean,) = images.clean_images(photographs, library.load("imagenet-c"), 1)
-    rows = corruption_speed.measure(clean, "imagenet", packages, given.seconds)
-    sections = [_said(report.corruption_table("224 x 224", rows, list(packages)))]
-    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, given.seconds / 3)
-    sections.append(_said(report.corruption_table("32 x 32", small, list(packages))))
-    if given.only_corruptions:
+    rows = corruption_speed.measure(clean, "imagenet", packages, options.seconds)
+    sections = [_printed(report.corruption_table("224 x 224", rows, list(packages)))]
+    small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, options.seconds / 3)
+    sections.append(_printed(report.corruption_table("32 x 32", small, list(packages))))
+    if options.only_corruptions:
         return
     fastest = {row.name: row.peer for row in rows}
     builds = build_speed.measure(photographs, scratch)
     plain = build_speed.measure_plain(photographs, scratch, packages, fastest)
-    sections.append("### The build\n\n" + _said(report.build_table(builds, plain)))
+    sections.append("### The build\n\n" + _printed(report.build_table(builds, plain)))
     cifar = cifar_speed.measure(photographs, scratch, packages, {row.name: row.peer for row in small})
-    sections.append("### CIFAR-10-C\n\n" + _said(report.cifar_table(cifar)))
+    sections.append("### CIFAR-10-C\n\n" + _printed(report.cifar_table(cifar)))
     sequences = sequence_speed.measure(photographs, scratch)
     table = report.sequence_table(sequences, list(sequence_speed.presets(photographs)))
-    sections.append("### Perturbation sequences, 224 x 224, from photograph to shard\n\n" + _said(table))
+    sections.append("### Perturbation sequences, 224 x 224, from photograph to shard\n\n" + _printed(table))
     rates = scaling.scaling(photographs, scratch)
     driver = scaling.overhead(photographs, scratch)
     memory = scaling.worker_megabytes(photographs, scratch)
     costs = report.scaling_table(rates, driver, builds[-1].build, memory, scaling.start_seconds(photographs))
-    sections.append("### Workers, driver, memory, start\n\n" + _said(costs))
-    sections.append(_said(import_speed.table(import_speed.measure())))
+    sections.append("### Workers, driver, memory, start\n\n" + _printed(costs))
+    sections.append(_printed(import_speed.table(import_speed.measure())))
     engines = executor_speed.table(executor_speed.measure(photographs, scratch))
-    sections.append("### The two engines, on a small build\n\n" + _said(engines))
+    sections.append("### The two engines on a small build\n\n" + _printed(engines))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
-    sections.append("### The evaluator's loader\n\n" + _said(loader))
+    sections.append("### The evaluator's loader\n\n" + _printed(loader))
     shutil.rmtree(scratch)
     report.plot(rows, DOCS / "benchmark.png")
     (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))
 
 
-def _said(section: str) -> str:
+def _printed(section: str) -> str:
     print(section, end="\n\n", flush=True)
     return section
 
 
 if __name__ == "__main__":
-    if not WORKER_ENVIRONMENT.items() <= os.environ.items():  # glibc reads it when a process starts
+    if not WORKER_ENVIRONMENT.items() <= os.environ.items():  # glibc reads these variables only when a process starts
         os.execve(sys.executable, [sys.executable, "-m", "bench", *sys.argv[1:]], {**os.environ, **WORKER_ENVIRONMENT})
     main()

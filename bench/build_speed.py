@@ -1,4 +1,4 @@
-"""The whole build against JPEG encoding alone and against the plain procedure, in one process on one thread."""
+"""Time of the whole build in one process on one thread, compared with JPEG encoding and with the plain procedure."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from pipeline.storage import LocalStore
 ROUNDS, ENCODINGS = 3, 9
 
 SHARD = 1000
-"""Images of a shard as the recipes have it: what a shard costs by itself is spread over as many."""
+"""Default number of images in a shard. The fixed cost of a shard is distributed over this number."""
 
 
 @dataclass(frozen=True)
 class BuildSpeed:
-    """Milliseconds per output: of the build, of its stages, and of JPEG encoding alone.
+    """Milliseconds per output of a build, of its stages, and of JPEG encoding.
 
-    ``images``: how many were built, all in one shard of each transform and level. ``ratio``: of the build to the
-    encoding that was measured before and after it; the median of the rounds.
+    ``images``: number of photographs, all in one shard per condition. ``ratio``: time of the build divided by that of
+    the encoding, which is measured before and after it; the median of the rounds.
     """
 
     images: int
@@ -50,35 +50,35 @@ class BuildSpeed:
 
 
 def measure(photographs: Path, scratch: Path) -> list[BuildSpeed]:
-    """The photographs as they are, and whole shards of 1,000 images, which repeat them."""
+    """Measure builds of the photographs, and of full shards of 1,000 images, which repeat the photographs."""
     whole = repeated(photographs, scratch / "whole-shard", SHARD)
     return [_measured(source, photographs, scratch) for source in (photographs, whole)]
 
 
 def _measured(source: Path, photographs: Path, scratch: Path) -> BuildSpeed:
-    """Builds of ``source``, each between two measurements of encoding; medians of the rounds."""
+    """Measure builds of ``source``, each between two measurements of encoding. Return medians of the rounds."""
     recipe = library.load("imagenet-c")
     plan = make_plan(recipe, open_source("imagefolder", str(source)))
-    builds, encodings, stages = [], [encode_here(recipe, photographs)], BuildCounts()
+    builds, encodings, stages = [], [encode_in_process(recipe, photographs)], BuildCounts()
     for _ in range(ROUNDS):
-        seconds, report = build_here(recipe, source, scratch / "build")
+        seconds, report = build_in_process(recipe, source, scratch / "build")
         builds.append(seconds / plan.samples * 1e3)
         stages.add(report)
-        encodings.append(encode_here(recipe, photographs))
+        encodings.append(encode_in_process(recipe, photographs))
     middle = statistics.median
     per_output = {stage: spent / ROUNDS / plan.samples * 1e3 for stage, spent in stages.seconds.items()}
-    ratios = [2 * build / sum(encodings[place : place + 2]) for place, build in enumerate(builds)]
+    ratios = [2 * build / sum(encodings[index : index + 2]) for index, build in enumerate(builds)]
     return BuildSpeed(plan.images, plan.samples, middle(builds), per_output, middle(encodings), middle(ratios))
 
 
 def measure_plain(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> float:
-    """Milliseconds per output of the plain procedure; ``fastest`` names the peer that it uses for each corruption."""
+    """Return milliseconds per output of the plain procedure. ``fastest`` names the package of each corruption."""
     recipe = library.load("imagenet-c")
     return statistics.median(_plain(recipe, photographs, scratch / "plain", peers, fastest) for _ in range(ROUNDS))
 
 
-def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, BuildCounts]:
-    """Listing, plan, shards, parts and merged manifest, as a build does it but without Ray; seconds and stages."""
+def build_in_process(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[float, BuildCounts]:
+    """Build in this process, from the listing to the merged manifest. Return the seconds and the counts."""
     shutil.rmtree(output, ignore_errors=True)
     total, start = BuildCounts(), perf_counter()
     source = open_source(recipe.source.kind, str(location))
@@ -93,13 +93,13 @@ def build_here(recipe: recipes.Recipe, location: Path, output: Path) -> tuple[fl
     return perf_counter() - start, total
 
 
-def encode_here(recipe: recipes.Recipe, photographs: Path) -> float:
-    """Milliseconds per output for encoding all outputs; the median of rounds that take a second or two each."""
+def encode_in_process(recipe: recipes.Recipe, photographs: Path) -> float:
+    """Return the median milliseconds per output of encoding all outputs."""
     return statistics.median(_encode(recipe, photographs) for _ in range(ENCODINGS))
 
 
 def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
-    """Milliseconds per output for encoding all outputs, which are made beforehand."""
+    """Return milliseconds per output of encoding all outputs, without the time of making them."""
     renderer, source, seconds, count = Renderer(recipe), open_source("imagefolder", str(photographs)), 0.0, 0
     for image in source:
         clean = renderer.prepare(renderer.decode(source.read(image)))
@@ -115,7 +115,7 @@ def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
 def _plain(
     recipe: recipes.Recipe, photographs: Path, output: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
 ) -> float:
-    """Milliseconds per output of: open, resize, crop, corrupt with the fastest peer, save one file; on four images."""
+    """Return milliseconds per output of four images: open, resize, crop, corrupt with the fastest package, save."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     files = [photographs / image.origin for image in open_source("imagefolder", str(photographs))][:4]

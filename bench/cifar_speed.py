@@ -1,4 +1,4 @@
-"""CIFAR-10-C: a measured part of it, what the whole takes from that, and the published procedure on the same images."""
+"""Time of a part of CIFAR-10-C, an estimate for the whole, and the published procedure on the same images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from bench.build_speed import build_here
+from bench.build_speed import build_in_process
 from bench.images import clean_images
 from bench.peers import Corrupt
 from bench.scaling import Stopwatch
@@ -24,7 +24,7 @@ from pipeline.recipes import schema as recipes
 from pipeline.sources.kinds import open_source
 
 PART, WHOLE = 1_000, 10_000
-"""Images: measured, and of CIFAR-10's test set."""
+"""Number of measured images, and of images in CIFAR-10's test set."""
 
 PUBLISHED_IMAGES = 20
 ROUNDS = 3
@@ -33,7 +33,7 @@ WORKERS = 2
 
 @dataclass(frozen=True)
 class CifarSpeed:
-    """Milliseconds per output on one thread, ours and as published; minutes for the whole on two workers."""
+    """Milliseconds per output on one thread, of robustshards and as published; minutes for the whole on two workers."""
 
     outputs: int
     ours: float
@@ -43,21 +43,21 @@ class CifarSpeed:
 
 
 def measure(photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> CifarSpeed:
-    """Ours on 1,000 images of 32 x 32; ``fastest`` names the peer that is taken for each corruption."""
+    """Measure on 1,000 images of 32 x 32. ``fastest`` names the package to use for each corruption."""
     source = _write_batch(photographs, scratch / "cifar-10-batches-py")
     recipe = library.load("cifar-10-c").changed(source={"kind": "cifar-10"}, transforms={"only": ["all"]})
     outputs = PART * len(recipe.conditions())
-    ours = statistics.median(build_here(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
+    ours = statistics.median(build_in_process(recipe, source, scratch / "cifar")[0] for _ in range(ROUNDS))
     shutil.rmtree(scratch / "cifar")
     outcome = run_build(BuildRequest(recipe, str(source), str(scratch / "cifar"), workers=WORKERS), Stopwatch())
-    # What does not grow with the number of images is counted as if it did.
+    # An upper estimate: fixed costs are multiplied too.
     whole = outcome.seconds * WHOLE / PART / 60
     published = _published(recipe, source, scratch / "published", peers, fastest)
     return CifarSpeed(outputs, ours / outputs * 1e3, published, outcome.seconds, whole)
 
 
 def _write_batch(photographs: Path, folder: Path) -> Path:
-    """A test batch in CIFAR's format: windows of photographs, brought to 32 x 32."""
+    """Write a test batch in CIFAR's format from parts of photographs, resized to 32 x 32."""
     generator = np.random.default_rng(0)
     images = clean_images(photographs, library.load("imagenet-c"), 48)
     rows = []
@@ -76,7 +76,7 @@ def _write_batch(photographs: Path, folder: Path) -> Path:
 def _published(
     recipe: recipes.Recipe, location: Path, output: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
 ) -> float:
-    """Milliseconds per output of the published loop: corrupt image after image, one array per corruption."""
+    """Return milliseconds per output of the published loop: corrupt each image, save one array per corruption."""
     output.mkdir(parents=True)
     source = open_source(recipe.source.kind, str(location))
     images = [np.asarray(source.read(image), np.uint8) for image in islice(source, PUBLISHED_IMAGES)]

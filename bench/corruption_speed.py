@@ -1,4 +1,4 @@
-"""Every corruption and severity: ours, the peers, and the JPEG encoding of the result."""
+"""Time of every corruption and severity: robustshards, published packages, and JPEG encoding of the output."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ OURS, ENCODING = "robustshards", "JPEG encoding"
 
 @dataclass(frozen=True)
 class Row:
-    """Means over the severities of median milliseconds, by who.
+    """Median milliseconds of a corruption, averaged over the severities.
 
-    ``fastest`` is the mean of each severity's fastest peer, ``peer`` the one that is fastest on average.
+    ``fastest`` is the mean over the severities of the fastest package's time. ``peer`` is the package that is fastest
+    on average.
     """
 
     name: str
@@ -33,17 +34,17 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times faster than the fastest peer."""
+        """Return the time of the fastest package divided by that of robustshards."""
         return self.fastest / self.milliseconds[OURS]
 
 
 def measure(image: Image, profile: str, peers: Mapping[str, Corrupt], seconds: float) -> list[Row]:
-    """One row per corruption, all 19; each call has three turns of ``seconds`` for each severity."""
+    """Return a row for each of the 19 corruptions. Each call has three turns of ``seconds`` per severity."""
     return [_row(image, name, profile, peers, seconds) for name in corruptions.names("all")]
 
 
 def mean_ratio(rows: list[Row]) -> float:
-    """Mean time of the fastest peers over our mean time."""
+    """Return the mean time of the fastest packages divided by the mean time of robustshards."""
     return sum(row.fastest for row in rows) / sum(row.milliseconds[OURS] for row in rows)
 
 
@@ -64,5 +65,5 @@ def _row(image: Image, name: str, profile: str, peers: Mapping[str, Corrupt], se
 
 
 def _ours(image: Image, name: str, severity: int, profile: str, seeds: Iterator[int]) -> Image:
-    """A new seed at each call, as in a build."""
+    """Corrupt an image with a new seed at each call, as in a build."""
     return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))

@@ -1,4 +1,4 @@
-"""One run of the driver of a build, or of a plan, in a process of its own: prints what it took as JSON."""
+"""Run the driver of a build, or a plan, in a new process, and print its time and memory as JSON."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PLANNED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "ImageNet-S, 13 pairs of the paper": ("imagenet-s", {}),
     "ImageNet-S, all 33 pairs": ("imagenet-s", {"only": ["full"]}),
 }
-"""What is planned -> recipe, and its transforms where they are not the recipe's own."""
+"""Plans: the recipe and changes of its transforms."""
 
 
 @dataclass(frozen=True)
 class Drive:
-    """Seconds of each stage, the process's peak of memory in units of 10^6 bytes, and what was planned and made."""
+    """Seconds of each stage, peak memory in MB (10^6 bytes), and the numbers of planned samples and finished shards."""
 
     seconds: Mapping[str, float]
     megabytes: float
@@ -43,51 +43,51 @@ class Drive:
 
 
 class Stages:
-    """Watches a build: when each of its stages begins."""
+    """An observer that records when each stage of a build begins."""
 
     def __init__(self) -> None:
         self._prepared: list[float] = []
         self._started = self._reported = 0.0
 
     def preparing(self, what: str) -> None:
-        """First the listing is planned."""
+        """Record the begin of a preparation: planning first, then finding finished shards."""
         self._prepared.append(perf_counter())
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """What is there is known."""
+        """Record the begin of the work."""
         self._started = self._reported = perf_counter()
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
-        """The last report is followed by the merge."""
+        """Record the time of a report. The merge begins after the last one."""
         self._reported = perf_counter()
 
     def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
-        """Raises RuntimeError where anything fails: what is measured is undisturbed."""
+        """Raise RuntimeError if an attempt fails, because the measurement would be invalid."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)
 
     def seconds(self) -> dict[str, float]:
-        """Of each stage of a build that has just ended."""
+        """Return the seconds of each stage. Call this when the build has ended."""
         first, second, *_ = self._prepared
         return {
             "planning": second - first,
-            "looking for what is there": self._started - second,
+            "finding finished shards": self._started - second,
             "committing": self._reported - self._started,
             "merging": perf_counter() - self._reported,
         }
 
 
 def build(source: str, output: str, shard_size: int, executor: str) -> Drive:
-    """Build what is missing, without pixels."""
+    """Build the missing shards without pixels."""
     recipe = library.load("imagenet-c").changed(shards={"size": shard_size})
-    try_transforms(recipe, None)  # compiling is no matter of scale
+    try_transforms(recipe, None)  # compile the kernels before the measurement
     stages = Stages()
     outcome = run_build(BuildRequest(recipe, source, output, workers=WORKERS, executor=executor), stages, Simulated)
     return Drive(stages.seconds(), peak_megabytes(), outcome.plan.samples, outcome.done.shards)
 
 
 def plan(source: str, name: str) -> Drive:
-    """Plan one of the families, and walk all its shards."""
+    """Make one of the plans, and iterate over all its shards."""
     recipe_name, transforms = PLANNED[name]
     recipe, start = library.load(recipe_name).changed(transforms=transforms), perf_counter()
     images = open_source("imagefolder", source)
@@ -97,13 +97,13 @@ def plan(source: str, name: str) -> Drive:
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has had so far. Raises OSError beside Linux."""
+    """Return the peak memory of this process in MB. Raise OSError on systems other than Linux."""
     (kibibytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(kibibytes) * 1024 / 1e6
 
 
 def main() -> None:
-    """``build`` or ``plan``."""
+    """Run ``build`` or ``plan``."""
     parser = argparse.ArgumentParser(prog="python -m bench.driver", description=__doc__)
     commands = parser.add_subparsers(required=True)
     building, planning = commands.add_parser("build"), commands.add_parser("plan")
@@ -115,8 +115,8 @@ def main() -> None:
     building.add_argument("shard_size", type=int)
     building.add_argument("--executor", default="auto")
     planning.add_argument("name", choices=PLANNED)
-    given = vars(parser.parse_args())
-    print(json.dumps(asdict(given.pop("run")(**given))))
+    options = vars(parser.parse_args())
+    print(json.dumps(asdict(options.pop("run")(**options))))
 
 
 if __name__ == "__main__":

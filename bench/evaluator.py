@@ -1,4 +1,4 @@
-"""The evaluator against the same model on data in memory: is the model ever kept waiting?
+"""Speed of the evaluator, compared with the same model on data in memory. At a ratio of 1, the model never waits.
 
 python -m bench.evaluator DATA --model torchvision:resnet50 --device cuda
 """
@@ -30,33 +30,33 @@ PRECISIONS = ("fp32", "bf16")
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure, and print a table."""
     arguments = argparse.ArgumentParser(prog="python -m bench.evaluator", description=__doc__)
-    arguments.add_argument("data", help="a built data set")
+    arguments.add_argument("data", help="Folder of a built data set.")
     arguments.add_argument("--model", required=True)
     arguments.add_argument("--weights")
     arguments.add_argument("--device", default="auto")
     arguments.add_argument("--batch-size", type=int, default=0)
     arguments.add_argument("--loaders", type=int, default=15)
-    given = arguments.parse_args()
-    data_set, model = open_data_set(given.data), load_model(given.model, given.weights)
+    options = arguments.parse_args()
+    data_set, model = open_data_set(options.data), load_model(options.model, options.weights)
     chunks = list(data_set.chunks())
     request = EvaluationRequest(
-        given.data, given.model, "", weights=given.weights, device=given.device, batch=given.batch_size
+        options.data, options.model, "", weights=options.weights, device=options.device, batch=options.batch_size
     )
     print(markdown_line(("precision", "batch", "streamed, images/s", "in memory, images/s", "streamed / in memory")))
     print("|---|---:|---:|---:|---:|")
     for precision in PRECISIONS:
-        asked = replace(request, precision=precision, channels_last=precision != "fp32")  # type: ignore[arg-type]
-        table = settings(asked, data_set, chunks, model, None)
-        streamed, memory = _streamed(table, given.data, chunks, given.loaders), _in_memory(table, model, chunks)
+        changed = replace(request, precision=precision, channels_last=precision != "fp32")  # type: ignore[arg-type]
+        table = settings(changed, data_set, chunks, model, None)
+        streamed, memory = _streamed(table, options.data, chunks, options.loaders), _in_memory(table, model, chunks)
         figures = (f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}")
         print(markdown_line((precision, str(table.run.batch), *figures)), flush=True)
-    print(f"\n{_device_name(table.run.device)}, {given.loaders} loader processes")
+    print(f"\n{_device_name(table.run.device)}, {options.loaders} loader processes")
 
 
 def _streamed(table: EvaluationTable, data: str, chunks: Sequence[Chunk], loaders: int) -> float:
-    """Images per second from shards to committed predictions, after the first batch is there."""
+    """Return images per second from shards to published predictions, after the first batch."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     frames, first, start = 0, 0, 0.0
     for done in Predictor(EvaluationJob(table, data, str(FOLDER), loaders)).run(Attempt(chunks)):
@@ -67,7 +67,7 @@ def _streamed(table: EvaluationTable, data: str, chunks: Sequence[Chunk], loader
 
 
 def _in_memory(table: EvaluationTable, model: Model, chunks: Sequence[Chunk]) -> float:
-    """Images per second of the same model on one batch that is on the device already."""
+    """Return images per second of the same model on one batch that is already on the device."""
     classifier, batch = Classifier(table, model), table.run.batch
     side = table.input.size or 224
     images = torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8).to(classifier.device)

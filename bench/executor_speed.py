@@ -1,4 +1,4 @@
-"""How long a small build takes by command, with child processes and with Ray."""
+"""Time of a small build by the command line, with child processes and with Ray."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class ExecutorSpeed:
-    """Seconds of ``build --limit 2 --only fog``; medians of the rounds."""
+    """Seconds of ``build --limit 2 --only fog``, medians of the rounds."""
 
     local: float
     ray: float
 
 
 def measure(photographs: Path, scratch: Path) -> ExecutorSpeed:
-    """Build with both engines in turns, so that a noisy minute of the machine hits both."""
-    _seconds(photographs, scratch / "executor", "local")  # compiles kernels, where that is not done
+    """Build with both engines in turns, so that load on the machine affects both."""
+    _seconds(photographs, scratch / "executor", "local")  # compiles the kernels if they are not cached
     rounds = [[_seconds(photographs, scratch / "executor", each) for each in ("local", "ray")] for _ in range(ROUNDS)]
     local, ray = map(statistics.median, zip(*rounds, strict=True))
     return ExecutorSpeed(local, ray)
 
 
 def _seconds(photographs: Path, output: Path, executor: str) -> float:
-    """Return the seconds of one command, from its start to its end."""
+    """Return the seconds of one command."""
     shutil.rmtree(output, ignore_errors=True)
     command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", "--source", str(photographs)]
     command += ["--out", str(output), "--limit", "2", "--only", "fog", "--executor", executor]
@@ -42,11 +42,11 @@ def _seconds(photographs: Path, output: Path, executor: str) -> float:
 
 
 def table(speed: ExecutorSpeed) -> str:
-    """Return both figures, and their ratio, as a table in Markdown."""
+    """Return both times and their ratio as a Markdown table."""
     rows = (
         ("child processes (`--executor local`)", f"{speed.local:.1f}"),
         ("Ray (`--executor ray`)", f"{speed.ray:.1f}"),
         ("local / Ray", f"**{speed.local / speed.ray:.2f}**"),
     )
-    head = markdown_line(("`build --limit 2 --only fog`, 10 outputs, start and end included", "seconds"))
+    head = markdown_line(("`build --limit 2 --only fog`, 10 outputs, including start and stop", "seconds"))
     return "\n".join([head, "|---|---:|", *map(markdown_line, rows)])

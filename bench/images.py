@@ -1,4 +1,4 @@
-"""What is measured on: photographs, as an ImageFolder, as often as a measurement wants them."""
+"""Photographs for the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.photographs import write_photographs
 
 
 def photographs(folder: Path) -> Path:
-    """The 48 ImageNet photographs beside the checkout, or those that scikit-image bundles."""
+    """Return the folder of ImageNet photographs next to the checkout, or write those of scikit-image to ``folder``."""
     shared = Path(__file__).parent.parent.parent / "shared" / "images"
     if shared.is_dir():
         return shared
@@ -20,7 +20,7 @@ def photographs(folder: Path) -> Path:
 
 
 def clean_images(folder: Path, recipe: recipes.Recipe, count: int) -> list[Image]:
-    """The first ``count`` prepared images of a folder."""
+    """Return the first ``count`` prepared images of a folder."""
     renderer, source = Renderer(recipe), open_source("imagefolder", str(folder))
     images = []
     for image in source:
@@ -31,7 +31,7 @@ def clean_images(folder: Path, recipe: recipes.Recipe, count: int) -> list[Image
 
 
 def repeated(folder: Path, target: Path, count: int) -> Path:
-    """An ImageFolder of ``count`` links to the photographs of a folder, in one class."""
+    """Create an ImageFolder of ``count`` links to the photographs of a folder, in one class, and return it."""
     files = [Path(folder) / image.origin for image in open_source("imagefolder", str(folder))]
     (target / "all").mkdir(parents=True, exist_ok=True)
     for index in range(count):

@@ -1,4 +1,4 @@
-"""How long ``import robustshards`` takes in a fresh process, and the functions of the public face after it."""
+"""Time of ``import robustshards`` in a new process, and of the first use of its functions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ STATEMENTS: Mapping[str, str] = {
     "and build": "import robustshards; robustshards.build",
     "and open": "import robustshards; robustshards.open",
 }
-"""Name -> what is timed; a name of the package is imported when it is first used."""
+"""Timed statements. Names of the package are imported on first use."""
 
 
 def measure(rounds: int = 7) -> dict[str, float]:
-    """Return name -> seconds, the median of some processes."""
+    """Return the median seconds of each statement over ``rounds`` processes."""
     return {name: median(_seconds(statement) for _ in range(rounds)) for name, statement in STATEMENTS.items()}
 
 
 def table(seconds: Mapping[str, float]) -> str:
     """Return the measurements as a table."""
-    lines = ["### Import", "", "| in a fresh process | s |", "|---|---:|"]
+    lines = ["### Import", "", "| in a new process | s |", "|---|---:|"]
     return "\n".join([*lines, *(f"| {name} | {spent:.2f} |" for name, spent in seconds.items())])
 
 

@@ -1,4 +1,4 @@
-"""The evaluator's loader alone, decode and normalise, against a folder of the same images read as torchvision does."""
+"""Speed of the evaluator's loader (decode and normalise), compared with an image folder read as torchvision does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class LoaderSpeed:
-    """Images per second of one core."""
+    """Images per second on one core."""
 
     images: int
     ours: float
@@ -36,7 +36,7 @@ class LoaderSpeed:
 
 
 def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
-    """Medians of rounds taken in turns, on three corruptions at severity 3 in shards of ordinary size."""
+    """Measure both in turns, on three corruptions at severity 3. Return medians of the rounds."""
     torch.set_num_threads(1)
     recipe = library.load("imagenet-c").changed(
         transforms={"levels": [3], "only": ["frost", "zoom_blur", "shot_noise"]}
@@ -55,12 +55,12 @@ def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
 def _rate(images: int, run: Callable[[], int]) -> float:
     start = perf_counter()
     if run() != images:
-        raise RuntimeError("a loader has not given every image")
+        raise RuntimeError("a loader did not return every image")
     return images / (perf_counter() - start)
 
 
 def _stream(data: Path) -> int:
-    """Every image of a data set, as the evaluator reads it in this process."""
+    """Read every image of a data set as the evaluator does in this process. Return their number."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
     for batch in load(str(data), list(open_data_set(str(data)).chunks()), BATCH, processes=0, pin=False):
         if isinstance(batch, Broken):
@@ -71,7 +71,7 @@ def _stream(data: Path) -> int:
 
 
 class _Folder(Dataset[tuple[torch.Tensor, int]]):
-    """What torchvision's ImageFolder does with ToTensor and Normalize."""
+    """A data set that does the same as torchvision's ImageFolder with ToTensor and Normalize."""
 
     def __init__(self, root: Path) -> None:
         self._files = sorted(root.rglob("*.JPEG"))

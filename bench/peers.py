@@ -1,4 +1,4 @@
-"""Published packages for the same corruptions, installed into a folder of their own for the benchmark alone."""
+"""Published packages of the same corruptions, installed into a separate folder for the benchmark."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Image = NDArray[np.uint8]
 Corrupt = Callable[[Image, str, int], Any]
 
 PACKAGES = {"imagecorruptions-imaug==1.1.5": "imagecorruptions", "corrupt-tta==0.1.7": "corrupt_tta"}
-"""Requirement -> module. The first has the module name of the package that carries our frost textures."""
+"""Module of each requirement. The first has the same module name as the package of the frost textures."""
 
 
 def load(folder: Path) -> dict[str, Corrupt]:
-    """Install the peers into ``folder`` unless they are there; requirement -> function of (image, name, severity)."""
+    """Install the packages into ``folder`` if it does not exist. Return their functions by requirement."""
     if not folder.is_dir():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *PACKAGES]
         subprocess.run(command, check=True)
     sys.path.insert(0, str(folder))
-    warnings.simplefilter("ignore")  # theirs, on use of old NumPy and scikit-image interfaces
+    warnings.simplefilter("ignore")  # the packages use deprecated interfaces of NumPy and scikit-image
     peers = {}
     for requirement, module in PACKAGES.items():
         function = importlib.import_module(module).corrupt
@@ -42,9 +42,9 @@ def _caller(function: Any) -> Corrupt:
 
 
 def works(corrupt: Corrupt, image: Image, name: str, severity: int) -> bool:
-    """Whether a peer can do it at all."""
+    """Return whether a package supports a corruption at a severity."""
     try:
         corrupt(image, name, severity)
-    except Exception:  # whatever stops it: it has no time to compare
+    except Exception:  # any error means that there is no time to compare
         return False
     return True

@@ -1,6 +1,6 @@
-"""ImageNet-P the published way: Pillow, scikit-image and Wand frame by frame, one PNG per frame, then ffmpeg.
+"""The published procedure for ImageNet-P: Pillow, scikit-image and Wand frame by frame, one PNG per frame, then ffmpeg.
 
-Only for the benchmark: what the scripts of 2018 do for each frame, with the libraries of today.
+Used only by the benchmark. It does what the scripts of 2018 do for each frame, with current libraries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FRAMES = 31
 
 
 def write_sequence(name: str, photograph: Path, folder: Path, preset: str = "veryslow") -> int:
-    """Make one sequence of a photograph as PNG frames and an MP4; returns the number of frames."""
+    """Make one sequence of a photograph as PNG frames and an MP4. Return the number of frames."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with PillowImage.open(photograph) as file:
@@ -164,4 +164,4 @@ SEQUENCES: Mapping[str, Callable[[Image], Iterator[Image]]] = {
     "tilt": _tilt,
     "scale": _scale,
 }
-"""The ten of the benchmark, at 224 x 224."""
+"""The ten sequences of the benchmark, at 224 x 224."""

@@ -1,4 +1,4 @@
-"""What a build costs beside its pictures: a second worker, planning, scheduling, merging, memory, starting."""
+"""Costs of a build besides making samples: a second worker, planning, scheduling, merging, memory, start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from time import perf_counter
 
 import manifests
 from bench.images import repeated
-from bench.simulated import made_rows
+from bench.simulated import simulated_rows
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
 from pipeline.build.run import BuildRequest, run_build
@@ -32,12 +32,14 @@ ROUNDS, STARTS = 5, 5
 IMAGES_FOR_OVERHEAD = 2000
 IMAGES_PER_SHARD = 1000
 WARM = 1 / 20
-"""Of a build's samples: after so many, every worker has all that it needs and is at full speed."""
+"""Fraction of a build's samples after which all workers are warmed up."""
 
 
 class Stopwatch:
-    """Watches a build: when each worker first reported once it was warm, and what had been made by then; what has been
-    made in all, and when each worker had done its last.
+    """An observer that measures the speed of a build while all workers are busy.
+
+    It records when each worker first reported after the warm-up, when each worker finished its last work item, and how
+    many samples were made by then.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -48,25 +50,25 @@ class Stopwatch:
 
     @property
     def speed(self) -> float:
-        """Samples per second while every worker is at work: starting them, and waiting for the last, do not count."""
+        """Return samples per second, without the warm-up and without the wait for the last worker."""
         return (self.made - self.before) / (statistics.mean(self.done.values()) - statistics.mean(self.warm))
 
     def preparing(self, what: str) -> None:
-        """Nothing to see yet."""
+        """Ignore preparations."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """Learns how many samples are made before the build is warm."""
+        """Compute the number of samples at which the warm-up ends."""
         self.cold = WARM * todo.total()
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
-        """Counts what comes once the build is warm. Workers report in turns, each what itself has made until then."""
+        """Count the samples after the warm-up. Each report contains the counts of one worker so far."""
         self.made = tally.total().samples.total()
         if self.made >= self.cold and len(self.warm) < self.workers:
             self.warm.append(perf_counter())
             self.before = self.made
 
     def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
-        """Raises RuntimeError where anything fails: what is measured is undisturbed."""
+        """Raise RuntimeError if an attempt fails, because the measurement would be invalid."""
         if not isinstance(event, Progress):
             raise RuntimeError(event.reason)
         self.done[event.place] = perf_counter()
@@ -74,7 +76,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Outputs per second of one and of two workers, and how many times faster two are; medians of the rounds."""
+    """Outputs per second of one and of two workers, and their ratio; medians of the rounds."""
 
     one: float
     two: float
@@ -82,7 +84,7 @@ class Scaling:
 
 
 def scaling(photographs: Path, scratch: Path) -> Scaling:
-    """Builds with one and with two workers in turns, so that a noisy minute of the machine hits both."""
+    """Build with one and with two workers in turns, so that load on the machine affects both."""
     rounds = [[throughput(photographs, scratch, workers) for workers in (1, 2)] for _ in range(ROUNDS)]
     ones, twos = zip(*rounds, strict=True)
     middle = statistics.median
@@ -90,10 +92,10 @@ def scaling(photographs: Path, scratch: Path) -> Scaling:
 
 
 def throughput(photographs: Path, scratch: Path, workers: int) -> float:
-    """Outputs per second of a real build with so many workers, while all of them run."""
+    """Return outputs per second of a build with this number of workers, while all of them are busy."""
     source, output = repeated(photographs, scratch / "scaling", IMAGES_FOR_SCALING), scratch / "scaling-out"
     shutil.rmtree(output, ignore_errors=True)
-    os.sync()  # or the disk would still be at the last build's shards
+    os.sync()  # finish writing the shards of the previous build
     recipe = library.load("imagenet-c").changed(shards={"size": SHARD_FOR_SCALING})
     watch = Stopwatch(workers)
     run_build(BuildRequest(recipe, str(source), str(output), workers=workers), watch)
@@ -110,20 +112,20 @@ class Overhead:
 
 
 class NoWork:
-    """A worker that reports at once and writes nothing: what is left is the scheduling."""
+    """A worker that reports immediately and writes nothing, so that only scheduling is measured."""
 
     def __init__(self, job: BuildJob) -> None:
         self._job = job
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts]:
-        """One report."""
+        """Report the counts of a finished work item."""
         block = attempt.work
         samples = Counter(task.condition.transform for task in block.tasks for _ in block.images)
         yield BuildCounts(samples=samples, shards=len(block.tasks))
 
 
 def overhead(photographs: Path, scratch: Path) -> Overhead:
-    """Plan and schedule 2,000 listed images without making them; merge the manifest that they would have."""
+    """Plan and schedule 2,000 listed images without making samples, and merge a manifest of the same size."""
     folder = repeated(photographs, scratch / "overhead", IMAGES_FOR_OVERHEAD)
     recipe = library.load("imagenet-c")
     start = perf_counter()
@@ -139,7 +141,7 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
         scheduling = perf_counter() - start
     conditions = range(len(recipe.conditions()))
     parts = [
-        [_made_part(scratch / "parts", recipe, block, block.tasks[condition]) for block in blocks]
+        [_write_part(scratch / "parts", recipe, block, block.tasks[condition]) for block in blocks]
         for condition in conditions
     ]
     start = perf_counter()
@@ -147,11 +149,11 @@ def overhead(photographs: Path, scratch: Path) -> Overhead:
     return Overhead(planning, scheduling, perf_counter() - start)
 
 
-def _made_part(folder: Path, recipe: recipes.Recipe, block: WorkItem, task: ShardTask) -> Path:
-    """A manifest part such as a worker writes, about pictures that nobody made."""
+def _write_part(folder: Path, recipe: recipes.Recipe, block: WorkItem, task: ShardTask) -> Path:
+    """Write a manifest part like that of a worker, without images."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{task.name}.parquet"
-    manifests.write_part(made_rows(recipe, block, task), {}, path)
+    manifests.write_part(simulated_rows(recipe, block, task), {}, path)
     return path
 
 
@@ -186,13 +188,13 @@ for condition in recipe.conditions():
 
 
 def worker_megabytes(photographs: Path, scratch: Path) -> float:
-    """Peak memory of a worker that makes 75 shards of 1,000 images, in MB."""
+    """Return the peak memory in MB of a worker that makes 75 shards of 1,000 images."""
     folder = repeated(photographs, scratch / "memory", IMAGES_PER_SHARD)
     return float(_run(MEMORY_PROGRAM, str(folder), str(scratch / "memory-out"))) / 1024
 
 
 def start_seconds(photographs: Path) -> tuple[float, float]:
-    """From nothing to the first payload, and to one of each of the 19 corruptions, with kernels in numba's cache."""
+    """Return the seconds from the start of a process to its first payload and to one payload of each corruption."""
     photograph = min(path for path in photographs.rglob("*") if path.is_file())
     runs = [list(map(float, _run(START_PROGRAM, str(photograph)).split())) for _ in range(STARTS)]
     return statistics.median(times[0] for times in runs), statistics.median(times[-1] for times in runs)

@@ -1,4 +1,4 @@
-"""The section of docs/scale.md about a build on simulated clusters."""
+"""The section of docs/scale.md about builds on simulated clusters."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pipeline.recipes import library
 IMAGES = 50_000
 
 CLUSTERS = ((256, NO_TROUBLE), (256, Trouble()), (1000, NO_TROUBLE), (1000, Trouble()))
-"""Workers, and what is wrong with some of them."""
+"""Number of workers and faults of each cluster."""
 
 SEEDS = 10
 
 WANTED_WORKERS, WANTED_BUSY = 256, 0.9
-"""On so many workers, some of them slow or lost, the busy share is to be at least this."""
+"""Required minimum of the busy fraction on this number of workers with faults."""
 
 Figure = Callable[[Simulation], float]
 
 
 def simulations(times: WorkerTimes, images: int = IMAGES) -> dict[tuple[int, Trouble], list[Simulation]]:
-    """Return the simulations of each cluster, one for each seed.
+    """Simulate each cluster with each seed.
 
     Raises:
-        ValueError: A simulated build did not make every shard once.
+        ValueError: A simulated build did not make every shard exactly once.
     """
     plan = make_plan(library.load("imagenet-c"), Listing(images))
     runs = {}
@@ -40,7 +40,7 @@ def simulations(times: WorkerTimes, images: int = IMAGES) -> dict[tuple[int, Tro
         ]
         for run in runs[workers, trouble]:
             if (run.counts.shards, run.counts.samples.total()) != (plan.shards, plan.samples):
-                raise ValueError(f"{run.counts.shards} shards instead of {plan.shards}")
+                raise ValueError(f"a simulated build made {run.counts.shards} shards, expected {plan.shards}")
     return runs
 
 
@@ -52,25 +52,25 @@ def mean(runs: Sequence[Simulation], figure: Figure) -> float:
 ROWS: Sequence[tuple[str, Figure, str, bool]] = (
     ("work items", lambda run: run.items, ",.0f", False),
     ("wall-clock, s", lambda run: run.wall, ".1f", True),
-    ("**busy**: share of the workers' time in attempts that count", lambda run: run.busy, ".2f", True),
-    ("&nbsp; of that preparing photographs again", lambda run: run.busy - run.useful, ".2f", False),
-    ("&nbsp; of that useful", lambda run: run.useful, ".2f", False),
-    ("in attempts that were lost or overtaken", lambda run: run.void / run.up, ".3f", False),
+    ("**busy**: fraction of the workers' time in finished attempts", lambda run: run.busy, ".2f", True),
+    ("&nbsp; of which preparing photographs again", lambda run: run.busy - run.useful, ".2f", False),
+    ("&nbsp; of which useful", lambda run: run.useful, ".2f", False),
+    ("fraction in attempts that were lost or overtaken", lambda run: run.void / run.up, ".3f", False),
     ("failed attempts", lambda run: run.failed, ".1f", False),
     ("duplicates", lambda run: run.duplicates, ".1f", False),
     (
-        "CPU time of driver and simulation for a work item, ms",
+        "CPU time of driver and simulation per work item, ms",
         lambda run: 1e3 * run.driver / run.items,
         ".2f",
         False,
     ),
 )
-"""What a row tells, the figure, its format, and whether its range over the seeds is shown."""
+"""Title, figure and format of each row, and whether the range over the seeds is shown."""
 
 
 def section(times: WorkerTimes, runs: dict[tuple[int, Trouble], list[Simulation]]) -> str:
     """Return the section as Markdown."""
-    heads = (f"{workers:,}, {'all sound' if each == NO_TROUBLE else 'some slow or lost'}" for workers, each in runs)
+    heads = (f"{workers:,}, {'no faults' if each == NO_TROUBLE else 'some slow or lost'}" for workers, each in runs)
     lines = [markdown_line(("workers", *heads)), "|---" + "|---:" * len(runs) + "|"]
     for name, figure, form, ranged in ROWS:
         cells = []
@@ -106,23 +106,23 @@ HEADING = "## A build on a simulated cluster"
 
 SECTION = """{heading}
 
-The scheduler of every build, with a simulated clock and simulated workers. {images:,} photographs x 75 outputs
-(ImageNet-C, shards of 1,000) are planned and divided into work items as a build does it.
+The real scheduler with a simulated clock and simulated workers. The plan and its division into work items are those of
+a real build: {images:,} photographs x 75 outputs (ImageNet-C, shards of 1,000).
 
-- Workers take the CPU time that was measured on {machine}, {cpus} cores: {photograph:.2f} ms to read, decode and
-  prepare a photograph, {output:.2f} ms for an output ({least:.2f} to {most:.2f} by condition), {start:.2f} s to start.
-  An attempt takes up to {spread:.0%} more or less.
-- Some slow: {slow:.0%} of the workers take {slowness:g} times as long.
-- Some lost: {lost:.0%} of the workers die, each at a random moment of the time that the undisturbed build would take.
-  Their machines come back after {away:.0f} minutes.
-- Waiting for storage, and for a cluster to hand out its machines, is not simulated.
+- Workers need the CPU time that was measured on {machine}, {cpus} cores: {photograph:.2f} ms to read, decode and
+  prepare a photograph, {output:.2f} ms per output ({least:.2f} to {most:.2f} by condition), {start:.2f} s to start.
+  The time of an attempt varies by up to {spread:.0%}.
+- Slow workers: {slow:.0%} of the workers take {slowness:g} times as long.
+- Lost workers: {lost:.0%} of the workers die, each at a random time of the build.
+  Their machines return after {away:.0f} minutes.
+- Not simulated: waiting for storage, and for a cluster to provide its machines.
 
-Means over {seeds} seeds, with the range over them in brackets:
+Means over {seeds} seeds; brackets contain the range over the seeds:
 
 {table}
 
-The workers' time is that in which they are up: from the end of their start to the end of the build, or to their loss.
-Photographs are prepared again because a block is divided among several workers, each of which decodes for itself;
-useful is what a single worker would do as well. The command fails where busy is below {wanted} on {wanted_workers}
-workers, some of them slow or lost.
+The workers' time is counted from the end of their start to the end of the build or to their loss. Photographs are
+prepared again because a block is divided among several workers, each of which decodes its photographs. Useful work is
+work that a single worker would also do. The command fails if busy is below {wanted} on {wanted_workers} workers of
+which some are slow or lost.
 """

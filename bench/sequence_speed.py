@@ -1,4 +1,4 @@
-"""Perturbation sequences, from photographs to committed shards, against the published way in the same run."""
+"""Time of perturbation sequences, from photographs to published shards, compared with the published procedure."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pipeline.transforms.family import Condition
 
 PRESETS = ("veryslow", "slower", "medium", "veryfast")
 PHOTOGRAPHS = {"jpeg": 8, "mp4": 2, "published": 2}
-"""How many photographs each way is measured on, in each of three rounds."""
+"""Number of photographs per round for each procedure."""
 
 ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class SequenceRow:
-    """Milliseconds per frame of one perturbation: ours as JPEG frames, ours as MP4, the published way."""
+    """Milliseconds per frame of one perturbation: JPEG frames, MP4, and the published procedure."""
 
     name: str
     frames: int
@@ -42,7 +42,7 @@ class SequenceRow:
 
 @dataclass(frozen=True)
 class PresetRow:
-    """What an x264 preset costs and changes: per frame milliseconds and bytes, mean difference in levels."""
+    """Milliseconds and bytes per frame of an x264 preset, and the mean difference in levels of 255."""
 
     preset: str
     milliseconds: float
@@ -51,7 +51,7 @@ class PresetRow:
 
 
 def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
-    """One row for each perturbation of the benchmark; medians of three rounds taken in turns."""
+    """Return a row for each perturbation of the benchmark, with medians of three rounds."""
     recipe = library.load("imagenet-p")
     rows = []
     for condition in recipe.conditions():
@@ -67,7 +67,7 @@ def measure(photographs: Path, scratch: Path) -> list[SequenceRow]:
 
 
 def presets(photographs: Path) -> Iterator[PresetRow]:
-    """What faster presets change, on one sequence of motion and one of noise."""
+    """Measure the presets on one sequence of motion and one of noise."""
     recipe = library.load("imagenet-p")
     sequences = [
         (_sequence(recipe, Condition(name, 1), photographs), grain) for name, grain in PRESET_SEQUENCES.items()
@@ -87,11 +87,11 @@ def presets(photographs: Path) -> Iterator[PresetRow]:
 
 
 PRESET_SEQUENCES = {"rotate": False, "gaussian_noise": True}
-"""Perturbation -> whether it is encoded as grain."""
+"""Measured perturbations, and whether each is encoded with the tune for grain."""
 
 
 def _ours(recipe: Recipe, condition: Condition, encoder: str, photographs: Path, output: Path) -> float:
-    """Milliseconds per frame of a build of one perturbation, listing to shards, without Ray and without the merge."""
+    """Return milliseconds per frame of a build of one perturbation, from the listing to the shards."""
     shutil.rmtree(output, ignore_errors=True)
     chosen = recipe.changed(
         transforms={"only": [condition.transform]},
@@ -123,7 +123,7 @@ def _files(photographs: Path, count: int) -> Sequence[Path]:
 
 
 def _sequence(recipe: Recipe, condition: Condition, photographs: Path) -> np.ndarray:
-    """The frames of the first photograph."""
+    """Return the frames of the first photograph."""
     renderer = Renderer(recipe)
     (file,) = _files(photographs, 1)
     return renderer.transform(renderer.prepare(renderer.decode(file.read_bytes())), "", condition)

@@ -1,4 +1,4 @@
-"""A worker that makes no pixels: it commits shards whose tars are holes, with the rows that they would have."""
+"""A worker without images: it publishes sparse tars and complete manifest rows."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore
 
 PAYLOAD_BYTES = 20_000
-"""Of a JPEG of 224 x 224, about."""
+"""Approximate size of a JPEG of 224 x 224."""
 
 SAMPLE_BYTES = 24_576
-"""In a tar: image, label and description, with their headers and filling."""
+"""Size of a sample in a tar: image, label and description, with headers and padding."""
 
 SIDE = 224
 
 
 class Simulated:
-    """Does what :class:`pipeline.build.worker.BuildWorker` does, but for reading, rendering and writing images."""
+    """A worker like :class:`pipeline.build.worker.BuildWorker` that does not read, render or write images."""
 
     def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe
         self._store = LocalStore(job.output)
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts]:
-        """Commit all shards of a block."""
+        """Publish all shards of a work item."""
         block, report = attempt.work, BuildCounts()
         for task in block.tasks:
             size = tarfile.RECORDSIZE * -(-len(block.images) * SAMPLE_BYTES // tarfile.RECORDSIZE)
             tar = self._store.scratch()
             tar.touch()
             os.truncate(tar, size)
-            commit(self._store, task, tar, size, made_rows(self._recipe, block, task))
+            commit(self._store, task, tar, size, simulated_rows(self._recipe, block, task))
             report.shards += 1
             report.samples += Counter({task.condition.transform: len(block.images)})
         yield report
 
 
-def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
-    """The rows of a shard that nobody made; the digests of payloads are as hard to compress as real ones."""
+def simulated_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
+    """Return the rows of a simulated shard. Their digests compress as badly as real ones."""
     pair, version = recipe.pair(task.condition), recipe.family.version(task.condition.transform)
     shard_sha256, encoder = _digest(task.name), str(recipe.encoder)
     return [
@@ -57,10 +57,10 @@ def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
             key=f"{image.id}-{task.condition}",
             shard=task.shard,
             shard_sha256=shard_sha256,
-            offset=place * SAMPLE_BYTES + tarfile.BLOCKSIZE,
+            offset=index * SAMPLE_BYTES + tarfile.BLOCKSIZE,
             size=PAYLOAD_BYTES,
             source_id=image.id,
-            source_sha256=_digest(""),  # the files are empty, which a build that is resumed looks at
+            source_sha256=_digest(""),  # digest of the empty files, which a resumed build compares
             origin=image.origin,
             label=image.label,
             class_name=image.class_name,
@@ -79,7 +79,7 @@ def made_rows(recipe: Recipe, block: WorkItem, task: ShardTask) -> list[Row]:
             status=manifests.OK,
             error=None,
         )
-        for place, image in enumerate(block.images)
+        for index, image in enumerate(block.images)
     ]
 
 

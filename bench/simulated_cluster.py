@@ -1,4 +1,4 @@
-"""A build's scheduler on a simulated cluster, some of whose workers are slow or lost: how busy the workers are."""
+"""The scheduler of a build on a simulated cluster with slow and lost workers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from time import process_time
 from bench.simulated_engine import SimulatedEngine, Timed
 from bench.worker_times import WorkerTimes
 from pipeline.build.counts import BuildCounts
-from pipeline.build.division import pieces_of_a_block
+from pipeline.build.division import pieces_per_block
 from pipeline.build.plan import Plan, WorkItem, make_blocks
 from pipeline.build.worker import REPORT_EVERY_S
-from pipeline.execution.base import Died, Done, Said, Started
+from pipeline.execution.base import AttemptFinished, WorkerDied, WorkerReported, WorkerStarted
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Failed, Progress, Tally
 from pipeline.sources.base import SourceImage
 
 SPREAD = 0.03
-"""An attempt takes up to this share more or less than measured."""
+"""Largest relative deviation of an attempt's time from the measured time."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """What is wrong with a cluster.
+    """Faults of a cluster.
 
-    ``slow``: share of workers that take ``slowness`` times as long. ``lost``: share of workers whose machine is lost,
-    each at a random moment of the time that the build would take without trouble. It comes back ``away_s`` seconds
-    later.
+    Attributes:
+        slow: Fraction of workers that are slow.
+        slowness: Factor by which slow workers take longer.
+        lost: Fraction of workers whose machine is lost, each at a random time of the build.
+        away_s: Seconds after which a lost machine returns.
     """
 
     slow: float = 0.02
@@ -43,11 +45,20 @@ NO_TROUBLE = Trouble(slow=0.0, lost=0.0)
 
 @dataclass(frozen=True)
 class Simulation:
-    """What became of a build on a simulated cluster. Times in seconds; those of workers are sums over all of them.
+    """Result of a build on a simulated cluster. Times are in seconds, and those of workers are sums over all workers.
 
-    ``up``: workers had started and were not lost. ``making``: finished attempts, without ``again``: preparing
-    photographs that another work item had prepared already. ``void``: attempts that were lost, or overtaken by a
-    duplicate. ``driver``: CPU time of scheduling, with that of the simulated workers.
+    Attributes:
+        workers: Number of workers.
+        items: Number of finished work items.
+        wall: Wall-clock time of the build.
+        up: Time in which workers were running, after their start and until they were lost.
+        making: Time of finished attempts, without ``again``.
+        again: Time of preparing photographs that another work item had already prepared.
+        void: Time of attempts that were lost, or overtaken by a duplicate.
+        failed: Number of failed attempts.
+        duplicates: Number of duplicated work items.
+        counts: Counts of the build.
+        driver: CPU time of the scheduler and the simulation.
     """
 
     workers: int
@@ -64,17 +75,17 @@ class Simulation:
 
     @property
     def busy(self) -> float:
-        """Return the share of their time in which workers do work that counts, preparing photographs again included."""
+        """Return the fraction of the workers' time in finished attempts."""
         return (self.making + self.again) / self.up
 
     @property
     def useful(self) -> float:
-        """Return the share of their time in which workers do work that a single worker would do as well."""
+        """Return the fraction of the workers' time in work that a single worker would also do."""
         return self.making / self.up
 
 
 class Listing:
-    """A source that lists images without any files."""
+    """A source that lists images without files."""
 
     location = "nowhere"
 
@@ -93,14 +104,15 @@ class Listing:
 
 
 class SimulatedCluster(SimulatedEngine[WorkItem, BuildCounts]):
-    """Workers that take the measured times, and their troubles, which follow from the seed.
+    """A simulated cluster whose workers take the measured times. The seed decides the faults.
 
-    ``up_seconds``: sum over the workers that have ended of the time since they had started. ``finished_seconds``: of a
-    worker's last attempt. ``attempts``: number of them.
+    Attributes:
+        up_seconds: Running time, summed over the workers that have ended.
+        attempts: Number of attempts.
     """
 
     def __init__(self, workers: int, times: WorkerTimes, trouble: Trouble, undisturbed: float, seed: int) -> None:
-        """Decide which workers are slow, and when which are lost; ``undisturbed``: seconds of a build without that."""
+        """Choose slow and lost workers. ``undisturbed``: seconds of a build without faults."""
         super().__init__(self._do, self._begin)
         chosen = Random(seed)
         self._workers, self._times, self._trouble, self._seed = workers, times, trouble, seed
@@ -119,41 +131,41 @@ class SimulatedCluster(SimulatedEngine[WorkItem, BuildCounts]):
         super().give(worker, attempt)
 
     def kill(self, worker: int) -> None:
-        """End a worker."""
+        """Kill a worker."""
         super().kill(worker)
         if (ready := self._ready.get(worker)) is not None:
             self.up_seconds += max(0.0, self.now() - ready)
 
     def attempt_seconds(self, worker: int) -> float:
-        """Return the time since a worker was given its last attempt."""
+        """Return the seconds since a worker received its last attempt."""
         return self.now() - self._given[worker]
 
     def _begin(self, worker: int) -> Iterator[Timed[BuildCounts]]:
-        """Start once there is a machine; die with it."""
+        """Start when a machine is available, and die with it."""
         wait = self._wait_for_a_machine() + self._times.start
         self._ready[worker] = self.now() + wait
-        yield wait, Started(worker, str(worker))
+        yield wait, WorkerStarted(worker, str(worker))
         if (remaining := self._deaths.get(worker, 0.0) - self._ready[worker]) > 0:
-            yield remaining, Died(worker, "its machine is lost")
+            yield remaining, WorkerDied(worker, "its machine is lost")
 
     def _wait_for_a_machine(self) -> float:
-        """Return the seconds until one comes back, where all others have workers."""
+        """Return the seconds until a machine is available."""
         away = [death for death in self._deaths.values() if death <= self.now() < death + self._trouble.away_s]
         missing = len(self.alive) - (self._workers - len(away))
         return sorted(away)[missing - 1] + self._trouble.away_s - self.now() if missing > 0 else 0.0
 
     def _do(self, worker: int, attempt: Attempt[WorkItem]) -> Iterator[Timed[BuildCounts]]:
-        """Report as workers do, then finish."""
+        """Report at intervals like a real worker, then finish."""
         item = attempt.work
         chance = Random(f"{self._seed} {worker} {item.tasks[0].name}").uniform(1 - SPREAD, 1 + SPREAD)
         left = (self._times.preparing(item) + self._times.making(item)) * chance
         if worker in self._slow:
             left *= self._trouble.slowness
         while left > REPORT_EVERY_S:
-            yield REPORT_EVERY_S, Said(worker, BuildCounts())
+            yield REPORT_EVERY_S, WorkerReported(worker, BuildCounts())
             left -= REPORT_EVERY_S
-        yield left, Said(worker, made(item))
-        yield 0.0, Done(worker)
+        yield left, WorkerReported(worker, made(item))
+        yield 0.0, AttemptFinished(worker)
 
 
 def made(item: WorkItem) -> BuildCounts:
@@ -166,28 +178,31 @@ def made(item: WorkItem) -> BuildCounts:
 
 
 def simulate(plan: Plan, *, images: int, workers: int, times: WorkerTimes, trouble: Trouble, seed: int) -> Simulation:
-    """Divide a plan among workers as a build does, and schedule it by the simulated clock.
+    """Divide a plan among workers as a build does, and run it on a simulated cluster.
 
     Args:
-        plan: Of a :class:`Listing` of so many images.
+        plan: Plan of a :class:`Listing` with this number of images.
         images: Number of images.
         workers: Number of workers.
-        times: What each of them takes.
-        trouble: What is wrong with some of them.
-        seed: Decides with which, and when.
+        times: Measured times of a worker.
+        trouble: Faults of the cluster.
+        seed: Seed of the faults and of the deviations.
+
+    Returns:
+        The result of the build.
     """
     tasks = len(plan.recipe.conditions())
     work = images * (times.photograph + sum(times.outputs.values()))
     engine = SimulatedCluster(workers, times, trouble, work / workers, seed)
     scheduler = Scheduler(engine, workers)
-    pieces = pieces_of_a_block(plan.blocks, workers, tasks)
-    items = (piece for block in make_blocks(plan, Listing(images)) for piece in block.divided(pieces))
+    pieces = pieces_per_block(plan.blocks, workers, tasks)
+    items = (piece for block in make_blocks(plan, Listing(images)) for piece in block.split(pieces))
     tally, prepared = Tally(BuildCounts), set[int]()
     making = again = 0.0
     finished = failed = 0
     start = process_time()
     for event in scheduler.run(items):
-        tally.take(event)
+        tally.add(event)
         if isinstance(event, Failed):
             failed += 1
         elif isinstance(event, Progress) and event.finished:

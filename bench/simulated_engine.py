@@ -1,4 +1,4 @@
-"""An engine without processes, on a simulated clock: what workers do is computed, and hours pass in moments."""
+"""An engine without processes and with a simulated clock."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic
 
-from pipeline.execution.base import Died, Done, Raised, Signal, Started, StartFailed
+from pipeline.execution.base import (
+    AttemptFinished,
+    AttemptRaised,
+    WorkerDied,
+    WorkerEvent,
+    WorkerStarted,
+    WorkerStartFailed,
+)
 from pipeline.execution.work import Attempt, Counts, Work
 
 _IDLE_WAITS = 100_000
-"""After this many waits in a row in which nothing was signalled, nothing ever will be."""
+"""Number of consecutive waits without a signal after which the simulation is considered stuck."""
 
-Timed = tuple[float, Signal[Counts]]
-"""Seconds since the signal before it, and a signal."""
+Timed = tuple[float, WorkerEvent[Counts]]
+"""Seconds since the previous signal, and the signal."""
 
 
 class SimulatedEngine(Generic[Work, Counts]):
-    """Workers that follow a script.
+    """An engine whose workers follow a script.
 
-    ``busy_seconds`` is the time that workers have spent on attempts, those of killed workers included.
+    ``busy_seconds``: time that workers have spent on attempts, including those of killed workers.
     """
 
     remedy = "Write another script"
@@ -28,21 +35,24 @@ class SimulatedEngine(Generic[Work, Counts]):
     def __init__(
         self,
         attempt: Callable[[int, Attempt[Work]], Iterable[Timed[Counts]]],
-        start: Callable[[int], Iterable[Timed[Counts]]] = lambda worker: [(0.0, Started(worker, f"worker {worker}"))],
+        start: Callable[[int], Iterable[Timed[Counts]]] = lambda worker: [
+            (0.0, WorkerStarted(worker, f"worker {worker}"))
+        ],
     ) -> None:
-        """Take the scripts.
+        """Set the scripts.
 
         Args:
-            attempt: Called with a worker's number and its attempt; returns what it signals. A worker whose signals
-                end without Done, Died or Raised hangs.
-            start: Called with the number of a worker that starts; a worker without a signal never starts.
+            attempt: Called with the number of a worker and its attempt; returns the worker's signals. A worker whose
+                signals end without Done, Died or Raised hangs.
+            start: Called with the number of a worker that starts; returns its signals. Without signals, the worker
+                never starts.
         """
         self._attempt = attempt
         self._start = start
         self._clock = 0.0
         self._numbers = count()
         self._order = count()
-        self._due: list[tuple[float, int, int, Signal[Counts], Iterator[Timed[Counts]]]] = []
+        self._due: list[tuple[float, int, int, WorkerEvent[Counts], Iterator[Timed[Counts]]]] = []
         self._alive: set[int] = set()
         self._since: dict[int, float] = {}
         self._waits = 0
@@ -50,7 +60,7 @@ class SimulatedEngine(Generic[Work, Counts]):
 
     @property
     def alive(self) -> frozenset[int]:
-        """Return the workers that have been started and not killed."""
+        """Return the workers that were started and not killed."""
         return frozenset(self._alive)
 
     def now(self) -> float:
@@ -70,14 +80,15 @@ class SimulatedEngine(Generic[Work, Counts]):
         self._schedule(worker, iter(self._attempt(worker, attempt)))
 
     def kill(self, worker: int) -> None:
-        """End a worker; its signals are dropped."""
+        """Kill a worker and discard its signals."""
         self._alive.remove(worker)
         self._rest(worker)
 
-    def wait(self, timeout: float) -> Sequence[Signal[Counts]]:
-        """Return the next signals, all of one moment, and set the clock to it; or add ``timeout`` to the clock.
+    def wait(self, timeout: float) -> Sequence[WorkerEvent[Counts]]:
+        """Advance the clock to the next signals and return them, or advance it by ``timeout``.
 
-        Raises RuntimeError where nothing will ever happen.
+        Raises:
+            RuntimeError: No signal will ever come.
         """
         while self._due and self._due[0][2] not in self._alive:
             heapq.heappop(self._due)
@@ -85,10 +96,10 @@ class SimulatedEngine(Generic[Work, Counts]):
             self._clock += timeout
             self._waits += 1
             if self._waits > _IDLE_WAITS:
-                raise RuntimeError(f"nothing happens any more at {self._clock:.0f} s")
+                raise RuntimeError(f"the simulation is stuck at {self._clock:.0f} s: no worker has a signal left")
             return []
         self._waits, self._clock = 0, self._due[0][0]
-        signals: list[Signal[Counts]] = []
+        signals: list[WorkerEvent[Counts]] = []
         while self._due and self._due[0][0] == self._clock:
             _, _, worker, signal, rest = heapq.heappop(self._due)
             if worker in self._alive:
@@ -96,11 +107,11 @@ class SimulatedEngine(Generic[Work, Counts]):
                 self._follow(worker, signal, rest)
         return signals
 
-    def _follow(self, worker: int, signal: Signal[Counts], rest: Iterator[Timed[Counts]]) -> None:
-        """Schedule what follows a signal, unless that is the last one."""
-        if isinstance(signal, Done | Died | Raised):
+    def _follow(self, worker: int, signal: WorkerEvent[Counts], rest: Iterator[Timed[Counts]]) -> None:
+        """Schedule the signal that follows, unless this one was the last."""
+        if isinstance(signal, AttemptFinished | WorkerDied | AttemptRaised):
             self._rest(worker)
-        elif isinstance(signal, StartFailed):
+        elif isinstance(signal, WorkerStartFailed):
             self._alive.remove(worker)
         else:
             self._schedule(worker, rest)

@@ -1,4 +1,4 @@
-"""Medians of repeated calls, taken in turns so that a noisy moment of the machine hits all alike."""
+"""Medians of repeated calls. The calls take turns, so that load on the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ LEAST_CALLS = 4
 
 
 def medians(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Name -> median milliseconds. In each round every call has its turn of ``seconds``, and four calls at least.
+    """Return the median milliseconds of each call.
 
-    The first call of a turn is not counted: it compiles, and fills the caches that another's turn has emptied.
+    In each round, each call is repeated for ``seconds``, and at least four times. The first call of a turn is not
+    counted, because it may compile and because the caches hold data of the previous turn.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):

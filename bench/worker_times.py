@@ -1,4 +1,4 @@
-"""What a worker of a build takes for a photograph, for each output and to start: CPU time, measured in some minutes."""
+"""CPU time of a build worker for a photograph, for each output, and to start."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ BuildWorker(BuildJob(library.load("imagenet-c"), *sys.argv[1:]))
 
 @dataclass(frozen=True)
 class WorkerTimes:
-    """Seconds of a worker.
+    """CPU seconds of a worker.
 
-    ``photograph``: reading, decoding and preparing one. ``outputs``: condition (``fog-3``) -> all the rest of an
-    output. ``start``: from nothing to a worker that can begin.
+    Attributes:
+        photograph: Time to read, decode and prepare a photograph.
+        outputs: Time for one output without that, by condition (``fog-3``).
+        start: Time to start a worker.
     """
 
     photograph: float
@@ -48,42 +50,42 @@ class WorkerTimes:
 
 
 def measure(photographs: Path, scratch: Path) -> WorkerTimes:
-    """Build each condition of ImageNet-C by itself, then all of them together, in this process.
+    """Build each condition of ImageNet-C separately, then all of them together, in this process.
 
-    By themselves they prepare the photographs once for each condition, together once. CPU time, and the
-    least of three rounds, are nearly the same whatever else the machine does. Waiting for the disk is left out.
+    Separate builds prepare the photographs once per condition; the common build prepares them once. CPU time, and the
+    minimum of three rounds, depend little on the load of the machine. Waiting for the disk is not included.
 
     Args:
         photographs: An ImageFolder of photographs.
-        scratch: A folder to write to.
+        scratch: A folder for outputs.
     """
     recipe = library.load("imagenet-c")
     source = open_source("imagefolder", str(photographs))
     (block,) = make_blocks(make_plan(recipe, source), source)
     worker = BuildWorker(BuildJob(recipe, str(photographs), str(scratch / "times")))
     items = [block, *(replace(block, tasks=(task,)) for task in block.tasks)]
-    _seconds(worker, block)  # fills the caches
+    _seconds(worker, block)  # warm up
     rounds = [[_seconds(worker, item) for item in items] for _ in range(_ROUNDS)]
-    together, *alone = map(min, zip(*rounds, strict=True))
-    return separated(
-        dict(zip(block.tasks, alone, strict=True)),
+    together, *separate = map(min, zip(*rounds, strict=True))
+    return solve_times(
+        dict(zip(block.tasks, separate, strict=True)),
         together,
         len(block.images),
         _start_seconds(photographs, scratch / "times"),
     )
 
 
-def separated(alone: Mapping[ShardTask, float], together: float, images: int, start: float) -> WorkerTimes:
-    """Return the times for one photograph, and for one output of each condition.
+def solve_times(separate: Mapping[ShardTask, float], together: float, images: int, start: float) -> WorkerTimes:
+    """Compute the times for one photograph and for one output of each condition.
 
     Args:
-        alone: Seconds of work items of one task each.
-        together: Seconds of one work item of all these tasks.
-        images: Number of photographs of each.
-        start: Seconds that a worker takes to start.
+        separate: Seconds of a work item with only this task.
+        together: Seconds of a work item with all these tasks.
+        images: Number of photographs of each work item.
+        start: Seconds to start a worker.
     """
-    photograph = (sum(alone.values()) - together) / (len(alone) - 1) / images
-    outputs = {str(task.condition): seconds / images - photograph for task, seconds in alone.items()}
+    photograph = (sum(separate.values()) - together) / (len(separate) - 1) / images
+    outputs = {str(task.condition): seconds / images - photograph for task, seconds in separate.items()}
     return WorkerTimes(photograph, outputs, start)
 
 
@@ -95,11 +97,11 @@ def _seconds(worker: BuildWorker, item: WorkItem) -> float:
 
 
 def _start_seconds(photographs: Path, output: Path) -> float:
-    """Return the least CPU time of a process that makes a worker and ends."""
-    taken = []
+    """Return the minimum CPU time of a process that creates a worker and exits."""
+    times = []
     for _ in range(_ROUNDS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", _START_PROGRAM, str(photographs), str(output)], check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        taken.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return min(taken)
+        times.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return min(times)

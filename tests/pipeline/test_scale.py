@@ -1,4 +1,4 @@
-"""Whole builds of many samples without pixels, and builds on simulated clusters."""
+"""Builds of many samples without images, and builds on simulated clusters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from statistics import mean
 
 import pytest
 
-from bench.scale import listed, measure
+from bench.scale import measure, write_empty_source
 from bench.scheduling import WANTED_BUSY, WANTED_WORKERS
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
-from bench.worker_times import WorkerTimes, separated
+from bench.worker_times import WorkerTimes, solve_times
 from pipeline.build.plan import ShardTask, make_plan
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
@@ -21,16 +21,18 @@ SHARD_SIZE = 500
 IMAGENET_C = library.load("imagenet-c")
 
 TIMES = WorkerTimes(2.6e-3, {str(condition): 0.94e-3 for condition in IMAGENET_C.conditions()}, 1.0)
-"""Those of docs/benchmark.md, the same for all outputs."""
+"""Times like those of docs/benchmark.md, equal for all outputs."""
 
 
-def test_resuming_makes_what_is_missing_and_memory_does_not_grow_with_samples(tmp_path: Path) -> None:
-    """``measure`` itself checks which shards are made again, and that the manifest has the same bytes after that."""
-    try_transforms(library.load("imagenet-c"), None)  # compiles the kernels, or the first driver would need more memory
+def test_resuming_makes_missing_shards_and_memory_does_not_grow_with_samples(tmp_path: Path) -> None:
+    """``measure`` checks which shards are made again, and that the manifest then has the same bytes."""
+    try_transforms(
+        library.load("imagenet-c"), None
+    )  # compile the kernels here, because compiling would increase the first driver's memory
     engine = ("--executor", "local")
-    runs = measure(listed(tmp_path / "many", 1334), tmp_path / "data", SHARD_SIZE, *engine)
+    runs = measure(write_empty_source(tmp_path / "many", 1334), tmp_path / "data", SHARD_SIZE, *engine)
     assert [(run.samples, run.shards) for run in runs.values()] == [(100_050, 225), (100_050, 0), (100_050, 2)]
-    few = measure(listed(tmp_path / "few", 134), tmp_path / "few-data", SHARD_SIZE, *engine)
+    few = measure(write_empty_source(tmp_path / "few", 134), tmp_path / "few-data", SHARD_SIZE, *engine)
     assert [(run.samples, run.shards) for run in few.values()] == [(10_050, 75), (10_050, 0), (10_050, 1)]
     for name, run in runs.items():
         assert run.megabytes < 1.15 * few[name].megabytes, name
@@ -45,7 +47,7 @@ def simulated(blocks: int, workers: int, trouble: Trouble, seed: int = 0) -> Sim
     return run
 
 
-def test_sound_workers_are_busy_from_start_to_end() -> None:
+def test_workers_without_faults_are_busy_from_start_to_end() -> None:
     run = simulated(4, 4, NO_TROUBLE)
     block = 2.6 + 75 * 0.94
     assert run.wall == pytest.approx(1.0 + block, rel=SPREAD)
@@ -57,8 +59,8 @@ def test_sound_workers_are_busy_from_start_to_end() -> None:
     assert run.busy > 1 - 2 * SPREAD
 
 
-def test_what_is_prepared_again_is_not_useful() -> None:
-    """Two pieces of a block: each prepares its photographs, the first one usefully."""
+def test_repeated_preparation_is_not_useful() -> None:
+    """A block divided in two: each work item prepares its photographs, but only the first one counts as useful."""
     run = simulated(1, 2, NO_TROUBLE)
     assert run.items == 2
     assert run.again == pytest.approx(2.6, rel=SPREAD)
@@ -67,8 +69,8 @@ def test_what_is_prepared_again_is_not_useful() -> None:
 
 
 @pytest.mark.parametrize("away_s", [0.0, 10_000.0])
-def test_a_lost_worker_s_attempt_is_void_and_made_again(away_s: float) -> None:
-    """By a new worker if the machine is back at once, else by the first of the others that is idle."""
+def test_attempt_of_a_lost_worker_is_void_and_retried(away_s: float) -> None:
+    """The retry runs on a new worker if the machine returns at once, and otherwise on the first idle worker."""
     run = simulated(4, 4, Trouble(slow=0.0, lost=0.25, away_s=away_s))
     block = 2.6 + 75 * 0.94
     assert (run.items, run.failed) == (4, 1)
@@ -78,26 +80,26 @@ def test_a_lost_worker_s_attempt_is_void_and_made_again(away_s: float) -> None:
     assert run.wall == pytest.approx(wall, rel=SPREAD)
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     trouble = Trouble(slow=0.1, lost=0.1)
     assert simulated(5, 20, trouble, seed=3) == simulated(5, 20, trouble, seed=3)
     assert simulated(5, 20, trouble, seed=3) != simulated(5, 20, trouble, seed=4)
 
 
-def test_on_256_workers_some_slow_or_lost_workers_are_busy() -> None:
+def test_256_workers_with_faults_are_busy() -> None:
     runs = [simulated(50, WANTED_WORKERS, Trouble(), seed) for seed in range(3)]
     assert mean(run.busy for run in runs) > WANTED_BUSY
     assert all(run.failed == round(0.01 * WANTED_WORKERS) for run in runs)
 
 
-def test_a_slow_worker_does_not_delay_a_build_on_many() -> None:
-    """One piece of its own takes it no longer than all of theirs take the others."""
+def test_slow_workers_do_not_delay_a_build_on_many_workers() -> None:
+    """A slow worker needs no longer for one work item than the others need for all of theirs."""
     trouble = replace(NO_TROUBLE, slow=0.02)
     assert simulated(50, 256, trouble).wall < 1.1 * simulated(50, 256, NO_TROUBLE).wall
 
 
-def test_times_are_separated() -> None:
-    """Alone, 10 photographs at 2 s and an output each of 1 s or 3 s; together the photographs are prepared once."""
+def test_solve_times_separates_photograph_and_output() -> None:
+    """10 photographs at 2 s, and outputs of 1 s and 3 s each. Together, the photographs are prepared once."""
     one, two = (ShardTask(condition, 0, "") for condition in IMAGENET_C.conditions()[:2])
-    times = separated({one: 30.0, two: 50.0}, together=60.0, images=10, start=0.5)
+    times = solve_times({one: 30.0, two: 50.0}, together=60.0, images=10, start=0.5)
     assert times == WorkerTimes(2.0, {str(one.condition): 1.0, str(two.condition): 3.0}, 0.5)
