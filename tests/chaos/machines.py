@@ -1,4 +1,4 @@
-"""Machines for the workers of builds: a Ray cluster of several raylets on loopback, or child processes of the command."""
+"""Machines for the workers of builds: a Ray cluster of several raylets on loopback, or child processes."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _figures(run: Run) -> Iterator[str]:
         ),
     )
     yield "\n*builds*: data sets that were built under these faults; *runs*: starts of the command for these builds;"
-    yield "*temporarily failed*: samples recorded as failed while their image was missing or poisoned, and made later.\n"
+    yield "*temporarily failed*: samples that failed while their image was missing or poisoned, and were made later.\n"
     yield from _table(
         ["fault", "description", "injected"],
         ((kind, DESCRIPTIONS[kind], count) for kind, count in run.kinds().most_common()),

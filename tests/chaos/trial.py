@@ -28,7 +28,7 @@ AGAIN = frozenset({UNFINISHED, -9})
 MAX_ROUNDS, MAX_ATTEMPTS = 20, 40
 ATTEMPT_S, VERIFY_S, REFUSED_S, POLL_S = 300, 200, 5.0, 0.1
 MAX_CRASHES = 4 * MACHINES
-"""Maximum number of crashes by one poisoned image: four in each of the work items into which its block may be divided."""
+"""Maximum number of crashes by a poisoned image: four in each work item into which its block may be divided."""
 
 
 @dataclass
