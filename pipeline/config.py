@@ -9,11 +9,17 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from pipeline.errors import UserError
+from pipeline.text import shown
 
 _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 """A dotted key of a hundred parts."""
+
+
+_MESSAGES = {"extra_forbidden": "unknown field", "missing": "missing field"}
+"""Type of a pydantic error -> message."""
 
 
 class StrictTable(BaseModel):
@@ -80,13 +86,27 @@ def validated(model: type[Table], content: dict[str, Any], where: str) -> Table:
         # In strict mode, only JSON validation accepts arrays as tuples.
         return model.model_validate_json(json.dumps(content, default=str))
     except ValidationError as error:
-        faults = "; ".join(f"{_field(fault['loc'])}: {fault['msg']}" for fault in error.errors())
+        faults = "; ".join(map(_described, error.errors()))
         raise UserError(f"{where} is not valid: {faults}") from error
     except (RecursionError, ValueError):
         raise UserError(f"{where} is not valid: tables are nested too deeply, or a number is too long") from None
 
 
+def _described(fault: ErrorDetails) -> str:
+    """Return an error of pydantic with its value; errors of the whole table name their fields themselves."""
+    kind, value = fault["type"], fault["input"]
+    if kind == "union_tag_invalid":
+        text = f"{shown(str(fault['ctx']['tag']))} is unknown; allowed: {fault['ctx']['expected_tags']}"
+    else:
+        text = _MESSAGES.get(kind) or fault["msg"].removeprefix("Value error, ")
+    if text.startswith("Input should"):
+        text = f"must{text.removeprefix('Input should')}"
+        if isinstance(value, str | int | float):
+            text = f"invalid value {shown(value) if isinstance(value, str) else value}: {text}"
+    return f"{_field(fault['loc'])}: {text}" if fault["loc"] else text
+
+
 def _field(location: tuple[str | int, ...]) -> str:
     """Return a field as ``table.field``; for encoders, pydantic inserts the encoder's name between the two."""
     named = (location[0], *location[2:]) if location[:1] == ("encoder",) else location
-    return ".".join(map(str, named)) or "recipe"
+    return ".".join(map(str, named))

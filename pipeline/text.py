@@ -37,6 +37,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_ERROR else f"{line[:half]} ... {line[-half:]}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, for example ``1 shard`` or ``1,000 shards``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
+
+
 def printable(text: str, letters: int = LONGEST_NAME) -> str:
     """Return a text on one line, shortened, without the control and direction characters that terminals obey.
 

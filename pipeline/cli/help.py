@@ -108,6 +108,17 @@ class Group(TyperGroup):
         formatter.write_text("For the options of a command and an example, run robustshards COMMAND --help.")
 
 
+_REWORDED = {
+    r"\. Did you mean (.*\?)$": r" (did you mean \1)",
+    r" \(Possible options:": " (possible options:",
+    r": Input should be": ": must be",
+    r", unable to parse string as an? \w+$": "",
+    r": Value error, ": ": ",
+    r"^Got unexpected extra argument(?:\(s\)|s)? \((.*)\)$": r"unexpected arguments: \1",
+}
+"""Pattern in a message of typer or pydantic -> replacement."""
+
+
 def summary_of(command: Any) -> str:
     """Return the first sentence of a command's description."""
     return str(command.help).partition("\n")[0]
@@ -151,9 +162,8 @@ def enumerated(names: Iterable[str]) -> str:
 def usage_message(error: Any) -> str:
     """Return a usage error as one clause in lower case, without a full stop."""
     text = error.format_message().rstrip(".")
-    for old, new in (("(Possible ", "(possible "), (": Input ", ": input ")):
-        text = text.replace(old, new)
-    text = re.sub(r"\. Did you mean (.*\?)$", r" (did you mean \1)", text)
+    for pattern, replacement in _REWORDED.items():
+        text = re.sub(pattern, replacement, text)
     return f"{text[:1].lower()}{text[1:]}"
 
 

@@ -99,7 +99,7 @@ GridOption = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=TRANSFORMS,
-        help="For imagenet-s: a group of pairs of decoder and resize operator. One of: paper, full, decoders, resizers.",
+        help="For imagenet-s: which pairs of decoder and resize operator. One of: paper, full, decoders, resizers.",
     ),
 ]
 SeedOption = Annotated[

@@ -119,9 +119,9 @@ class Display:
         done = samples.total()
         rate = done / max(self._last_shown - self._started, 1e-9)
         left = f"about {(self._samples_todo - done) / rate:,.0f} s left" if rate else "time left unknown"
-        latest = ", ".join(f"{name} {count:,}" for name, count in samples.items())
+        latest = "; " * bool(samples) + ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {note}, {rate:,.0f} images/s, {left}; {latest}",
+            f"{done:,}/{self._samples_todo:,} images, {note}, {rate:,.0f} images/s, {left}{latest}",
             soft_wrap=True,
         )
 

@@ -53,7 +53,7 @@ RECIPES = {
     "a list as base": (b"extends = [1]", "extends"),
     "not a number": (b"extends = 'imagenet-c'\n[prepare]\nsteps = [['center_crop', nan]]", "steps"),
     "huge": (b"#" * (5 << 20), "allowed"),
-    "empty": (b"", "Field required"),
+    "empty": (b"", "missing field"),
 }
 
 

@@ -9,6 +9,7 @@ import typer
 from pipeline.cli.console import print_json, print_line, report_errors
 from pipeline.cli.options import IMAGES, JsonOption, ThreadsOption, class_names, numbers
 from pipeline.errors import Exit
+from pipeline.text import counted
 
 
 def index(
@@ -60,11 +61,11 @@ def index(
         if as_json:
             print_json(**result.facts(), output=out)
         else:
-            damaged = f"; {result.failed:,} samples are damaged" if result.failed else ""
-            skipped = f"; skipped {result.passed_over:,} other files" if result.passed_over else ""
+            damaged = f"; {counted(result.failed, 'sample')} damaged" if result.failed else ""
+            skipped = f"; skipped {counted(result.passed_over, 'other file')}" if result.passed_over else ""
             print_line(
-                f"indexed {result.name} ({result.layout}): {result.samples:,} samples, "
-                f"{len(result.conditions)} combinations of transform and level{damaged}{skipped}"
+                f"indexed {result.name} ({result.layout}): {counted(result.samples, 'sample')}, "
+                f"{counted(len(result.conditions), 'combination')} of transform and level{damaged}{skipped}"
             )
             print_line(f"index folder: {out}")
         if result.failed:

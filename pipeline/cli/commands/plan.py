@@ -8,6 +8,7 @@ import typer
 
 from pipeline.cli.console import print_json, print_table, report_errors
 from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_recipe_options
+from pipeline.text import counted
 
 
 @with_recipe_options
@@ -30,11 +31,11 @@ def plan(
 
         from pipeline.build.estimate import estimate
         from pipeline.build.plan import make_plan
-        from pipeline.build.run import with_kind
+        from pipeline.build.run import with_detected_kind
         from pipeline.render.warm_up import try_transforms
         from pipeline.sources.kinds import KINDS, open_source
 
-        recipe = with_kind(options.load(), options.source)
+        recipe = with_detected_kind(options.load(), options.source)
         images = open_source(recipe.source.kind, options.source, options.ids)
         planned = make_plan(recipe, images)
         textures = path_of(options.frost_folder)
@@ -58,12 +59,12 @@ def plan(
             return
         rows = [
             ("source", KINDS[recipe.source.kind].words),
-            ("source images", f"{planned.images:,} in {planned.classes:,} classes"),
+            ("source images", f"{planned.images:,} in {counted(planned.classes, 'class', 'classes')}"),
             ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
-            ("shards", f"{planned.shards:,} with up to {recipe.shards.size:,} images each"),
+            ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
             ("size", f"about {decimal(cost.output_bytes)}"),
             ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
-            ("estimated from", f"{cost.measured} images processed on this machine"),
+            ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
         ]
         if planned.ignored:
             skipped = ", ".join(f"{count} {suffix}" for suffix, count in sorted(planned.ignored.items()))

@@ -9,6 +9,7 @@ import typer
 from pipeline.cli.console import print_json, print_line, report_errors
 from pipeline.cli.help import REPORTING
 from pipeline.cli.options import DataOption, DataSetArgument, JsonOption
+from pipeline.text import counted
 
 
 def preview(
@@ -33,4 +34,4 @@ def preview(
         if as_json:
             print_json(pictures=pictures, output=out)
         else:
-            print_line(f"wrote {pictures:,} pictures to {out}")
+            print_line(f"wrote {counted(pictures, 'picture')} to {out}")
