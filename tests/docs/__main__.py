@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.docs import cli_page
+from tests.docs import cli_page, python_page
 
-PAGES: Mapping[str, Callable[[], str]] = {"cli.md": cli_page.page}
+PAGES: Mapping[str, Callable[[], str]] = {"cli.md": cli_page.page, "python.md": python_page.page}
 """File name in docs/ -> function that returns its content."""
 
 
