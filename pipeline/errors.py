@@ -44,12 +44,12 @@ _PERMANENT = (
 _PERMANENT_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EROFS})
 
 
-def is_lasting(error: OSError) -> bool:
+def is_permanent(error: OSError) -> bool:
     """Return whether a file error is permanent, so that a retry cannot succeed until the user changes something."""
     return isinstance(error, _PERMANENT) or error.errno in _PERMANENT_CODES
 
 
-def file_error(error: OSError) -> str:
+def file_error_message(error: OSError) -> str:
     """Return a message for a file error: the file name and the reason."""
     name = error.filename2 or error.filename  # for a failed rename: the target
     return f"{name}: {error.strerror}" if name and error.strerror else str(error)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline.errors import UserError, file_error, is_lasting
+from pipeline.errors import UserError, file_error_message, is_permanent
 from robustshards._environment import preserve_environment
 
 
@@ -18,8 +18,8 @@ def public_call() -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if is_lasting(error):
-                raise UserError(file_error(error)) from error
+            if is_permanent(error):
+                raise UserError(file_error_message(error)) from error
             raise
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from pipeline.cli.help import UsageError, usage_message
 from pipeline.cli.output import OutputError, writing
 from pipeline.cli.signals import preempted
-from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error, is_lasting
+from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error_message, is_permanent
 from pipeline.text import escape_controls, one_line
 
 _out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -181,9 +181,9 @@ def report_bugs() -> Iterator[None]:
 
 def _fail_for_file(error: OSError, as_json: bool, advice: str) -> NoReturn:
     """Exit with 2 where the user must fix a file, and with 3 where the machine may recover."""
-    if is_lasting(error):
-        _fail(file_error(error), Exit.USAGE, as_json)
-    _fail(f"{file_error(error)}; {advice}", Exit.INCOMPLETE, as_json)
+    if is_permanent(error):
+        _fail(file_error_message(error), Exit.USAGE, as_json)
+    _fail(f"{file_error_message(error)}; {advice}", Exit.INCOMPLETE, as_json)
 
 
 def _fail(message: str, code: int, as_json: bool) -> NoReturn:
