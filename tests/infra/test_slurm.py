@@ -1,4 +1,4 @@
-"""slurm.sh against stand-ins of Slurm that run everything on this machine."""
+"""Tests of slurm.sh with stand-ins for Slurm's commands that run everything on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from tests.infra.commands import INFRA, skip_or_fail
 
 SRUN = """#!/usr/bin/env bash
-# Starts as many processes as there would be tasks, passes TERM on, and ends when they have ended.
+# Starts one process per task, forwards TERM, and exits when all processes have exited.
 tasks=1 processes=()
 while [[ $1 == --* ]]; do
     [[ $1 != --ntasks=* ]] || tasks=${1#*=}
@@ -40,7 +40,7 @@ case $1 in
 esac
 """
 RAY = """#!/usr/bin/env bash
-# A cluster whose nodes are files.
+# Each node of the cluster is a file.
 case $1 in
     start)
         [[ -z ${BROKEN_NODE:-} || $* == *--head* ]] || exit 1
@@ -74,7 +74,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 class Job:
-    """A folder of stand-ins and what a run of slurm.sh left there."""
+    """A folder with the stand-ins and the files that a run of slurm.sh leaves."""
 
     def __init__(self, folder: Path, stand_ins: Mapping[str, str]) -> None:
         self.folder = folder
@@ -85,7 +85,7 @@ class Job:
             (folder / name).chmod(0o755)
 
     def environment(self, **changes: str) -> dict[str, str]:
-        """What Slurm and the user would set."""
+        """Return the environment variables that Slurm and the user would set."""
         programs = (str(self.folder), str(Path(sys.executable).parent), os.environ["PATH"])
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
@@ -104,13 +104,13 @@ class Job:
         }
 
     def start(self, *arguments: str, **changes: str) -> subprocess.Popen[str]:
-        """The script, which begins."""
+        """Start the script."""
         command = ["bash", str(INFRA / "slurm.sh"), *arguments]
         return subprocess.Popen(command, env=self.environment(**changes), stderr=subprocess.PIPE, text=True)
 
     @property
     def requeued(self) -> bool:
-        """Whether the job was queued again."""
+        """Return whether the job was requeued."""
         return (self.folder / "requeued").exists()
 
 
@@ -119,7 +119,7 @@ STAND_INS = {"srun": SRUN, "scontrol": SCONTROL, "ray": RAY, "robustshards": COM
 
 @dataclass(frozen=True)
 class Case:
-    """What befalls a job, and how it ends: its exit code, whether it is queued again, and what it says."""
+    """Environment changes of a job, and the expected exit code, requeueing and error text."""
 
     code: int
     requeued: bool
@@ -133,14 +133,14 @@ CASES = {
     "the build was interrupted": Case(130, True, {"RESULT": "130"}),
     "samples failed": Case(1, False, {"RESULT": "1"}),
     "the build was refused": Case(2, False, {"RESULT": "2"}),
-    "it was queued again 20 times": Case(3, False, {"RESULT": "3", "SLURM_RESTART_COUNT": "20"}),
+    "the job was requeued 20 times": Case(3, False, {"RESULT": "3", "SLURM_RESTART_COUNT": "20"}),
     "a machine is lost": Case(130, True, {"TURNS": "600", "LOST_LATER": "yes"}),
     "a machine does not start": Case(1, False, {"BROKEN_NODE": "yes"}, "one of the 2 machines did not start"),
 }
 
 
-def test_how_a_job_ends_and_when_it_is_queued_again(tmp_path: Path) -> None:
-    """All jobs at once: each of them mostly waits."""
+def test_exit_code_and_requeueing_of_each_case(tmp_path: Path) -> None:
+    """All jobs run at the same time, because they mostly wait."""
     jobs = {name: Job(tmp_path / name.replace(" ", "-"), STAND_INS) for name in CASES}
     scripts = {name: jobs[name].start("--only", "two words", **case.changes) for name, case in CASES.items()}
     for name, case in CASES.items():
@@ -150,11 +150,11 @@ def test_how_a_job_ends_and_when_it_is_queued_again(tmp_path: Path) -> None:
         assert job.requeued == case.requeued, name
         assert not list(job.nodes.iterdir()), name
         if "BROKEN_NODE" not in case.changes:
-            told = (job.folder / "command").read_text()
-            assert told.endswith("--address 127.0.0.2:6379 --workers 2 --only two words\n"), name
+            arguments = (job.folder / "command").read_text()
+            assert arguments.endswith("--address 127.0.0.2:6379 --workers 2 --only two words\n"), name
 
 
-def test_preemption_ends_the_command_first(tmp_path: Path) -> None:
+def test_preemption_stops_the_command_and_requeues(tmp_path: Path) -> None:
     job = Job(tmp_path, STAND_INS)
     script = job.start(TURNS="600")
     wait_for(job.folder / "command", script)
@@ -175,14 +175,14 @@ def wait_for(file: Path, script: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """Ray's sockets stand in it, whose names may have no more than 107 letters."""
+    """Provide a folder with a short path, because Ray puts sockets into it and their paths are limited to 107 bytes."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     yield folder
     shutil.rmtree(folder)
 
 
-def alone(*command: str | Path) -> list[str]:
-    """A command with a network of its own, a loopback and nothing else: Ray's nodes listen on all addresses."""
+def in_own_network(*command: str | Path) -> list[str]:
+    """Return a command that runs in a network namespace with only a loopback, because Ray listens on all addresses."""
     network = ["unshare", "--map-root-user", "--net", sys.executable, "-c", WITH_LOOPBACK]
     try:
         subprocess.run([*network, "true"], check=True, capture_output=True, timeout=30)
@@ -196,7 +196,7 @@ def test_a_build_on_two_nodes(short_folder: Path, tmp_path: Path, small_source: 
     environment = job.environment(SOURCE=str(small_source), OUT=str(data), RAY_TMPDIR=str(short_folder / "ray"))
     options = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "1")
     done = subprocess.run(
-        alone("bash", INFRA / "slurm.sh", *options),
+        in_own_network("bash", INFRA / "slurm.sh", *options),
         env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -204,7 +204,7 @@ def test_a_build_on_two_nodes(short_folder: Path, tmp_path: Path, small_source: 
     assert (data / "manifest.parquet").exists()
     (run,) = (data / "runs").iterdir()
     assert json.loads(run.read_text())["workers"] == 2
-    here = str(short_folder)
-    left = [each for each in psutil.process_iter(["cmdline"]) if here in " ".join(each.info["cmdline"] or ())]
-    psutil.wait_procs(left, timeout=30)
-    assert not [process for process in left if process.is_running()]
+    folder = str(short_folder)
+    remaining = [each for each in psutil.process_iter(["cmdline"]) if folder in " ".join(each.info["cmdline"] or ())]
+    psutil.wait_procs(remaining, timeout=30)
+    assert not [process for process in remaining if process.is_running()]
