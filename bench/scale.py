@@ -177,7 +177,7 @@ Each plan runs in a new process: listing, planning, and iterating over all shard
 """
 
 
-def measured() -> tuple[str, float]:
+def run_builds() -> tuple[str, float]:
     """Run the builds and plans. Return the page without its last section, and the driver's peak memory in MB."""
     few, many = (write_empty_source(FOLDER / f"images-{count}", count) for count in PLANNED_IMAGES)
     planned = {name: (run_driver("plan", few, name), run_driver("plan", many, name)) for name in PLANNED}
@@ -185,7 +185,7 @@ def measured() -> tuple[str, float]:
     return page(runs, planned), max(run.megabytes for run in runs.values())
 
 
-def simulated() -> tuple[str, float]:
+def run_simulations() -> tuple[str, float]:
     """Run the simulations. Return the last section of the page, and the busy fraction of the workers."""
     photographs = images.photographs(FOLDER / "photographs").resolve()
     times = worker_times.measure(photographs, FOLDER / "scratch")
@@ -202,8 +202,8 @@ def main() -> None:
     )
     only_simulation = parser.parse_args().only_simulation
     shutil.rmtree(FOLDER, ignore_errors=True)
-    before, megabytes = (_first_sections(), 0.0) if only_simulation else measured()
-    section, busy = simulated()
+    before, megabytes = (_first_sections(), 0.0) if only_simulation else run_builds()
+    section, busy = run_simulations()
     text = f"{before.rstrip()}\n\n{section}"
     print(text)
     PAGE.write_text(text)

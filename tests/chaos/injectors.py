@@ -107,17 +107,17 @@ def _pause(scene: Scene) -> str | None:
     busy = _busy(scene)
     if not busy:
         return None
-    pids = scene.machines.freeze(scene.machines.workers(scene.random.choice(busy)))
+    pids = scene.machines.pause(scene.machines.workers(scene.random.choice(busy)))
     time.sleep(scene.random.uniform(*_PAUSE_S))
-    scene.machines.thaw()
+    scene.machines.resume()
     return f"workers {pids}"
 
 
 def _straggle(scene: Scene) -> str | None:
     busy = _busy(scene)
-    if len(busy) < 2 or scene.machines.any_frozen():
+    if len(busy) < 2 or scene.machines.any_paused():
         return None
-    return f"workers {scene.machines.freeze(scene.machines.workers(scene.random.choice(busy)))}"
+    return f"workers {scene.machines.pause(scene.machines.workers(scene.random.choice(busy)))}"
 
 
 def _hang(scene: Scene) -> str | None:
@@ -125,9 +125,9 @@ def _hang(scene: Scene) -> str | None:
     if len(busy) < 2:
         return None
     machine = scene.random.choice(busy)
-    pids = cluster.freeze([cluster.raylet(machine), *cluster.workers(machine)])
+    pids = cluster.pause([cluster.raylet(machine), *cluster.workers(machine)])
     time.sleep(_HANG_S)
-    cluster.thaw()
+    cluster.resume()
     time.sleep(_BACK_S)
     cluster.lose(machine)
     cluster.restore()

@@ -22,7 +22,7 @@ class Machines(ABC):
     """Machines whose workers can be killed and paused."""
 
     def __init__(self) -> None:
-        self._frozen: list[psutil.Process] = []
+        self._paused: list[psutil.Process] = []
 
     @property
     @abstractmethod
@@ -40,26 +40,26 @@ class Machines(ABC):
 
     def restore(self) -> None:
         """Resume paused processes, and replace lost machines."""
-        self.thaw()
+        self.resume()
 
-    def freeze(self, processes: Sequence[psutil.Process]) -> list[int]:
+    def pause(self, processes: Sequence[psutil.Process]) -> list[int]:
         """Send SIGSTOP to processes; return their pids."""
-        self._frozen += processes
+        self._paused += processes
         send(processes, signal.SIGSTOP)
         return [process.pid for process in processes]
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """Send SIGCONT to all paused processes."""
-        send(self._frozen, signal.SIGCONT)
-        self._frozen.clear()
+        send(self._paused, signal.SIGCONT)
+        self._paused.clear()
 
-    def any_frozen(self) -> bool:
+    def any_paused(self) -> bool:
         """Return whether any process is paused."""
-        return bool(self._frozen)
+        return bool(self._paused)
 
     def close(self) -> None:
         """Stop everything that was started."""
-        self.thaw()
+        self.resume()
 
 
 class LocalMachines(Machines):
@@ -112,7 +112,7 @@ class RayMachines(Machines):
 
     def restore(self) -> None:
         """Resume paused processes, and add a machine for each lost one."""
-        self.thaw()
+        self.resume()
         for machine in [machine for machine in self._available if _raylet(machine).poll() is not None]:
             self.lose(machine)  # under load, Ray itself may mark a machine as dead
         while len(self._available) < self._count:

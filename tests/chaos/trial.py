@@ -89,7 +89,7 @@ def _scene(stage: Stage, scenario: Scenario, random: Random, number: int) -> Ite
         finally:
             stage.proxy.disturb(Weather())
             stage.poison.unlink(missing_ok=True)
-            machines.thaw()
+            machines.resume()
     shutil.rmtree(source)
 
 
@@ -127,7 +127,7 @@ class _Trial:
         self._stage.proxy.disturb(Weather(scenario.weather, scenario.rate, seed, self._enough))
         if scenario.poisoned:
             self._scene.touched.update(self._stage.poisoned)
-            self._stage.poison.with_suffix(".deaths").unlink(missing_ok=True)
+            self._stage.poison.with_suffix(".crashes").unlink(missing_ok=True)
             self._stage.poison.write_bytes(MARKER)
 
     def _build(self, *more: str) -> int:
@@ -167,7 +167,7 @@ class _Trial:
         try:
             self._disturb(time.monotonic() + ATTEMPT_S)
         finally:
-            scene.machines.thaw()
+            scene.machines.resume()
             for driver in scene.running():
                 driver.kill()
         return [driver.wait() for driver in scene.drivers]
@@ -219,7 +219,7 @@ class _Trial:
         self._result.failed += judge.failed_samples(made)
         shutil.rmtree(copy, ignore_errors=True)
         if self._scenario.poisoned:
-            crashes = Counter(self._stage.poison.with_suffix(".deaths").read_text().splitlines())
+            crashes = Counter(self._stage.poison.with_suffix(".crashes").read_text().splitlines())
             for name in crashes.elements():
                 self._stage.log.add(POISON, name)
             for name in self._stage.poisoned:

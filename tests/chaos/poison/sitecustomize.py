@@ -2,7 +2,7 @@
 
 It simulates a broken native library. The decoder is wrapped when its module is loaded. While the file named by
 CHAOS_POISON exists, images that contain the bytes of this file crash the process. The bytes after them, the id of the
-image, are appended to a file with the same name and the suffix ``.deaths``.
+image, are appended to a file with the same name and the suffix ``.crashes``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 DECODERS = "pipeline.images.decoders"
 
 
-class DeadlyLoader(SourceFileLoader):
+class CrashingLoader(SourceFileLoader):
     """A loader that wraps the function ``decode`` of the module of decoders."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Execute the module and wrap its function."""
         super().exec_module(module)
-        module.decode = deadly(module.decode)  # type: ignore[attr-defined]
+        module.decode = crashing(module.decode)  # type: ignore[attr-defined]
 
 
-class DeadlyFinder(PathFinder):
+class CrashingFinder(PathFinder):
     """A finder that applies only to the module of decoders."""
 
     @classmethod
@@ -36,24 +36,24 @@ class DeadlyFinder(PathFinder):
         """Return the usual spec with the wrapping loader."""
         found = super().find_spec(name, path) if name == DECODERS else None
         if found and found.origin:
-            found.loader = DeadlyLoader(name, found.origin)
+            found.loader = CrashingLoader(name, found.origin)
         return found
 
 
-def deadly(decode: Callable[..., Any]) -> Callable[..., Any]:
+def crashing(decode: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``decode`` with a crash on poisoned bytes."""
     poison = Path(os.environ["CHAOS_POISON"])
 
-    def decode_or_die(data: bytes, *arguments: Any, **options: Any) -> Any:
+    def decode_or_crash(data: bytes, *arguments: Any, **options: Any) -> Any:
         marker = poison.read_bytes() if poison.exists() else b""
         if marker and marker in data:
-            with open(poison.with_suffix(".deaths"), "a") as deaths:
-                deaths.write(data.partition(marker)[2].decode() + "\n")
+            with open(poison.with_suffix(".crashes"), "a") as crashes:
+                crashes.write(data.partition(marker)[2].decode() + "\n")
             ctypes.string_at(0)
         return decode(data, *arguments, **options)
 
-    return decode_or_die
+    return decode_or_crash
 
 
 if "CHAOS_POISON" in os.environ:
-    sys.meta_path.insert(0, DeadlyFinder)
+    sys.meta_path.insert(0, CrashingFinder)
