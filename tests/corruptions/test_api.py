@@ -1,4 +1,4 @@
-"""The public function: what it takes, what it refuses and says, what it leaves alone."""
+"""The public functions of ``corruptions``: arguments, errors, and inputs that stay unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from tests.golden.published import BENCHMARK, EXTRA
+from tests.golden import names
 
 
 def picture(height: int = 40, width: int = 56) -> np.ndarray:
@@ -21,16 +21,13 @@ def picture(height: int = 40, width: int = 56) -> np.ndarray:
     return np.kron(rng.randint(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1))).astype(np.uint8)
 
 
-def test_names_are_the_published_ones_in_order() -> None:
-    assert corruptions.names() == BENCHMARK
-    assert corruptions.names("extra") == EXTRA
-    assert corruptions.names("all") == BENCHMARK + EXTRA
-    families = [corruptions.names(group) for group in ("noise", "blur", "weather", "digital")]
-    assert [len(family) for family in families] == [4, 5, 5, 5]
-    assert sorted(sum(families, ())) == sorted(corruptions.names("all"))
+def test_names_are_those_of_the_table_in_order() -> None:
+    assert names.groups(names.CORRUPTIONS, "extra") == corruptions.GROUPS
+    assert corruptions.names() == corruptions.GROUPS["benchmark"]
+    assert all(corruptions.names(group) == expected for group, expected in corruptions.GROUPS.items())
 
 
-def test_get_gives_the_row_with_its_parameters(shared: Path) -> None:
+def test_get_returns_the_published_parameters(shared: Path) -> None:
     published = json.loads((shared / "spec" / "parameters.json").read_text())["corruptions"]
     for name, entry in published.items():
         row = corruptions.get(name)
@@ -42,7 +39,7 @@ def test_get_gives_the_row_with_its_parameters(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
-def test_gives_a_new_array_and_leaves_the_input_alone(name: str) -> None:
+def test_corrupt_returns_a_new_array_and_keeps_the_input(name: str) -> None:
     image = picture()
     before = image.copy()
     result = corruptions.corrupt(image, name, 3)
@@ -55,7 +52,7 @@ def test_gives_a_new_array_and_leaves_the_input_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
-def test_layout_of_the_input_does_not_matter(name: str) -> None:
+def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
     image = picture()
     expected = corruptions.corrupt(image, name, 2, seed=3)
     read_only = image.copy()
@@ -66,19 +63,19 @@ def test_layout_of_the_input_does_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
-def test_grey_becomes_three_equal_channels(name: str) -> None:
+def test_grey_equals_three_equal_channels(name: str) -> None:
     grey = picture()[..., 0]
     expected = corruptions.corrupt(np.repeat(grey[..., None], 3, axis=2), name, seed=4)
     assert np.array_equal(corruptions.corrupt(grey, name, seed=4), expected)
     assert np.array_equal(corruptions.corrupt(grey[..., None], name, seed=4), expected)
 
 
-def test_numpy_integers_are_whole_numbers() -> None:
+def test_numpy_integers_are_accepted() -> None:
     expected = corruptions.corrupt(picture(), "fog", 2, seed=7)
     assert np.array_equal(corruptions.corrupt(picture(), "fog", np.int64(2), seed=np.uint8(7)), expected)
 
 
-def test_seed_decides_the_result() -> None:
+def test_equal_seeds_give_equal_images() -> None:
     first, again, other, top = (
         corruptions.corrupt(picture(), "gaussian_noise", seed=seed) for seed in (1, 1, 2, 2**128 - 1)
     )
@@ -108,7 +105,7 @@ def test_seed_decides_the_result() -> None:
         ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
     ],
 )
-def test_refuses_with_what_came_and_what_is_allowed(
+def test_errors_name_the_value_and_what_is_allowed(
     arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     call: dict[str, Any] = {"image": picture(), "name": "contrast", **arguments}
@@ -116,17 +113,17 @@ def test_refuses_with_what_came_and_what_is_allowed(
         corruptions.corrupt(call.pop("image"), call.pop("name"), **call)
 
 
-def test_options_refuse_an_unknown_motion() -> None:
+def test_options_reject_an_unknown_motion() -> None:
     with pytest.raises(ValueError, match="unknown motion 'gpu'; choose one of native, imagemagick"):
         corruptions.Options(motion="gpu")
 
 
-def test_refuses_unknown_groups() -> None:
+def test_names_rejects_an_unknown_group() -> None:
     with pytest.raises(ValueError, match="unknown group 'sound'; choose one of benchmark, extra, all"):
         corruptions.names("sound")
 
 
-def test_import_stays_light_and_starts_nothing() -> None:
+def test_import_loads_no_heavy_module_and_starts_no_thread() -> None:
     script = (
         "import sys, threading, corruptions\n"
         "heavy = {'ray', 'torch', 'skimage', 'pandas', 'pyarrow', 'wand', 'matplotlib', 'imagecorruptions'}\n"
@@ -137,12 +134,12 @@ def test_import_stays_light_and_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["fog", "snow"])
-def test_a_corruptor_is_corrupt_with_its_names_looked_up(name):
+def test_corruptor_equals_corrupt(name):
     image = np.random.RandomState(0).randint(0, 256, (20, 24, 3)).astype(np.uint8)
-    make = corruptions.corruptor(name, 3, profile="cifar")
+    corruptor = corruptions.corruptor(name, 3, profile="cifar")
     for seed in (0, 1, 2**128 - 1):
-        assert np.array_equal(make(image, seed), corruptions.corrupt(image, name, 3, profile="cifar", seed=seed))
+        assert np.array_equal(corruptor(image, seed), corruptions.corrupt(image, name, 3, profile="cifar", seed=seed))
     with pytest.raises(ValueError, match="at least 16 x 16"):
-        make(image[:8], 0)
+        corruptor(image[:8], 0)
     with pytest.raises(ValueError, match=r"severity must be 1\.\.5, not 6"):
         corruptions.corruptor(name, 6)

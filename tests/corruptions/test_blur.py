@@ -1,4 +1,4 @@
-"""Blur: the named quirks, and each kernel against a plain statement of what it computes."""
+"""Blur corruptions: the kept quirks, and each kernel compared with a simple reference."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from corruptions.draws import PublishedDraws
 from corruptions.kernels import defocus, glass, motion, smoothing, zoom
 from corruptions.motion import motion_blur
 
-MOVED = 0.01
-"""Share of values that may come out one level off: smoothing is in float32, and wide filters go in two steps."""
+DIFFERING = 0.01
+"""Largest fraction of values that differ by one level: smoothing is in float32, and wide filters have two passes."""
 
 SHAPES = ((16, 16, 3), (16, 40, 3), (61, 97, 3))
 
@@ -33,7 +33,7 @@ def disks():
 
 
 @pytest.mark.parametrize(("radius", "alias"), disks())
-def test_defocus_correlates_with_the_published_kernel(radius, alias):
+def test_defocus_equals_correlation_with_the_published_filter(radius, alias):
     weights = defocus.disk_weights(radius, alias)
     for shape in SHAPES:
         image = noise(shape)
@@ -42,7 +42,7 @@ def test_defocus_correlates_with_the_published_kernel(radius, alias):
         assert difference.max() <= 1
 
 
-def test_defocus_kernels_as_wide_as_their_grid_brighten():
+def test_defocus_filters_as_wide_as_their_grid_brighten():
     assert defocus.disk_weights(8, 0.5).sum() == pytest.approx(1.013, abs=5e-4)
     assert defocus.disk_weights(10, 0.5).sum() == pytest.approx(1.011, abs=5e-4)
     assert defocus.disk_weights(6, 0.5).sum() == pytest.approx(1, abs=1e-6)
@@ -51,7 +51,7 @@ def test_defocus_kernels_as_wide_as_their_grid_brighten():
 
 
 @pytest.mark.parametrize(("radius", "alias"), disks())
-def test_a_split_disk_is_the_published_kernel(radius, alias):
+def test_decomposed_disk_equals_the_published_filter(radius, alias):
     disk, published = defocus.decompose_disk(radius, alias), defocus.disk_weights(radius, alias).astype(float)
     middle = published.shape[0] // 2 + 2
     smoothing = np.concatenate([disk.half[:0:-1], disk.half]).astype(float)
@@ -60,32 +60,32 @@ def test_a_split_disk_is_the_published_kernel(radius, alias):
         if row < disk.heights.size:
             runs[middle - disk.heights[row] : middle + disk.heights[row] + 1, middle + dx] = 1
     heights = [*disk.heights.tolist(), -1]
-    for place, row, gain in ((0, disk.rim[1], 1), (1, disk.rim[2], -1)) if disk.rim.size else ():
-        reach, height = disk.rim[0] + place, heights[row]
+    for position, row, gain in ((0, disk.rim[1], 1), (1, disk.rim[2], -1)) if disk.rim.size else ():
+        reach, height = disk.rim[0] + position, heights[row]
         sides[middle - height : middle + height + 1, [middle - reach, middle + reach]] = gain
-        across = [dx for row, dx in disk.ends.reshape(-1, 2) if row == place]
+        across = [dx for row, dx in disk.ends.reshape(-1, 2) if row == position]
         assert across == list(range(-height, height + 1))
     along_y = ndimage.convolve1d(sides, smoothing, 0, mode="constant") * smoothing[len(smoothing) // 2 - 1]
     whole = ndimage.convolve1d(ndimage.convolve1d(runs, smoothing, 0, mode="constant"), smoothing, 1, mode="constant")
     kernel = disk.main * (whole + along_y + along_y.T)
     assert kernel.sum() == pytest.approx(published.sum(), abs=1e-12)
-    assert np.abs(kernel - np.pad(published, 2)).sum() * 255 < 0.04  # levels, in the worst image
+    assert np.abs(kernel - np.pad(published, 2)).sum() * 255 < 0.04  # largest difference in levels in any image
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.4, 0.7, 1.0, 2.5, 6.0])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_smoothing_is_scipys(sigma, shape):
+def test_smoothing_equals_scipy(sigma, shape):
     image = noise(shape)
     expected = ndimage.gaussian_filter(image / 255.0, (sigma, sigma, 0), mode="nearest", truncate=smoothing.TRUNCATE)
     difference = np.abs(smoothing.smooth_image(image, sigma).astype(int) - levels(expected))
     assert difference.max() <= 1
-    assert difference.mean() < MOVED
+    assert difference.mean() < DIFFERING
     plane = image[..., 0] / 255.0
     wanted = ndimage.gaussian_filter(plane, sigma, mode="nearest")
     assert smoothing.smooth_plane(plane, sigma) == pytest.approx(wanted, abs=1e-14)
 
 
-def test_glass_copies_instead_of_swapping():
+def test_glass_copies_pixels():
     image = noise((16, 20, 3))
     delta = 2
     offsets = np.random.RandomState(1).randint(-delta, delta, (2, 12, 16, 2))
@@ -98,14 +98,14 @@ def test_glass_copies_instead_of_swapping():
     assert (glass.shuffle(image, offsets, delta) == expected).all()
 
 
-def test_glass_draws_are_those_of_a_call_per_pixel():
+def test_glass_draws_equal_one_call_per_pixel():
     draws = blur.draw_offsets(PublishedDraws(np.random.RandomState(3)), noise((16, 18, 3)), blur.Glass(1.0, 3, 2))
     one_by_one = np.random.RandomState(3)
     assert draws.shape == (2, 10, 12, 2)
     assert all((one_by_one.randint(-3, 3, size=2) == pair).all() for pair in draws.reshape(-1, 2))
 
 
-def test_motion_offsets_round_in_imagemagicks_order():
+def test_motion_offsets_round_as_in_imagemagick():
     assert motion.tap_offset(2, *motion.line_step(21, 0.0)) == (2, 0)
     assert motion.tap_offset(2, *motion.line_step(21, 90.0)) == (0, 2)
     assert motion.tap_offset(2, *motion.line_step(21, 180.0))[0] == -2
@@ -124,12 +124,12 @@ def test_motion_rounds_like_a_16_bit_quantum():
         assert np.floor(quantum / motion.QUANTUM) == np.floor(level + motion.ROUNDING)
 
 
-def test_an_unknown_motion_backend_is_named():
+def test_motion_blur_rejects_an_unknown_backend():
     with pytest.raises(ValueError, match="'photoshop'; choose one of native, imagemagick"):
         motion_blur(noise((16, 16, 3)), 3, 1.0, 0.0, "photoshop")
 
 
-def test_arange_reaches_its_excluded_end():
+def test_zoom_factors_include_the_excluded_end():
     factors = blur.zoom_factors(1.0, 1.11, 0.01)
     assert len(factors) == 12
     assert factors[-1] == pytest.approx(1.11)
@@ -137,7 +137,7 @@ def test_arange_reaches_its_excluded_end():
 
 @pytest.mark.parametrize("factor", [1.0, 1.03, 1.25, 2.0, 3.0, 4.5])
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40), (61, 97), (224, 224)])
-def test_zoom_is_scipys(factor, shape):
+def test_zoom_equals_scipy(factor, shape):
     layer = np.random.RandomState(0).normal(0, 1, shape)
     whole = ndimage.zoom(layer[zoom.centre_crop(shape, factor)], factor, order=1)
     top, left = ((big - side) // 2 for big, side in zip(whole.shape, shape, strict=True))
@@ -151,17 +151,17 @@ def test_zoom_is_scipys(factor, shape):
     st.tuples(st.integers(16, 100), st.integers(16, 100)),
     st.lists(st.floats(1.001, 3.0), min_size=1, max_size=5, unique=True),
 )
-def test_zoom_blur_is_the_mean_of_what_each_pixel_reads(size, zooms):
+def test_zoom_blur_equals_the_weighted_mean(size, zooms):
     image = noise((*size, 3))
     factors = (1.0, *zooms)
-    share = round(2**16 / (len(factors) + 1))
-    total = (image.astype(int) * (2**16 - share * len(zooms)) >> 8) + len(zooms)
+    weight = round(2**16 / (len(factors) + 1))
+    total = (image.astype(int) * (2**16 - weight * len(zooms)) >> 8) + len(zooms)
     for factor in zooms:
         (rows, down), (columns, across) = (grid_of(side, factor) for side in size)
         weights = np.rint(across * 256).astype(int)[:, None]
         wide = image[:, columns] * (256 - weights) + image[:, columns + 1] * weights
-        shares = np.rint(down * share).astype(int)[:, None, None]
-        total += (wide[rows] * (share - shares) >> 16) + (wide[rows + 1] * shares >> 16)
+        weights_y = np.rint(down * weight).astype(int)[:, None, None]
+        total += (wide[rows] * (weight - weights_y) >> 16) + (wide[rows + 1] * weights_y >> 16)
     assert np.array_equal(zoom.zoom_blur(image, factors), total >> 8)
 
 
@@ -172,7 +172,7 @@ def grid_of(side, factor):
 
 
 @pytest.mark.parametrize("row", blur.CORRUPTIONS, ids=lambda row: row.name)
-def test_flat_images_move_by_a_level_at_most_but_for_kernels_that_brighten(row):
+def test_flat_images_change_by_at_most_two_levels(row):
     image = np.full((40, 24, 3), 77, np.uint8)
     for profile, severities in row.table.items():
         for severity, parameters in enumerate(severities, start=1):

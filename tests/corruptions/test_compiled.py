@@ -1,4 +1,4 @@
-"""Compiled kernels that are kept on disk: only those of today's sources are used."""
+"""Cached kernels: only those compiled from the current sources are used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps([result, hits, str(COMPILED), numba.config.CACHE_DIR]))
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A folder with a copy of the package and one more kernel in it."""
+    """Return a folder with a copy of the package and one additional kernel."""
     shutil.copytree(ROOT / "corruptions", tmp_path / "corruptions", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "corruptions" / "kernels" / "caller.py").write_text(CALLER)
     return tmp_path
@@ -51,14 +51,14 @@ def stepped(package: Path, step: int, **environment: str) -> list[Any]:
     settings |= {"PYTHONPATH": str(package), **environment}
     command = [sys.executable, "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/", env=settings)
-    found: list[Any] = json.loads(done.stdout)
-    return found
+    printed: list[Any] = json.loads(done.stdout)
+    return printed
 
 
-def test_a_changed_helper_of_another_module_is_compiled_anew(package: Path) -> None:
+def test_a_changed_helper_in_another_module_is_recompiled(package: Path) -> None:
     kernels = package / "corruptions" / "kernels"
-    (result, hits, first, elsewhere), again = stepped(package, 1), stepped(package, 1)
-    assert (result, hits, elsewhere) == (2, 0, "")
+    (result, hits, first, numba_folder), again = stepped(package, 1), stepped(package, 1)
+    assert (result, hits, numba_folder) == (2, 0, "")
     assert again == [2, 1, first, ""]
     assert Path(first).parent == kernels / "__pycache__"
     result, hits, second, _ = stepped(package, 10)
@@ -67,17 +67,17 @@ def test_a_changed_helper_of_another_module_is_compiled_anew(package: Path) -> N
     assert stepped(package, 1)[:2] == [2, 1]
 
 
-def test_the_folder_that_the_environment_names_is_used_and_stays_numbas(package: Path) -> None:
+def test_numba_cache_dir_is_used_and_not_changed(package: Path) -> None:
     named = str(package / "named")
-    _, _, folder, elsewhere = stepped(package, 1, NUMBA_CACHE_DIR=named)
-    assert (str(Path(folder).parent), elsewhere) == (named, named)
+    _, _, folder, numba_folder = stepped(package, 1, NUMBA_CACHE_DIR=named)
+    assert (str(Path(folder).parent), numba_folder) == (named, named)
     assert list(Path(folder).rglob("caller.stepped*.nbc"))
     result, hits, *_ = stepped(package, 10, NUMBA_CACHE_DIR=named)
     assert (result, hits) == (11, 0)
 
 
-def test_kernels_of_a_moved_source_are_not_used(tmp_path: Path) -> None:
-    """What is kept names the modules of its types: they must be found again under the same names."""
+def test_renamed_sources_use_another_folder(tmp_path: Path) -> None:
+    """Cached kernels contain module names, so they are valid only while the modules have the same names."""
     (tmp_path / "a.py").write_text("x = 1")
     before = compiled_folder([tmp_path / "a.py"], tmp_path)
     assert compiled_folder([tmp_path / "a.py"], tmp_path) == before
@@ -85,7 +85,7 @@ def test_kernels_of_a_moved_source_are_not_used(tmp_path: Path) -> None:
     assert compiled_folder([tmp_path / "b.py"], tmp_path) != before
 
 
-def test_what_was_compiled_long_ago_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_old_folders_of_kernels_are_removed(tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in ("robustshards-0123456789abcdef", "robustshards-mine", "kernels_ab")}
     recent = tmp_path / "robustshards-fedcba9876543210"
     for folder in (*folders.values(), recent):
@@ -96,7 +96,7 @@ def test_what_was_compiled_long_ago_is_removed_and_nothing_else(tmp_path: Path) 
         os.utime(folder, (long_ago, long_ago))
     source = tmp_path / "a.py"
     source.write_text("x = 1")
-    made = compiled_folder([source], tmp_path)
-    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
-    assert left == {"robustshards-mine", "kernels_ab", recent.name, made.name}
+    folder = compiled_folder([source], tmp_path)
+    remaining = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert remaining == {"robustshards-mine", "kernels_ab", recent.name, folder.name}
     assert (recent / "x.nbc").exists()

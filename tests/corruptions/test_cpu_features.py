@@ -1,4 +1,4 @@
-"""CPU features that kernels are compiled for."""
+"""CPU features for which kernels are compiled."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from corruptions.kernels import target_features
         ("", ""),
     ],
 )
-def test_whole_vectors_are_asked_for_since_ice_lake(host: str, expected: str) -> None:
+def test_full_vectors_are_used_since_ice_lake(host: str, expected: str) -> None:
     assert target_features(host) == expected
 
 
-def test_features_that_the_environment_names_are_kept() -> None:
+def test_numba_cpu_features_are_kept() -> None:
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2"}
     script = "import corruptions, numba; print(numba.config.CPU_FEATURES)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)

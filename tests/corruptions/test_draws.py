@@ -1,4 +1,4 @@
-"""The fast generator: known answers, the laws it draws from, and that its calls share nothing."""
+"""The fast generator: known answers, its distributions, and independence of its calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from corruptions.draws import DrawSource, FastDraws, PublishedDraws
 from corruptions.kernels import philox as random
 
 ALL_ONES = 0xFFFFFFFF
-LEAST_P = 1e-4
-"""Seeds are fixed: a correct generator passes for good, and a biased one falls far below this."""
+MIN_P = 1e-4
+"""Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
 
-MOST_SIGMAS = 5
+MAX_SIGMAS = 5
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ MOST_SIGMAS = 5
         ),
     ],
 )
-def test_philox_gives_the_published_answers(
+def test_philox_equals_the_published_answers(
     counter: tuple[int, ...], key: tuple[int, ...], words: tuple[int, ...]
 ) -> None:
     stream = (*key, *counter[1:])
     assert tuple(random.block_words(counter[0], stream)) == words
 
 
-def test_seeds_and_calls_share_nothing() -> None:
+def test_seeds_and_calls_are_independent() -> None:
     seeds = (0, 1, 2**32, 2**64, 2**96, 2**128 - 1)
     drawn = [source.normal(0.0, 1.0, (4096,)) for source in map(FastDraws, seeds) for _ in range(3)]
     correlations = np.corrcoef(drawn) - np.eye(len(drawn))
@@ -54,21 +54,21 @@ def test_a_longer_call_begins_like_a_shorter_one() -> None:
 
 @pytest.mark.parametrize("source", [lambda: FastDraws(9), lambda: PublishedDraws(np.random.RandomState(9))])
 @pytest.mark.parametrize(("top", "end"), [(0, 40), (3, 4), (7, 33), (39, 40)])
-def test_a_part_is_what_the_whole_has_there(source: Callable[[], DrawSource], top: int, end: int) -> None:
+def test_a_part_equals_that_part_of_the_full_array(source: Callable[[], DrawSource], top: int, end: int) -> None:
     shape, part = (40, 210), (slice(top, end), slice(5, 90))
     assert np.array_equal(source().normal(0.1, 0.3, shape, part), source().normal(0.1, 0.3, shape)[part])
 
 
-def test_normal_moments_and_law() -> None:
+def test_normal_moments_and_distribution() -> None:
     values = FastDraws(11).normal(0.0, 1.0, (4_000_000,)).astype(np.float64)
     error = 5 / np.sqrt(values.size)
     assert abs(values.mean()) < error
     assert abs(values.var() - 1) < error * np.sqrt(2)
     assert abs(stats.skew(values)) < error * np.sqrt(6)
     assert abs(stats.kurtosis(values)) < error * np.sqrt(24)
-    assert stats.kstest(values, "norm").pvalue > LEAST_P
+    assert stats.kstest(values, "norm").pvalue > MIN_P
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < error
-    assert abs(np.corrcoef(values[:-512], values[512:])[0, 1]) < error  # the two of one Box-Muller pair
+    assert abs(np.corrcoef(values[:-512], values[512:])[0, 1]) < error  # both numbers of a Box-Muller pair
 
 
 def test_normal_tails() -> None:
@@ -76,63 +76,63 @@ def test_normal_tails() -> None:
     for sigmas in (3.0, 3.5, 4.0, 4.5, 5.0):
         for tail in (values > sigmas, values < -sigmas):
             expected = stats.norm.sf(sigmas) * values.size
-            assert stats.poisson.cdf(tail.sum(), expected) > LEAST_P
-            assert stats.poisson.sf(tail.sum() - 1, expected) > LEAST_P
+            assert stats.poisson.cdf(tail.sum(), expected) > MIN_P
+            assert stats.poisson.sf(tail.sum() - 1, expected) > MIN_P
 
 
-def test_normal_has_its_place_and_scale() -> None:
+def test_normal_mean_and_deviation() -> None:
     values = FastDraws(13).normal(0.55, 0.3, (1_000_000,))
-    assert stats.kstest(values, "norm", (0.55, 0.3)).pvalue > LEAST_P
+    assert stats.kstest(values, "norm", (0.55, 0.3)).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("name", ["gaussian_noise", "speckle_noise"])
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_noise_draws_have_the_law_of_the_published_ones(name: str, severity: int) -> None:
+def test_noise_draws_have_the_published_distribution(name: str, severity: int) -> None:
     row = corruptions.get(name)
     image = np.zeros((224, 224, 3), np.uint8)
     parameters = row.parameters("imagenet", severity)
     fast = row.draw(FastDraws(severity), image, parameters).ravel()
     published = row.draw(PublishedDraws(np.random.RandomState(severity)), image, parameters).ravel()
-    assert stats.ks_2samp(fast, published).pvalue > LEAST_P
+    assert stats.ks_2samp(fast, published).pvalue > MIN_P
     assert fast.std() == pytest.approx(parameters.sigma, rel=0.01)
 
 
-def test_uniform_law_and_range() -> None:
+def test_uniform_distribution_and_range() -> None:
     values = FastDraws(14).uniform(-1.0, 1.0, (4_000_000,))
     assert values.min() >= -1.0
     assert values.max() <= 1.0
-    assert stats.kstest(values, "uniform", (-1.0, 2.0)).pvalue > LEAST_P
+    assert stats.kstest(values, "uniform", (-1.0, 2.0)).pvalue > MIN_P
     angles = [FastDraws(seed).angle(-45.0, 45.0) for seed in range(4000)]
-    assert stats.kstest(angles, "uniform", (-45.0, 90.0)).pvalue > LEAST_P
+    assert stats.kstest(angles, "uniform", (-45.0, 90.0)).pvalue > MIN_P
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 1), (-3, 3), (-5, 5), (0, 5), (0, 7), (0, 1), (3, 2003)])
-def test_integers_are_even(low: int, high: int) -> None:
+def test_integers_are_uniform(low: int, high: int) -> None:
     values = FastDraws(15).integers(low, high, (2_000_000,))
     assert values.min() >= low
     assert values.max() < high
     if high - low > 1:
-        assert stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > LEAST_P
+        assert stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("span", [2, 6, 10, 16])
-def test_small_integers_of_one_word_know_nothing_of_each_other(span: int) -> None:
+def test_small_integers_of_one_word_are_independent(span: int) -> None:
     words = random.CHUNK
     values = FastDraws(18).integers(0, span, (200 * 4 * words,)).reshape(200, 4, words)
     assert values.dtype == np.int8
     for first in range(4):
         for second in range(first):
             pairs = np.bincount((values[:, first].astype(int) * span + values[:, second]).ravel(), minlength=span**2)
-            assert stats.chisquare(pairs).pvalue > LEAST_P
+            assert stats.chisquare(pairs).pvalue > MIN_P
     correlation = np.corrcoef(values.reshape(-1)[1:], values.reshape(-1)[:-1])[0, 1]
-    assert abs(correlation) < MOST_SIGMAS / np.sqrt(values.size)
+    assert abs(correlation) < MAX_SIGMAS / np.sqrt(values.size)
 
 
-def test_integers_are_even_where_most_words_must_be_redrawn() -> None:
-    span = 3 * 2**29  # the surplus is a quarter of all words
+def test_integers_are_uniform_when_many_words_are_redrawn() -> None:
+    span = 3 * 2**29  # a quarter of all words is redrawn
     values = FastDraws(16).integers(0, span, (400_000,))
-    assert stats.kstest(values / span, "uniform").pvalue > LEAST_P
-    assert stats.chisquare(np.bincount(values % 3)).pvalue > LEAST_P
+    assert stats.kstest(values / span, "uniform").pvalue > MIN_P
+    assert stats.chisquare(np.bincount(values % 3)).pvalue > MIN_P
     assert np.unique(values).size > 0.999 * values.size
 
 
@@ -142,21 +142,21 @@ def photon_means() -> list[float]:
 
 
 @pytest.mark.parametrize("lam", photon_means())
-def test_poisson_law_of_every_intensity(lam: float) -> None:
+def test_poisson_distribution_of_every_intensity(lam: float) -> None:
     count = 40_000
     levels = np.repeat(np.arange(256, dtype=np.uint8), count)
     drawn = FastDraws(int(lam)).poisson(levels, lam).reshape(256, count)
     means = np.arange(256) / 255 * lam
     assert (drawn[0] == 0).all()
     deviations = (drawn.mean(axis=1) - means)[1:] / np.sqrt(means[1:] / count)
-    assert np.abs(deviations).max() < MOST_SIGMAS
-    assert stats.kstest(deviations, "norm").pvalue > LEAST_P
+    assert np.abs(deviations).max() < MAX_SIGMAS
+    assert stats.kstest(deviations, "norm").pvalue > MIN_P
     for level in range(1, 256):
-        assert frequency_p(drawn[level], means[level]) > LEAST_P / 10, level
+        assert frequency_p(drawn[level], means[level]) > MIN_P / 10, level
 
 
 def frequency_p(counts: np.ndarray, mean: float) -> float:
-    """Chi-squared probability of Poisson counts; rare counts are pooled into the two ends."""
+    """Return the chi-squared p-value of Poisson counts. Rare counts are pooled at both ends."""
     low, high = stats.poisson.ppf((0.001, 0.999), mean)
     edges = np.arange(low, high)
     expected = np.diff(np.concatenate([[0], stats.poisson.cdf(edges, mean), [1]])) * counts.size
@@ -165,19 +165,19 @@ def frequency_p(counts: np.ndarray, mean: float) -> float:
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_poisson_draws_have_the_law_of_the_published_ones(severity: int) -> None:
+def test_poisson_draws_have_the_published_distribution(severity: int) -> None:
     lam = corruptions.get("shot_noise").parameters("imagenet", severity).lam
     image = np.repeat(np.arange(256, dtype=np.uint8), 1000)
     fast = FastDraws(severity).poisson(image, lam)
     published = PublishedDraws(np.random.RandomState(severity)).poisson(image, lam)
-    assert stats.ks_2samp(fast, published).pvalue > LEAST_P
+    assert stats.ks_2samp(fast, published).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_impulses_strike_their_share_and_half_become_salt(severity: int) -> None:
+def test_impulses_affect_the_given_fraction_and_half_are_salt(severity: int) -> None:
     amount = corruptions.get("impulse_noise").parameters("imagenet", severity).amount
     for source in (FastDraws(severity), PublishedDraws(np.random.RandomState(severity))):
         codes = source.salt_and_pepper(amount, (1000, 1000, 3))
         observed = np.bincount(codes.ravel(), minlength=3)
         expected = np.array([1 - amount, amount / 2, amount / 2]) * codes.size
-        assert stats.chisquare(observed, expected).pvalue > LEAST_P
+        assert stats.chisquare(observed, expected).pvalue > MIN_P

@@ -1,4 +1,4 @@
-"""Every published image of the golden file, from the published draws."""
+"""Each image of the reference file, reproduced from the published draws."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import pytest
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from tests.golden import published
+from tests.golden import names, published
 
 LARGEST_DIFFERENCE = 3
+"""Largest allowed difference in levels."""
 MORE_THAN_ONE_LEVEL = 0.001
+"""Largest allowed fraction of values that differ by more than one level."""
 FIRST_SEED = 1000
-"""The golden file was drawn with RandomState(1000 + severity)."""
+"""The reference images were drawn with RandomState(1000 + severity)."""
 
-PUBLISHED = (*published.BENCHMARK, *published.EXTRA)
+PUBLISHED = names.published(names.CORRUPTIONS)
 
 GOLDEN_INPUTS = {"imagenet": 2, "inception": 1, "tiny": 2, "cifar": 2}
 GOLDEN_SEVERITIES = {"imagenet": SEVERITIES, "inception": (1, 3, 5), "tiny": SEVERITIES, "cifar": SEVERITIES}
@@ -32,27 +34,27 @@ def golden(golden_folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
-def test_equals_the_published_image(
+def test_corrupt_equals_the_published_image(
     golden: dict[str, np.ndarray], profile: str, name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    shares, largest = [], []
+    fractions, largest = [], []
     for index, severity in product(range(GOLDEN_INPUTS[profile]), GOLDEN_SEVERITIES[profile]):
         expected = golden.get(f"{profile}/{index}/{name}/{severity}")
         if expected is not None:
             image, rng = golden[f"{profile}/{index}/input"], np.random.RandomState(FIRST_SEED + severity)
             ours = corruptions.corrupt(image, name, severity, profile=profile, rng=rng)
             difference = np.abs(ours.astype(int) - expected)
-            shares.append((difference > 1).mean())
+            fractions.append((difference > 1).mean())
             largest.append(difference.max())
-    if not shares:
-        pytest.skip(f"the published images of the profile {profile} are not here")
-    worst = f"{100 * max(shares):.4f} % of values more than one level off, largest difference {max(largest)}"
+    if not fractions:
+        pytest.skip(f"no reference images for profile {profile}")
+    worst = f"{100 * max(fractions):.4f} % of values differ by more than one level, largest difference {max(largest)}"
     record_property("parity", f"{profile:9} {name:17} {worst}")
-    assert max(shares) <= MORE_THAN_ONE_LEVEL
+    assert max(fractions) <= MORE_THAN_ONE_LEVEL
     assert max(largest) <= LARGEST_DIFFERENCE
 
 
-def test_covers_the_whole_file(golden: dict[str, np.ndarray], shared: Path) -> None:
+def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], shared: Path) -> None:
     expected = {
         f"{profile}/{index}/{item}"
         for profile in PROFILE_SIDES
@@ -65,7 +67,7 @@ def test_covers_the_whole_file(golden: dict[str, np.ndarray], shared: Path) -> N
     assert set(golden) == expected
 
 
-def test_the_small_part_is_of_the_whole(shared: Path) -> None:
+def test_the_committed_part_equals_the_reference_file(shared: Path) -> None:
     with (
         np.load(published.FOLDER / "imagenet_c.npz") as part,
         np.load(shared / "golden" / "imagenet_c.npz") as whole,

@@ -1,4 +1,4 @@
-"""The native motion blur against ImageMagick itself."""
+"""The native motion blur compared with ImageMagick."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SHAPES = ((48, 64, 3), (16, 16, 3), (16, 40, 3), (61, 23), (40, 40))
 
 @pytest.fixture(scope="module")
 def oracle():
-    """ImageMagick's own blur; without it the test is skipped, but not where CI must have it."""
+    """Return ImageMagick's motion blur. Without it, tests are skipped, or fail under CI."""
     try:
         imagemagick.image_class()
     except ImportError as error:
         if UNDER_CI:
-            pytest.fail(f"CI must have ImageMagick: {error}")
-        pytest.skip(f"ImageMagick is absent, the oracle cannot be asked: {error}")
+            pytest.fail(f"CI needs ImageMagick: {error}")
+        pytest.skip(f"ImageMagick is not installed: {error}")
     return imagemagick.motion_blur
 
 
 def widths() -> list[tuple[int, float]]:
-    """Every radius and sigma of every profile, of motion blur and of snow."""
+    """Return every radius and sigma of motion blur and snow in all profiles."""
     rows = (row for table in (MOTION_BLUR, SNOW) for rows in table.values() for row in rows)
     return sorted({(row.radius, row.sigma) for row in rows})
 
@@ -56,7 +56,7 @@ def test_flat_images_stay_flat(oracle, level):
     assert (oracle(image, 12, 8.0, 33.0) == image).all()
 
 
-def test_the_option_selects_imagemagick(oracle):
+def test_the_motion_option_selects_imagemagick(oracle):
     image = np.random.RandomState(0).randint(0, 256, (32, 48, 3)).astype(np.uint8)
     for name in ("motion_blur", "snow"):
         native = corrupt(image, name, 3, profile="cifar", seed=5)
@@ -64,13 +64,13 @@ def test_the_option_selects_imagemagick(oracle):
         assert np.abs(native.astype(int) - library).max() <= 2
 
 
-def test_missing_wand_says_what_to_install(monkeypatch):
+def test_missing_wand_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "wand.image", None)
     with pytest.raises(ImportError, match=r"robustshards\[imagemagick\]"):
         imagemagick.motion_blur(np.zeros((16, 16, 3), np.uint8), 3, 1.0, 0.0)
 
 
-def test_wand_is_imported_only_when_used():
+def test_import_does_not_load_wand():
     code = "from corruptions import blur; import sys; print('wand' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

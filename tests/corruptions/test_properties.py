@@ -1,4 +1,4 @@
-"""What holds for every image: sizes, flat images, determinism, and each part against its library."""
+"""Properties for all images: sizes, flat images, determinism, and equality with reference libraries."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.kernels import color, elastic, planes
 
 SIZES = ((16, 16), (16, 40), (61, 97), (97, 61), (224, 224), (300, 500))
-UNTOUCHED_FLAT = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "contrast",
+KEEP_FLAT = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "contrast",
                   "elastic_transform", "pixelate")  # fmt: skip
 BRIGHTENS = {"defocus_blur": 4}
-"""Published kernels of more than unit sum: a flat image keeps its level only below this severity."""
+"""Corruptions whose published filters have a sum above 1: flat images keep their level only below this severity."""
 
 
 TRUNCATES_TWICE = ("glass_blur",)
+"""Corruptions that truncate to 8 bits twice."""
 
 
 def noise_image(height: int, width: int, seed: int = 0) -> np.ndarray:
@@ -32,7 +33,7 @@ def noise_image(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("name", corruptions.names("all"))
 @pytest.mark.parametrize("size", SIZES)
-def test_any_size_with_every_profile(name: str, size: tuple[int, int]) -> None:
+def test_corrupt_accepts_any_size_in_every_profile(name: str, size: tuple[int, int]) -> None:
     image = noise_image(*size)
     for profile in PROFILE_SIDES:
         for severity in SEVERITIES:
@@ -44,9 +45,9 @@ def test_any_size_with_every_profile(name: str, size: tuple[int, int]) -> None:
             assert slow.flags.c_contiguous
 
 
-@pytest.mark.parametrize("name", UNTOUCHED_FLAT)
+@pytest.mark.parametrize("name", KEEP_FLAT)
 @pytest.mark.parametrize("level", [0, 1, 100, 127, 254, 255])
-def test_flat_images_lose_one_level_per_truncation_at_most(name: str, level: int) -> None:
+def test_flat_images_change_by_at_most_one_level_per_truncation(name: str, level: int) -> None:
     image = np.full((48, 40, 3), level, np.uint8)
     for severity in range(1, BRIGHTENS.get(name, 6)):
         result = corruptions.corrupt(image, name, severity, seed=severity)
@@ -61,7 +62,9 @@ def test_flat_images_lose_one_level_per_truncation_at_most(name: str, level: int
     st.integers(0, 2**128 - 1),
     st.tuples(st.integers(16, 80), st.integers(16, 80)),
 )
-def test_same_seed_same_image(name: str, severity: int, profile: str, seed: int, size: tuple[int, int]) -> None:
+def test_equal_seeds_give_equal_images(
+    name: str, severity: int, profile: str, seed: int, size: tuple[int, int]
+) -> None:
     image = noise_image(*size)
     first = corruptions.corrupt(image, name, severity, profile=profile, seed=seed)
     assert np.array_equal(first, corruptions.corrupt(image, name, severity, profile=profile, seed=seed))
@@ -73,11 +76,13 @@ def test_same_seed_same_image(name: str, severity: int, profile: str, seed: int,
     st.sampled_from(SEVERITIES),
     st.sampled_from(sorted(PROFILE_SIDES)),
 )
-def test_pixelate_is_pillows_box_filter(size: tuple[int, int], severity: int, profile: str) -> None:
+def test_pixelate_equals_pillow(size: tuple[int, int], severity: int, profile: str) -> None:
     image = noise_image(*size)
-    share = corruptions.get("pixelate").parameters(profile, severity).c
+    fraction = corruptions.get("pixelate").parameters(profile, severity).c
     height, width = size
-    small = PillowImage.fromarray(image).resize((int(width * share), int(height * share)), PillowImage.Resampling.BOX)
+    small = PillowImage.fromarray(image).resize(
+        (int(width * fraction), int(height * fraction)), PillowImage.Resampling.BOX
+    )
     expected = np.asarray(small.resize((width, height), PillowImage.Resampling.BOX))
     assert np.array_equal(corruptions.corrupt(image, "pixelate", severity, profile=profile), expected)
 
@@ -88,7 +93,7 @@ def test_pixelate_is_pillows_box_filter(size: tuple[int, int], severity: int, pr
     st.sampled_from(SEVERITIES),
     st.sampled_from(sorted(PROFILE_SIDES)),
 )
-def test_jpeg_is_pillows(size: tuple[int, int], severity: int, profile: str) -> None:
+def test_jpeg_equals_pillow(size: tuple[int, int], severity: int, profile: str) -> None:
     image = noise_image(*size)
     coded = io.BytesIO()
     quality = corruptions.get("jpeg_compression").parameters(profile, severity).quality
@@ -99,7 +104,7 @@ def test_jpeg_is_pillows(size: tuple[int, int], severity: int, profile: str) -> 
 
 @pytest.mark.parametrize("name", ["brightness", "saturate"])
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
-def test_colour_is_scikit_images(name: str, profile: str) -> None:
+def test_colour_equals_scikit_image(name: str, profile: str) -> None:
     color = pytest.importorskip("skimage.color")
     image = np.concatenate([noise_image(200, 300), noise_image(100, 300, seed=1) // 64 * 85])
     for severity in SEVERITIES:
@@ -114,18 +119,18 @@ def test_colour_is_scikit_images(name: str, profile: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_levels_become_units_without_a_division(kind: Any) -> None:
+def test_to_unit_equals_division(kind: Any) -> None:
     levels = np.arange(256, dtype=kind)
     assert np.array_equal(planes.to_unit.py_func(levels, kind), levels / kind(255))
 
 
 @given(st.floats(-6.0, 6.0).filter(lambda x: x == 0.0 or abs(x) > 1e-9))
 @settings(max_examples=2000)
-def test_a_sixth_is_a_division(x: float) -> None:
+def test_divide_by_6_equals_division(x: float) -> None:
     assert color.divide_by_6.py_func(x) == x / 6.0
 
 
-def test_a_sixth_of_every_hue_is_a_division() -> None:
+def test_divide_by_6_equals_division_for_every_hue() -> None:
     levels = np.arange(256) / 255.0
     for bottom in range(256):
         spans = np.arange(bottom + 1, 256)
@@ -137,8 +142,8 @@ def test_a_sixth_of_every_hue_is_a_division() -> None:
 
 @pytest.mark.parametrize("sigma", [1.28, 2.44, 19.52, 28.8, 170.8])
 @pytest.mark.parametrize("size", [(16, 40), (61, 97), (224, 224)])
-def test_elastic_smoothing_is_scipys(sigma: float, size: tuple[int, int]) -> None:
+def test_elastic_smoothing_equals_scipy(sigma: float, size: tuple[int, int]) -> None:
     field = np.random.RandomState(3).uniform(-1, 1, size)
     expected = ndimage.gaussian_filter(field, sigma, mode="reflect", truncate=3.0)
     smooth = elastic.smooth_field(field, sigma, 3.0)
-    assert np.abs(smooth - expected).max() < 4e-6  # at the largest published gain of 488, 0.002 pixels
+    assert np.abs(smooth - expected).max() < 4e-6  # 0.002 pixels at the largest published gain, 488

@@ -1,4 +1,4 @@
-"""Frost textures: found without an import, checked, scaled, enlarged; and what is said when they are missing."""
+"""Frost textures: located without an import, verified, scaled, enlarged, and errors when they are missing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from corruptions.weather import DRAWN_TEXTURES, FROST, FROST_SCALES, add_frost, 
 
 
 class Highest:
-    """A source of draws that always gives the highest number it may."""
+    """A source of draws that always returns the largest allowed number."""
 
     def integer(self, low: int, high: int) -> int:
         assert high > low
         return high - 1
 
 
-def test_all_six_files_have_the_authors_bytes():
+def test_all_six_files_have_the_expected_digest():
     folder = textures.find_folder(None)
     for texture in textures.TEXTURES:
         assert textures.read_verified(folder / texture.name, texture.sha256)
 
 
-def test_the_package_is_found_but_not_imported():
+def test_the_package_is_not_imported():
     code = "from corruptions import textures; textures.load(None, 0, 1.0)"
     check = "import sys; print('imagecorruptions' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], capture_output=True, text=True, check=True)
@@ -47,7 +47,7 @@ def test_textures_are_rgb_without_alpha_and_scaled_per_profile():
             assert np.abs(np.subtract(textures.load(None, index, scale).shape[:2], expected)).max() <= 1
 
 
-def test_published_sides_use_textures_as_they_are():
+def test_textures_keep_their_size_at_published_sides():
     for profile, side in PROFILE_SIDES.items():
         for index in range(DRAWN_TEXTURES):
             shape = textures.load(None, index, FROST_SCALES[profile]).shape[:2]
@@ -66,7 +66,7 @@ def test_larger_images_enlarge_the_texture_by_one_factor(shape):
 
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
 @pytest.mark.parametrize("shape", [(16, 16), (61, 97), (200, 700)])
-def test_the_last_corner_still_holds_a_whole_crop(profile, shape):
+def test_the_last_corner_has_a_complete_crop(profile, shape):
     image = np.zeros((*shape, 3), np.uint8)
     parameters = FROST[profile][0]
     draws = draw_frost(Highest(), image, parameters)
@@ -82,26 +82,26 @@ def test_the_sixth_texture_is_never_drawn():
     assert draw_frost(Highest(), np.zeros((16, 16, 3), np.uint8), FROST["imagenet"][0]).texture == 4
 
 
-def test_a_folder_works_like_the_package(tmp_path):
+def test_a_folder_gives_the_same_textures_as_the_package(tmp_path):
     folder = shutil.copytree(textures.find_folder(None), tmp_path / "frost")
     assert (textures.load(str(folder), 2, 1.0) == textures.load(None, 2, 1.0)).all()
 
 
-def test_other_pixels_are_refused_by_name_and_digest(tmp_path):
+def test_a_changed_texture_is_rejected_with_its_digest(tmp_path):
     folder = shutil.copytree(textures.find_folder(None), tmp_path / "frost")
     (folder / "frost4.jpg").write_bytes(b"other pixels")
     with pytest.raises(ValueError, match=r"frost4\.jpg has sha256 [0-9a-f]{64}, expected 3f8b91ca1a9f"):
         textures.load(str(folder), 3, 1.0)
 
 
-def test_a_missing_file_or_folder_says_what_to_install(tmp_path):
+def test_a_missing_file_or_folder_names_what_to_install(tmp_path):
     with pytest.raises(FileNotFoundError, match="pip install imagecorruptions"):
         textures.load(str(tmp_path), 0, 1.0)
     with pytest.raises(FileNotFoundError, match=r"nowhere.*pip install imagecorruptions"):
         textures.load(str(tmp_path / "nowhere"), 0, 1.0)
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch):
+def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(textures, "PACKAGE", "no_such_package_of_textures")
     with pytest.raises(FileNotFoundError, match="not installed"):
         textures.find_folder(None)

@@ -1,4 +1,4 @@
-"""Weather: the named quirks, and each kernel against a plain statement of what it computes."""
+"""Weather corruptions: the kept quirks, and each kernel compared with a simple reference."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ def noise(shape, seed=0):
     return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
 
 
-def plain_map(side, decay, rng):
-    """Diamond-square as the specification words it, with a draw for each set of points."""
+def reference_map(side, decay, rng):
+    """Return a diamond-square map, with one draw for each set of points."""
     heights = np.zeros((side, side))
-    step, wibble = side, 100.0
+    step, roughness = side, 100.0
 
-    def wobbled(total):
-        return total / 4 + wibble * rng.uniform(-wibble, wibble, total.shape)
+    def displaced(total):
+        return total / 4 + roughness * rng.uniform(-roughness, roughness, total.shape)
 
     while step >= 2:
         half = step // 2
         corner = heights[::step, ::step]
         pairs = corner + np.roll(corner, -1, 0)
-        centre = wobbled(pairs + np.roll(pairs, -1, 1))
+        centre = displaced(pairs + np.roll(pairs, -1, 1))
         heights[half::step, half::step] = centre
-        heights[::step, half::step] = wobbled((centre + np.roll(centre, 1, 0)) + (corner + np.roll(corner, -1, 1)))
-        heights[half::step, ::step] = wobbled((centre + np.roll(centre, 1, 1)) + (corner + np.roll(corner, -1, 0)))
-        step, wibble = half, wibble / decay
+        heights[::step, half::step] = displaced((centre + np.roll(centre, 1, 0)) + (corner + np.roll(corner, -1, 1)))
+        heights[half::step, ::step] = displaced((centre + np.roll(centre, 1, 1)) + (corner + np.roll(corner, -1, 0)))
+        step, roughness = half, roughness / decay
     return heights
 
 
 @pytest.mark.parametrize("decay", [1.4, 2.0, 3.0])
-def test_the_height_map_is_diamond_square_with_wibble_squared(decay):
+def test_the_height_map_is_diamond_square_with_squared_roughness(decay):
     draws = np.random.RandomState(4).uniform(0.0, 1.0, fog.count_draws(64))
     heights = fog.height_map(draws, 64, decay)
-    assert (heights[:64, :64] == plain_map(64, decay, np.random.RandomState(4))).all()
+    assert (heights[:64, :64] == reference_map(64, decay, np.random.RandomState(4))).all()
     assert (heights[64] == heights[0]).all()
     assert (heights[:, 64] == heights[:, 0]).all()
     assert fog.displaced(0.0, 3.0, 1.0) == 9.0
     assert fog.displaced(0.0, 3.0, 0.0) == -9.0
 
 
-def test_the_map_keeps_its_published_side_until_an_image_is_larger():
+def test_the_map_is_enlarged_only_for_larger_images():
     parameters = weather.FOG["imagenet"][0]
     sides = {shape: weather.map_side(np.zeros((*shape, 3), np.uint8), parameters) for shape in ((16, 40), (300, 500))}
     assert sides == {(16, 40): 256, (300, 500): 512}
     assert {name: rows[0].map_side for name, rows in weather.FOG.items()} == dict(weather.FOG_MAP_SIDES)
 
 
-def test_fog_of_a_black_image_is_black():
+def test_fog_keeps_a_black_image():
     image = np.zeros((20, 30, 3), np.uint8)
     parameters = weather.FOG["cifar"][4]
     draws = weather.draw_heights(PublishedDraws(np.random.RandomState(0)), image, parameters)
     assert not weather.add_fog(image, parameters, draws).any()
 
 
-def test_snow_keeps_only_the_centre_that_the_zoom_reads():
+def test_snow_draws_only_the_centre():
     image = noise((90, 45, 3))
     parameters = precipitation.SNOW["imagenet"][3]
     draws = precipitation.draw_snow(PublishedDraws(np.random.RandomState(0)), image, parameters)
@@ -69,7 +69,7 @@ def test_snow_keeps_only_the_centre_that_the_zoom_reads():
     assert precipitation.MIN_FALL <= draws.angle <= precipitation.MAX_FALL
 
 
-def test_flakes_are_truncated_and_fall_twice_turned_by_half():
+def test_flakes_are_truncated_and_added_twice():
     layer = np.array([[0.49, 0.5, 0.999, 1.5, -2.0]])
     assert blend.threshold_to_uint8(layer, 0.5).tolist() == [[0, 127, 254, 255, 0]]
     flakes = np.zeros((2, 3), np.uint8)
@@ -78,7 +78,7 @@ def test_flakes_are_truncated_and_fall_twice_turned_by_half():
     assert snowy[..., 0].tolist() == [[100, 0, 0], [0, 0, 100]]
 
 
-def test_water_wraps_modulo_256():
+def test_drops_wrap_modulo_256():
     layer = np.array([[0.0, 0.999, 1.0, 1.01, 2.0]])
     assert blend.threshold_to_uint8_wrapping(layer, 0.5).tolist() == [[0, 254, 255, 1, 254]]
     assert blend.threshold_to_uint8_wrapping(layer, 1.0).tolist() == [[0, 0, 255, 1, 254]]
@@ -86,27 +86,27 @@ def test_water_wraps_modulo_256():
 
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
 @pytest.mark.parametrize("level", [0.0, 0.3])
-def test_without_drops_the_image_stays_as_it_is(kind, level):
+def test_spatter_without_drops_keeps_the_image(kind, level):
     image = noise((32, 20, 3))
     parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
     assert (precipitation.spatter(image, parameters, np.full((32, 20), level)) == image).all()
 
 
 @pytest.mark.parametrize("kind", [precipitation.WATER, precipitation.MUD])
-def test_a_layer_above_the_threshold_everywhere_is_no_error(kind):
+def test_spatter_accepts_a_layer_above_the_threshold(kind):
     image = noise((32, 20, 3))
     parameters = precipitation.Spatter(0.6, 0.1, 0.7, 0.7, 0.6, kind)
     wet = precipitation.spatter(image, parameters, np.full((32, 20), 0.9))
     assert wet.shape == image.shape
 
 
-def test_edge_distances_are_opencvs():
+def test_edge_distances_equal_opencv():
     edges = (np.random.RandomState(2).random_sample((61, 97)) < 0.003).astype(np.uint8) * 255
     expected = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
     assert distance.edge_distances(edges) / distance.UNIT == pytest.approx(expected, abs=2e-3)
 
 
-def test_mean_distances_are_cut_averaged_and_truncated():
+def test_mean_distances_are_capped_averaged_and_truncated():
     distances = np.random.RandomState(2).randint(0, 40 * distance.UNIT, (17, 33)).astype(np.int32)
     capped = np.minimum(distances / distance.UNIT, precipitation.MAX_DISTANCE)
     assert (

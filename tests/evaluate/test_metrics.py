@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corruptions import names as corruption_names
-from perturbations import names as perturbation_names
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet as baselines
 from pipeline.evaluate.metrics import slices
@@ -26,6 +24,7 @@ from pipeline.evaluate.metrics.bootstrap import (
     estimate_of_groups,
     percentile_interval,
 )
+from tests.golden import names as expected_names
 
 GOLDEN_TOLERANCE = 1e-9
 GOLDEN_PAIRS = [(kind, difficulty) for kind in ("temporal", "noise") for difficulty in (1, 2, 3)]
@@ -329,9 +328,8 @@ def test_baselines_are_the_published_numbers(published: dict[str, Any]) -> None:
 
 
 def test_baselines_cover_the_benchmarks() -> None:
-    assert tuple(ALEXNET_ERRORS) == corruption_names("benchmark")
-    assert set(baselines.ALEXNET_MEAN_ERRORS) == set(corruption_names("extra"))
-    assert set(ALEXNET_FLIP_PROBABILITIES) == set(perturbation_names("all"))
+    assert (*ALEXNET_ERRORS, *baselines.ALEXNET_MEAN_ERRORS) == expected_names.published(expected_names.CORRUPTIONS)
+    assert set(ALEXNET_FLIP_PROBABILITIES) == set(expected_names.published(expected_names.PERTURBATIONS))
 
 
 def test_alexnet_errors() -> None:

@@ -1,9 +1,9 @@
-"""Digests of whole data sets: every shipped recipe built from the same photographs, before and after a change.
+"""Digests of complete data sets: each shipped recipe is built from the same photographs before and after a change.
 
     python -m tests.golden.builds --source FOLDER --limit 2 --record before.json
     python -m tests.golden.builds --source FOLDER --limit 2 --against before.json
 
-Shards, merged manifests and recipes are compared; manifest parts are too, unless ``--without-parts`` is given.
+Compared are shards, merged manifests and recipes, and manifest parts unless ``--without-parts`` is given.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from pipeline.storage import open_store
 from tests.factories.digests import data_digests
 
 SHARD_SIZE = 2
-"""Several blocks even of a few photographs."""
+"""Small, so that even a few photographs make several blocks."""
 
 
 def build(recipe: Recipe, source: str, output: Path) -> None:
-    """Make a data set in this process, by the code that workers run."""
+    """Build a data set in this process, with the code that workers run."""
     recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
-    opened, store = open_source(recipe.source.kind, source), open_store(str(output))
-    plan = make_plan(recipe, opened)
+    images, store = open_source(recipe.source.kind, source), open_store(str(output))
+    plan = make_plan(recipe, images)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
     worker = BuildWorker(BuildJob(recipe, source, str(output)))
-    for block in make_blocks(plan, opened):
+    for block in make_blocks(plan, images):
         for _ in worker.run(Attempt(block)):
             pass
     merge_parts(plan, store)
 
 
 def digests(source: str, limit: int, only: str) -> Iterator[tuple[str, str]]:
-    """Yield path and sha256 of everything that the recipes whose names hold ``only`` make."""
+    """Yield the path and SHA-256 of each file of the recipes whose names contain ``only``."""
     for name in library.shipped():
         if only in name:
             changes = {"source": {"kind": detect(source), "limit": limit}, "shards": {"size": SHARD_SIZE}}
@@ -57,32 +57,32 @@ def digests(source: str, limit: int, only: str) -> Iterator[tuple[str, str]]:
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is not alike."""
+    """Yield a description of each difference."""
     yield from (f"{path} is missing" for path in theirs.keys() - ours.keys())
     yield from (f"{path} is new" for path in ours.keys() - theirs.keys())
-    yield from (f"{path} has other bytes" for path, digest in ours.items() if theirs.get(path, digest) != digest)
+    yield from (f"{path} has different bytes" for path, digest in ours.items() if theirs.get(path, digest) != digest)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Record, or compare. Returns 1 where anything differs."""
-    parser = argparse.ArgumentParser(description="Digests of every shipped recipe's data set.")
+    """Record or compare digests. Return 1 if anything differs."""
+    parser = argparse.ArgumentParser(description="Record or compare the digests of each shipped recipe's data set.")
     parser.add_argument("--source", required=True, help="folder of photographs")
-    parser.add_argument("--limit", type=int, default=2, help="photographs that are used (default: 2)")
-    parser.add_argument("--only", default="", help="recipes whose names hold this text")
+    parser.add_argument("--limit", type=int, default=2, help="number of photographs to use (default: 2)")
+    parser.add_argument("--only", default="", help="use only recipes whose names contain this text")
     parser.add_argument("--without-parts", action="store_true", help="do not compare manifest parts")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--record", type=Path, help="file to write the digests to")
-    group.add_argument("--against", type=Path, help="file that an earlier --record wrote")
-    given = parser.parse_args(arguments)
-    ours = dict(digests(given.source, given.limit, given.only))
-    if given.record:
-        given.record.write_text(json.dumps(ours, indent=0))
+    group.add_argument("--against", type=Path, help="file to compare with, written by --record")
+    options = parser.parse_args(arguments)
+    ours = dict(digests(options.source, options.limit, options.only))
+    if options.record:
+        options.record.write_text(json.dumps(ours, indent=0))
         return 0
-    recorded = json.loads(given.against.read_text())
-    theirs = {path: digest for path, digest in recorded.items() if given.only in path.partition("/")[0]}
-    found = [each for each in differences(ours, theirs) if not (given.without_parts and f"/{PARTS}/" in each)]
-    print("\n".join([*sorted(found), f"{len(ours)} files, {len(found)} differences"]))
-    return int(bool(found))
+    recorded = json.loads(options.against.read_text())
+    theirs = {path: digest for path, digest in recorded.items() if options.only in path.partition("/")[0]}
+    changed = [each for each in differences(ours, theirs) if not (options.without_parts and f"/{PARTS}/" in each)]
+    print("\n".join([*sorted(changed), f"{len(ours)} files, {len(changed)} differences"]))
+    return int(bool(changed))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Digests of everything that the project makes of small images, held against those that are committed.
+"""Digests of all outputs for small images, compared with the committed ones.
 
-``python -m tests.golden.digests`` says what differs; with ``--write`` it records the digests as they are now. A change
-of pixels belongs with a new version of its transform, and with a line in the changelog.
+``python -m tests.golden.digests`` prints the differences. With ``--write`` it records the current digests. A change of
+pixels needs a new version of its transform and a line in the changelog.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from pipeline.transforms.family import Condition, Family, Rendering
 from pipeline.transforms.registry import FAMILIES
 
 FILE = Path(__file__).parent / "digests.json"
+"""The committed digests."""
 
 RECORD = "python -m tests.golden.digests --write"
+"""Command that records the current digests."""
 
 SEED = 20_190_301
+"""Seed of all transforms."""
 HEIGHT, WIDTH, SIDE = 150, 201, 57
+"""Sides of the photograph, and of the resized photograph, in pixels."""
 
-NOT_THE_SAME_EVERYWHERE = frozenset({"opencv-bicubic", "nvjpeg"})
+NOT_REPRODUCIBLE = frozenset({"opencv-bicubic", "nvjpeg"})
 """A resize operator whose pixels differ between CPUs, and a decoder that needs a GPU."""
 
 ENCODERS: Mapping[str, Encoder] = {
@@ -44,10 +48,11 @@ ENCODERS: Mapping[str, Encoder] = {
     "npy": Npy(),
     "npy layout=CHW": Npy(layout="CHW"),
 }
+"""Label -> encoder to record. Each encoder needs at least one entry."""
 
 
 class Digest(NamedTuple):
-    """The version of what made the pixels, sha256 of the pixels, and of their payload as JPEG."""
+    """Version of the transform, SHA-256 of its pixels, and SHA-256 of their JPEG payload."""
 
     version: int
     pixels: str
@@ -55,7 +60,10 @@ class Digest(NamedTuple):
 
 
 def photograph(height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
-    """A made image (H, W, 3): slopes, a disc, stripes and grain, by whole numbers alone, the same on every machine."""
+    """Return a synthetic image, uint8 (H, W, 3): slopes, a disc, stripes and grain.
+
+    It is computed from integers only, so that it is the same on every machine.
+    """
     rows, columns = np.mgrid[0:height, 0:width].astype(np.int64)
     slopes = np.stack(
         [rows * 255 // height, columns * 255 // width, (rows + columns) * 255 // (height + width)], axis=2
@@ -68,64 +76,68 @@ def photograph(height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
 
 
 def encoded_photograph() -> bytes:
-    """A JPEG of odd sides with halved chroma."""
+    """Return a JPEG file with odd sides and 4:2:0 chroma."""
     folder = resources.files("pipeline.images").joinpath("fingerprint_images")
     first, *_ = sorted(file.name for file in folder.iterdir() if "420" in file.name)
     return folder.joinpath(first).read_bytes()
 
 
 def computed() -> dict[str, Digest]:
-    """All digests as they are on this machine, name -> digest."""
+    """Return the digests of this machine, by name."""
     return dict([*_transforms(), *_decoders(), *_operators(), *_encoders()])
 
 
 def committed() -> dict[str, Digest]:
-    """The digests of the file."""
+    """Return the committed digests, by name."""
     return {name: Digest(*values) for name, values in json.loads(FILE.read_text()).items()}
 
 
 def differences(ours: Mapping[str, Digest], theirs: Mapping[str, Digest]) -> Iterator[str]:
-    """What is not as it is committed, in words."""
+    """Yield a description of each difference between computed and committed digests."""
     for name, digest in ours.items():
-        known = theirs.get(name)
-        if known is None:
-            yield f"{name} is not among the committed digests: record it with {RECORD}"
-        elif digest.version != known.version:
-            yield f"{name} has version {digest.version}, the committed digest is of {known.version}: record it"
-        elif digest != known:
-            yield f"{name} has other bytes, but still version {digest.version}: raise the version, then record it"
-    yield from (f"{name} is committed, but no longer made" for name in theirs.keys() - ours.keys())
+        recorded = theirs.get(name)
+        if recorded is None:
+            yield f"{name} has no committed digest: record it with {RECORD}"
+        elif digest.version != recorded.version:
+            yield f"{name} has version {digest.version}, recorded was {recorded.version}: record it with {RECORD}"
+        elif digest != recorded:
+            yield f"{name} changed but still has version {digest.version}: increase the version, then run {RECORD}"
+    yield from (f"{name} is no longer computed: remove it with {RECORD}" for name in theirs.keys() - ours.keys())
 
 
 def _transforms() -> Iterator[tuple[str, Digest]]:
-    """Every transform at every level in every profile. Those of decoders have no profile, and stand under one."""
+    """Yield the digest of each transform at each level in each profile.
+
+    Transforms of decoders have no profile; they are named after the profile imagenet.
+    """
     for family_name, family in FAMILIES.items():
         for profile in ("imagenet",) if family.from_encoded else PROFILE_SIDES:
-            start = encoded_photograph() if family.from_encoded else photograph()
-            prepared = family.prepare(start, PROFILE_STEPS[profile], "pillow-bilinear")
-            for condition in _steps(family):
+            source = encoded_photograph() if family.from_encoded else photograph()
+            prepared = family.prepare(source, PROFILE_STEPS[profile], "pillow-bilinear")
+            for condition in _conditions(family):
                 output = family.render(condition, Rendering(profile, Options()))(prepared, SEED)
                 version = family.version(condition.transform)
                 yield f"{family_name}/{profile}/{condition.transform}/{condition.level}", _digest(version, output)
 
 
-def _steps(family: Family) -> Iterator[Condition]:
+def _conditions(family: Family) -> Iterator[Condition]:
+    """Yield the reproducible conditions of a family."""
     for name in family.names:
-        if not NOT_THE_SAME_EVERYWHERE & set(family.pairs.get(name, ())):
+        if not NOT_REPRODUCIBLE & set(family.pairs.get(name, ())):
             yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in family.levels)
 
 
 def _decoders() -> Iterator[tuple[str, Digest]]:
     folder = resources.files("pipeline.images").joinpath("fingerprint_images")
     for name in DECODERS:
-        if name not in NOT_THE_SAME_EVERYWHERE:
+        if name not in NOT_REPRODUCIBLE:
             for file in sorted(folder.iterdir(), key=lambda file: file.name):
                 yield f"decoders/{name}/{file.name}", _digest(1, decode(file.read_bytes(), name))
 
 
 def _operators() -> Iterator[tuple[str, Digest]]:
     for name in OPERATORS:
-        if name not in NOT_THE_SAME_EVERYWHERE:
+        if name not in NOT_REPRODUCIBLE:
             for label, side in (("down", SIDE), ("up", 3 * WIDTH)):
                 yield f"operators/{name}/{label}", _digest(1, prepare(photograph(), (("square", side),), name))
 
@@ -145,26 +157,26 @@ def _digest(version: int, pixels: np.ndarray, encoder: Encoder | None = None, gr
 
 
 def write(digests: Mapping[str, Digest]) -> None:
-    """Record digests, a line for each."""
+    """Write the digests to the file, one per line."""
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(list(digest))}" for name, digest in digests.items())
     FILE.write_text(f"{{\n{lines}\n}}\n")
 
 
 def total(digests: Mapping[str, Digest]) -> str:
-    """One digest of all: what to compare between machines."""
+    """Return one digest of all digests, to compare between machines."""
     return hashlib.sha256(json.dumps({name: list(digests[name]) for name in sorted(digests)}).encode()).hexdigest()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Compare, or record. Returns 1 where anything differs."""
+    """Compare or record the digests. Return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--write", action="store_true", help="record the digests as they are now")
+    parser.add_argument("--write", action="store_true", help="record the current digests")
     ours: dict[str, Any] = computed()
     if parser.parse_args(arguments).write:
         write(ours)
-    found = list(differences(ours, committed()))
-    print("\n".join([*found, f"{len(ours)} digests, together {total(ours)}"]))
-    return int(bool(found))
+    changed = list(differences(ours, committed()))
+    print("\n".join([*changed, f"{len(ours)} digests, total {total(ours)}"]))
+    return int(bool(changed))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The comparison of whole data sets before and after a change."""
+"""Comparison of complete data sets before and after a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.golden import builds
 
 
-def test_the_same_build_is_equal_and_a_changed_one_is_named(
+def test_compare_accepts_the_same_build_and_names_changed_files(
     small_source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = tmp_path / "digests.json"
@@ -18,14 +18,14 @@ def test_the_same_build_is_equal_and_a_changed_one_is_named(
     assert builds.main([*command, "--record", str(record)]) == 0
     assert builds.main([*command, "--against", str(record)]) == 0
     assert "4 files, 0 differences" in capsys.readouterr().out
-    known = json.loads(record.read_text())
-    shard, part = (next(path for path in known if path.endswith(end)) for end in (".tar", "-000000.parquet"))
+    recorded = json.loads(record.read_text())
+    shard, part = (next(path for path in recorded if path.endswith(end)) for end in (".tar", "-000000.parquet"))
     record.write_text(
-        json.dumps({**known, shard: "0", part: "0", "tiny-imagenet-c-clean/gone": "0", "imagenet-s/a": "0"})
+        json.dumps({**recorded, shard: "0", part: "0", "tiny-imagenet-c-clean/gone": "0", "imagenet-s/a": "0"})
     )
     assert builds.main([*command, "--against", str(record), "--without-parts"]) == 1
-    told = capsys.readouterr().out
-    assert f"{shard} has other bytes" in told
-    assert "tiny-imagenet-c-clean/gone is missing" in told
-    assert "imagenet-s" not in told  # left out by --only
-    assert part not in told
+    output = capsys.readouterr().out
+    assert f"{shard} has different bytes" in output
+    assert "tiny-imagenet-c-clean/gone is missing" in output
+    assert "imagenet-s" not in output  # excluded by --only
+    assert part not in output

@@ -1,3 +1,5 @@
+"""The public functions of ``perturbations``: arguments, errors, and inputs that stay unchanged."""
+
 from __future__ import annotations
 
 import subprocess
@@ -9,6 +11,7 @@ import pytest
 import corruptions
 import perturbations
 from corruptions.catalogue import PROFILE_SIDES
+from tests.golden import names
 
 NOISE = ("gaussian_noise", "shot_noise", "speckle_noise")
 
@@ -20,18 +23,15 @@ def photograph(height: int = 90, width: int = 120) -> np.ndarray:
     return (waves + noise).astype(np.uint8)
 
 
-def test_groups() -> None:
-    assert len(perturbations.names()) == 10
-    assert perturbations.names("validation") == ("speckle_noise", "gaussian_blur", "spatter", "shear")
-    assert perturbations.names("all") == perturbations.names() + perturbations.names("validation")
+def test_names_are_those_of_the_table_in_order() -> None:
+    assert names.groups(names.PERTURBATIONS, "validation") == perturbations.GROUPS
+    assert perturbations.names() == perturbations.GROUPS["benchmark"]
     assert perturbations.names("noise") == NOISE
-    families = [name for group in ("noise", "blur", "weather", "digital") for name in perturbations.names(group)]
-    assert sorted(families) == sorted(perturbations.names("all"))
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
 @pytest.mark.parametrize("profile", ["tiny", "cifar"])
-def test_any_frame_can_be_made_alone(name: str, profile: str) -> None:
+def test_frame_equals_the_frame_of_the_sequence(name: str, profile: str) -> None:
     source = photograph()
     frames = perturbations.perturb(source, name, profile=profile, seed=5)
     side = PROFILE_SIDES[profile]
@@ -42,7 +42,7 @@ def test_any_frame_can_be_made_alone(name: str, profile: str) -> None:
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
-def test_the_source_is_not_changed_and_the_seed_decides(name: str) -> None:
+def test_perturb_keeps_the_source_and_depends_on_the_seed(name: str) -> None:
     source = photograph()
     frames = perturbations.perturb(source, name, profile="tiny", seed=2**128 - 1)
     np.testing.assert_array_equal(source, photograph())
@@ -54,7 +54,7 @@ def test_the_source_is_not_changed_and_the_seed_decides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
-def test_difficulty_changes_noise_alone(name: str) -> None:
+def test_difficulty_changes_only_noise(name: str) -> None:
     one, three = (
         perturbations.perturb(photograph(), name, profile="tiny", difficulty=difficulty) for difficulty in (1, 3)
     )
@@ -64,18 +64,18 @@ def test_difficulty_changes_noise_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
 @pytest.mark.parametrize("size", [(16, 16), (1, 1), (1, 4000), (4000, 1), (60, 900), (7, 5)])
-def test_any_source_size(name: str, size: tuple[int, int]) -> None:
+def test_perturb_accepts_any_source_size(name: str, size: tuple[int, int]) -> None:
     frames = perturbations.perturb(photograph(*size), name, profile="tiny", seed=1)
     assert frames.shape[1:] == (64, 64, 3)
 
 
 @pytest.mark.parametrize("size", [(1, 4000), (3000, 200)])
 @pytest.mark.parametrize("name", ["translate", "rotate", "tilt", "scale", "zoom_blur"])
-def test_long_strips_at_224(name: str, size: tuple[int, int]) -> None:
+def test_perturb_accepts_long_strips(name: str, size: tuple[int, int]) -> None:
     assert perturbations.frame(photograph(*size), name, 3).shape == (224, 224, 3)
 
 
-def test_grey_becomes_three_equal_channels() -> None:
+def test_grey_equals_three_equal_channels() -> None:
     grey = photograph()[:, :, 0]
     frames = perturbations.perturb(grey, "rotate", profile="tiny")
     coloured = perturbations.perturb(np.repeat(grey[:, :, None], 3, axis=2), "rotate", profile="tiny")
@@ -83,14 +83,14 @@ def test_grey_becomes_three_equal_channels() -> None:
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
-def test_any_preparation(name: str) -> None:
-    """ImageNet 64x64 has no crop; a recipe may have a side that no profile has."""
+def test_perturb_accepts_any_preparation(name: str) -> None:
+    """ImageNet 64x64 has no crop, and a recipe can use a side that no profile has."""
     for steps, side in (([("square", 64)], 64), ([("shorter_side", 50), ("center_crop", 40)], 40)):
         views = perturbations.make_views(photograph(), steps)
         assert perturbations.perturb_views(views, name, profile="tiny").shape[1:] == (side, side, 3)
 
 
-def test_options_reach_the_motion_blur() -> None:
+def test_options_reject_an_unknown_motion() -> None:
     with pytest.raises(ValueError, match="unknown motion 'fast'"):
         perturbations.perturb(photograph(), "motion_blur", options=corruptions.Options(motion="fast"))
 
@@ -111,18 +111,20 @@ def test_options_reach_the_motion_blur() -> None:
         ({"options": None}, TypeError, r"corruptions\.Options"),
     ],
 )
-def test_bad_input_is_named(change: dict[str, object], error: type[Exception], named: str) -> None:
+def test_errors_name_the_value_and_what_is_allowed(
+    change: dict[str, object], error: type[Exception], named: str
+) -> None:
     with pytest.raises(error, match=named):
         perturbations.perturb(**{"source": photograph(), "name": "snow", **change})
 
 
-def test_frames_that_do_not_exist_are_named() -> None:
+def test_frame_names_an_index_out_of_range() -> None:
     with pytest.raises(IndexError, match=r"translate has frames 0\.\.40, not 41"):
         perturbations.frame(photograph(), "translate", 41)
     with pytest.raises(ValueError, match="unknown group 'extra'"):
         perturbations.names("extra")
 
 
-def test_heavy_imports_stay_away() -> None:
+def test_import_loads_no_heavy_module() -> None:
     program = "import sys, perturbations; sys.exit(any(m in sys.modules for m in ('ray', 'torch', 'pipeline')))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Our sampling is Pillow's and OpenCV's, with torchvision 0.2's convention of the centre."""
+"""Sampling compared with Pillow and OpenCV, with the centre of torchvision 0.2."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def pillow(image: np.ndarray, matrix: tuple[float, ...]) -> np.ndarray:
     st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_sampling_equals_pillow(
-    height: int, width: int, rotation: float, scale: float, shear: float, straight: bool
+def test_affine_equals_pillow(
+    height: int, width: int, rotation: float, scale: float, shear: float, is_straight: bool
 ) -> None:
     image = noise(height, width)
-    matrix = affine_matrix(height, width, 0.0 if straight else rotation, scale, 0.0 if straight else shear)
+    matrix = affine_matrix(height, width, 0.0 if is_straight else rotation, scale, 0.0 if is_straight else shear)
     ours = sampling.affine(image, (height, width, 0, 0), matrix, (0, 0, height, width))
     np.testing.assert_array_equal(ours, pillow(image, matrix))
 
 
-def test_a_window_is_a_part_of_the_whole() -> None:
+def test_a_window_equals_that_part_of_the_full_result() -> None:
     image = noise(50, 70)
     for matrix in (affine_matrix(50, 70, 10, 0.8, 5), affine_matrix(50, 70, scale=0.7)):
         whole = sampling.affine(image, (50, 70, 0, 0), matrix, (0, 0, 50, 70))
@@ -52,8 +52,8 @@ def test_a_window_is_a_part_of_the_whole() -> None:
         np.testing.assert_array_equal(part, whole[11:31, 13:43])
 
 
-def test_a_canvas_may_be_there_in_part() -> None:
-    """Of very long images only the middle is computed; geometry is that of the whole."""
+def test_a_partial_canvas_gives_the_same_window() -> None:
+    """Only the centre of very long images is computed, but coordinates refer to the complete image."""
     image = noise(40, 200)
     for matrix in (affine_matrix(40, 200, 10), affine_matrix(40, 200, scale=0.7)):
         whole = sampling.affine(image, (40, 200, 0, 0), matrix, (4, 84, 32, 32))
@@ -62,8 +62,8 @@ def test_a_canvas_may_be_there_in_part() -> None:
         np.testing.assert_array_equal(part, whole)
 
 
-def test_the_centre_is_that_of_torchvision_0_2() -> None:
-    """(w / 2 + 0.5, h / 2 + 0.5) stays where it is; in later versions (w / 2, h / 2) does."""
+def test_the_centre_equals_that_of_torchvision_0_2() -> None:
+    """The fixed point is (w / 2 + 0.5, h / 2 + 0.5). In later versions it is (w / 2, h / 2)."""
     assert CENTRE_SHIFT == 0.5
     a, b, c, d, e, f = affine_matrix(60, 80, rotation=9, scale=1.3, shear=4)
     x, y = 80 / 2 + 0.5, 60 / 2 + 0.5
@@ -72,14 +72,14 @@ def test_the_centre_is_that_of_torchvision_0_2() -> None:
     assert abs(a * (x - 0.5) + b * (y - 0.5) + c - (x - 0.5)) > 0.01
 
 
-def test_the_matrix_turns_and_slants() -> None:
+def test_affine_matrix_rotates_and_scales() -> None:
     a, b, _, d, e, _ = affine_matrix(10, 10, rotation=30)
     assert (a, b, d, e) == pytest.approx((math.cos(math.pi / 6), 0.5, -0.5, math.cos(math.pi / 6)))
     a, b, _, d, e, _ = affine_matrix(10, 10, scale=2)
     assert (a, b, d, e) == (0.5, 0.0, 0.0, 0.5)
 
 
-def test_translation_moves_real_content_in() -> None:
+def test_translate_shows_more_of_the_photograph() -> None:
     photograph = noise(300, 400)
     views = make_views(photograph, [("center_crop", 224)])
     frames = perturbations.perturb_views(views, "translate")
@@ -88,7 +88,7 @@ def test_translation_moves_real_content_in() -> None:
         np.testing.assert_array_equal(frames[index], photograph[38:262, left : left + 224])
 
 
-def test_translation_shows_black_where_the_photograph_ends() -> None:
+def test_translate_is_black_beyond_the_photograph() -> None:
     views = make_views(noise(64, 64), [("square", 64)])
     first = perturbations.perturb_views(views, "translate", profile="tiny")[0]
     assert (first[:, -15:] == 0).all()
@@ -96,7 +96,7 @@ def test_translation_shows_black_where_the_photograph_ends() -> None:
 
 
 @pytest.mark.parametrize("degrees", [-15.0, -4.0, 0.0, 7.0, 15.0])
-def test_a_tilted_window_is_a_part_of_the_tilted_whole(degrees: float) -> None:
+def test_tilt_equals_opencv(degrees: float) -> None:
     image = cv2.GaussianBlur(noise(256, 340), (0, 0), 2)
     views = make_views(image, [("center_crop", 224)])
     whole = cv2.warpPerspective(image, np.array(tilt_matrix(256, 340, degrees)), (340, 256))[16:240, 58:282]
@@ -105,7 +105,7 @@ def test_a_tilted_window_is_a_part_of_the_tilted_whole(degrees: float) -> None:
     assert (difference > 1).mean() <= 0.001
 
 
-def test_drops_run_as_numpy_convolves() -> None:
+def test_drip_equals_numpy_convolve() -> None:
     layer = np.random.default_rng(1).random((17, 5))
     for weights in ([0.05, 0.1, 0.15, 0.7], [0.2, 0.8]):
         expected = np.stack([np.convolve(column, weights, mode="same") for column in layer.T], axis=1)

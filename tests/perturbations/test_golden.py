@@ -1,4 +1,4 @@
-"""Every published frame of the golden file, from the published draws."""
+"""Each frame of the reference file, reproduced from the published draws."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import perturbations
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import PROFILE_STEPS
 from perturbations.views import make_views
+from tests.golden import names
 
 MORE_THAN_ONE_LEVEL = 0.005
-"""Asked for; in fact no value is more than one level off."""
+"""Largest allowed fraction of values that differ by more than one level."""
 
 SEED = 2000
+"""Seed of the reference frames."""
 EXACT = ("gaussian_noise", "shot_noise", "speckle_noise", "zoom_blur", "translate", "rotate", "scale", "shear")
-"""Equal to the last bit in every profile; so are snow, brightness and spatter on the golden photograph."""
+"""Bit-exact in every profile. Snow, brightness and spatter are bit-exact only on the reference photograph."""
 
 
 @pytest.fixture(scope="module")
@@ -31,29 +33,29 @@ def golden(golden_folder: Path) -> dict[str, np.ndarray]:
 
 def photograph(golden: dict[str, np.ndarray], profile: str) -> np.ndarray:
     if f"{profile}/0/source" not in golden:
-        pytest.skip(f"the published frames of the profile {profile} are not here")
+        pytest.skip(f"no reference frames for profile {profile}")
     with Image.open(io.BytesIO(golden[f"{profile}/0/source"].tobytes())) as image:
         return np.array(image.convert("RGB"))
 
 
 def sequences(name: str) -> list[tuple[int, str]]:
-    """Difficulty and golden name of each."""
+    """Return each difficulty and its name in the reference file."""
     return [(level, name if level == 1 else f"{name}_{level}") for level in perturbations.get(name).difficulties]
 
 
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
-def test_the_base_is_the_published_one(golden: dict[str, np.ndarray], profile: str) -> None:
+def test_the_base_equals_the_published_one(golden: dict[str, np.ndarray], profile: str) -> None:
     views = make_views(photograph(golden, profile), PROFILE_STEPS[profile])
     np.testing.assert_array_equal(views.base, golden[f"{profile}/0/base"])
 
 
-@pytest.mark.parametrize("name", perturbations.names("all"))
+@pytest.mark.parametrize("name", names.published(names.PERTURBATIONS))
 @pytest.mark.parametrize("profile", PROFILE_SIDES)
-def test_equals_the_published_frames(
+def test_perturb_equals_the_published_frames(
     golden: dict[str, np.ndarray], profile: str, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     source = photograph(golden, profile)
-    shares, differing, largest = [], [], []
+    fractions, differing, largest = [], [], []
     for level, published in sequences(name):
         rng = np.random.RandomState(SEED)
         frames = perturbations.perturb(source, name, profile=profile, difficulty=level, rng=rng)
@@ -62,20 +64,20 @@ def test_equals_the_published_frames(
         for key, published_frame in golden.items():
             if key.startswith(prefix) and not key.endswith("length"):
                 difference = np.abs(frames[int(key.removeprefix(prefix))].astype(int) - published_frame)
-                shares.append((difference > 1).mean())
+                fractions.append((difference > 1).mean())
                 differing.append((difference > 0).mean())
                 largest.append(difference.max())
-    worst = f"{100 * max(differing):.4f} % of values differ, the largest difference is {max(largest)}"
+    worst = f"{100 * max(differing):.4f} % of values differ, largest difference {max(largest)}"
     record_property("parity", f"{profile:9} {name:17} {worst}")
-    assert max(shares) <= MORE_THAN_ONE_LEVEL
+    assert max(fractions) <= MORE_THAN_ONE_LEVEL
     if name in EXACT:
         assert max(largest) == 0
 
 
-def test_covers_the_whole_file(golden: dict[str, np.ndarray], shared: Path) -> None:
+def test_the_reference_file_is_covered(golden: dict[str, np.ndarray], shared: Path) -> None:
     expected = {f"{profile}/0/{item}" for profile in PROFILE_SIDES for item in ("source", "base")}
     for profile in PROFILE_SIDES:
-        for name in perturbations.names("all"):
+        for name in names.published(names.PERTURBATIONS):
             count = perturbations.frame_count(name, profile)
             for _, published in sequences(name):
                 kept = ("length", 0, 1, count // 2, count - 1)
