@@ -15,7 +15,7 @@ from torch import nn
 from pipeline.recipes import library
 from pipeline.render.renderer import Renderer
 from pipeline.sources.kinds import open_source
-from tests.photographs import EACH_ITS_OWN
+from tests.photographs import ONE_CLASS_EACH
 
 STEPS, BATCH = 260, 24
 SIDE = 224
@@ -29,7 +29,7 @@ def classifier() -> nn.Module:
         return [nn.Conv2d(channels, wider, 3, padding=1, bias=False), nn.BatchNorm2d(wider), nn.ReLU(), nn.MaxPool2d(2)]
 
     layers = [nn.AvgPool2d(2), nn.Conv2d(3, 16, 5, stride=2, padding=2), nn.ReLU(), *stage(16, 32), *stage(32, 64)]
-    layers += [*stage(64, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, len(EACH_ITS_OWN))]
+    layers += [*stage(64, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, len(ONE_CLASS_EACH))]
     network = nn.Sequential(*layers)
     network.default_cfg = {"mean": MEAN, "std": STD, "input_size": (3, SIDE, SIDE)}  # type: ignore[assignment]
     return network

@@ -1,4 +1,4 @@
-"""The photographs that scikit-image bundles, as an ImageFolder: for the demo and for the tests."""
+"""The photographs of scikit-image as an ImageFolder, for the demo and the tests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CLASSES: Mapping[str, Sequence[str]] = {
     "textures": ("brick.png", "grass.png", "gravel.png"),
     "things": ("coffee.png", "coins.png", "motorcycle_left.png"),
 }
-"""Class folder -> files of scikit-image's data folder. camera, moon, coins and the textures are grey."""
+"""Class folder -> files in scikit-image's data folder. camera, moon, coins and the textures are grey."""
 
-EACH_ITS_OWN: Mapping[str, Sequence[str]] = {
+ONE_CLASS_EACH: Mapping[str, Sequence[str]] = {
     Path(file).stem: (file,) for files in CLASSES.values() for file in sorted(files)
 }
-"""Which photograph is it? What the demo's classifier learns to tell."""
+"""One class per photograph, for the demo's classifier."""
 
 
 def write_photographs(folder: Path, classes: Mapping[str, Sequence[str]] = CLASSES) -> None:
@@ -33,4 +33,4 @@ def write_photographs(folder: Path, classes: Mapping[str, Sequence[str]] = CLASS
 
 
 if __name__ == "__main__":
-    write_photographs(Path(sys.argv[1]), EACH_ITS_OWN)
+    write_photographs(Path(sys.argv[1]), ONE_CLASS_EACH)

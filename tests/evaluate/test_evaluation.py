@@ -193,20 +193,20 @@ def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_pat
 
 
 def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    evaluated(built_once, tmp_path / "told", model="told")
-    text = (tmp_path / "told" / "evaluation.toml").read_text()
+    evaluated(built_once, tmp_path / "configured", model="configured")
+    text = (tmp_path / "configured" / "evaluation.toml").read_text()
     assert "size = 96" in text
     row = rows_of(built_once)[0]
     image = torch.from_numpy(images_of(built_once, row) / 255).permute(2, 0, 1)[None].float()
     mean, std = torch.tensor([0.1, 0.2, 0.3])[:, None, None], torch.tensor([0.4, 0.5, 0.6])[:, None, None]
     small = torch.nn.functional.interpolate((image - mean) / std, (96, 96), mode="bilinear", antialias=True)
-    logits = small_models.told()(small).detach().numpy()[0]
-    assert predictions(tmp_path / "told")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
+    logits = small_models.configured()(small).detach().numpy()[0]
+    assert predictions(tmp_path / "configured")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
     options = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
-    command = ("evaluate", built_once, "--model", "tests.factories.small_models:told", "--out", tmp_path / "given")
+    command = ("evaluate", built_once, "--model", "tests.factories.small_models:configured", "--out", tmp_path / "given")
     done = robustshards(*command, *options, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    logits = expected(small_models.told(), [images_of(built_once, row)], mean=0, std=1)[0]
+    logits = expected(small_models.configured(), [images_of(built_once, row)], mean=0, std=1)[0]
     assert predictions(tmp_path / "given")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
 
 

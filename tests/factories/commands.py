@@ -1,8 +1,8 @@
-"""The command in processes that have their imports already.
+"""The command in processes that have already imported its modules.
 
-Importing what a command needs takes a second, and the tests run hundreds of commands. Each is therefore forked from a
-server process that has imported it. Only the start differs from a user's command: how the program is found and started
-is tested with the program itself.
+The tests run hundreds of commands, and importing their modules takes most of the time. Each command is therefore
+forked from a server process with these imports. Only the start differs from a user's command; it is tested with the
+program itself.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Thread
 
 PROGRAM = Path(sys.executable).parent / "robustshards"
+"""The installed program."""
 IMPORTED = (
     *("pipeline.build.run", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
     *("pipeline.datasets.export", "pipeline.datasets.index", "pipeline.datasets.preview"),
     *("pipeline.evaluate.predict.run", "pipeline.evaluate.report.write", "s3fs", "torch"),
 )
+"""Modules that the server process imports."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(list(IMPORTED))
@@ -40,31 +42,39 @@ server.sendall(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode(
 server.shutdown(socket.SHUT_WR)
 sys.exit(int(server.recv(16)))
 """
-"""The program ``robustshards`` of :func:`program_on_path`: it gives its words and its standard files to a server."""
+"""The program ``robustshards`` of :func:`program_on_path`. It sends its arguments and standard files to a server."""
 
 
 def run_command(
     *arguments: object, timeout: float = 300, cwd: str | os.PathLike[str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``robustshards`` with these arguments, this process's environment and no standard input.
+    """Run ``robustshards`` with this process's environment and empty standard input.
+
+    Args:
+        *arguments: Arguments of the command.
+        timeout: Time limit in seconds.
+        cwd: Working folder. Default: that of this process.
+
+    Returns:
+        Exit code, standard output and standard error.
 
     Raises:
-        subprocess.TimeoutExpired: After ``timeout`` seconds; the command is killed.
+        subprocess.TimeoutExpired: If the command exceeds the time limit. It is then killed.
     """
-    words = [str(PROGRAM), *map(str, arguments)]
-    with open(os.devnull) as nothing, TemporaryFile("w+") as stdout, TemporaryFile("w+") as stderr:
-        files = [each.fileno() for each in (nothing, stdout, stderr)]
-        code = _run(words, os.environ, os.fspath(cwd or os.getcwd()), files, timeout)
+    command_line = [str(PROGRAM), *map(str, arguments)]
+    with open(os.devnull) as stdin, TemporaryFile("w+") as stdout, TemporaryFile("w+") as stderr:
+        files = [each.fileno() for each in (stdin, stdout, stderr)]
+        code = _run(command_line, os.environ, os.fspath(cwd or os.getcwd()), files, timeout)
         texts = []
         for each in (stdout, stderr):
             each.seek(0)
             texts.append(each.read())
-    return subprocess.CompletedProcess(words, code, *texts)
+    return subprocess.CompletedProcess(command_line, code, *texts)
 
 
 @contextmanager
 def program_on_path() -> Iterator[Path]:
-    """Provide a folder for PATH, whose program ``robustshards`` starts without imports, also in a shell's pipes."""
+    """Provide a folder for PATH with a program ``robustshards`` that starts without imports, also in shell pipes."""
     with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         program = Path(folder, "robustshards")
         program.write_text(_CLIENT)
@@ -77,7 +87,7 @@ def program_on_path() -> Iterator[Path]:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Answer programs until the listener is closed. Commands of one pipe run at the same time."""
+    """Answer programs until the listener is closed. The commands of a pipe run at the same time."""
     while True:
         try:
             client, _ = listener.accept()
@@ -87,7 +97,7 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _answer(client: socket.socket) -> None:
-    """Run a command with the standard files of the program that asks for it, and send its exit code."""
+    """Run a command with the standard files of the requesting program, and send its exit code."""
     with client, client.makefile("rb") as stream:
         _, files, _, _ = socket.recv_fds(client, 1, 3)
         try:
@@ -99,10 +109,12 @@ def _answer(client: socket.socket) -> None:
         client.sendall(str(code).encode())
 
 
-def _run(words: Sequence[str], environment: Mapping[str, str], cwd: str, files: Sequence[int], timeout: float) -> int:
+def _run(
+    command_line: Sequence[str], environment: Mapping[str, str], cwd: str, files: Sequence[int], timeout: float
+) -> int:
     """Return the exit code of a command with these standard files."""
     passed = [Connection(os.dup(each)) for each in files]
-    arguments = (words, dict(environment), cwd, passed, _paths())
+    arguments = (command_line, dict(environment), cwd, passed, _paths())
     process = _CONTEXT.Process(target=_main, args=arguments)
     process.start()
     for each in passed:
@@ -111,26 +123,26 @@ def _run(words: Sequence[str], environment: Mapping[str, str], cwd: str, files: 
     if process.exitcode is None:
         process.kill()
         process.join()
-        raise subprocess.TimeoutExpired(words, timeout)
+        raise subprocess.TimeoutExpired(command_line, timeout)
     return process.exitcode
 
 
 @cache
 def _paths() -> Sequence[str]:
-    """Return where the program finds its modules, without PYTHONPATH."""
+    """Return the module search path of the program without PYTHONPATH."""
     code = "import sys; print(*sys.path, sep='\\n')"
     command = [sys.executable, "-E", "-P", "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def _main(
-    words: Sequence[str],
+    command_line: Sequence[str],
     environment: Mapping[str, str],
     cwd: str,
     files: Sequence[Connection],
     paths: Sequence[str],
 ) -> None:
-    """Become the command."""
+    """Run the command in this process."""
     os.environ.clear()
     os.environ.update(environment)
     for number, each in enumerate(files):
@@ -140,7 +152,7 @@ def _main(
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]
     os.chdir(cwd)
-    sys.argv = list(words)
+    sys.argv = list(command_line)
     added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [str(PROGRAM.parent), *added, *paths]
     from pipeline.cli.start import main

@@ -1,4 +1,4 @@
-"""Faults in a finished data set: changed rows of its manifest."""
+"""Damage to a finished data set: changed rows of its manifest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from manifests import Row
 from pipeline.datasets.paths import FACT_PLAN
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
+"""Path of a shard."""
 
 
 def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:

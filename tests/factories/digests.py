@@ -1,4 +1,4 @@
-"""Digests of what a build wrote, for comparisons between builds."""
+"""Digests of the files of a build, to compare builds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def data_digests(folder: Path) -> dict[str, str]:
-    """sha256 of every shard, manifest part and of the merged manifest and recipe, by path; runs are left out."""
+    """Return path -> SHA-256 of the shards, manifest parts, merged manifest and recipe. Run records are excluded."""
     files = [*folder.rglob("*.tar"), *folder.rglob("*.parquet"), folder / "recipe.toml"]
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}

@@ -1,4 +1,4 @@
-"""Finished evaluations made by hand, of which every figure is known."""
+"""Finished evaluations with given logits, so that every figure is known."""
 
 from __future__ import annotations
 
@@ -42,9 +42,22 @@ def write_evaluation(
     size: int = 0,
     only: Mapping[tuple[str, int], Sequence[int]] | None = None,
 ) -> str:
-    """An evaluation whose model gave these ``logits``: (transform, level) -> (S, T, K), or (S, K) of images.
+    """Write the evaluation of a model with these logits, and return its folder.
 
-    ``only``: of some steps, the places of the samples that did not fail.
+    Args:
+        folder: Folder of the evaluation.
+        logits: (transform, level) -> logits (S, T, K) of sequences or (S, K) of images.
+        labels: Labels of the S samples.
+        family: Family of the transforms.
+        model: Name of the model.
+        profile: Profile of the data set.
+        names: Source ids of the samples.
+        failed: Number of failed samples of the data set.
+        digest: Digest of the model.
+        manifest: Digest of the manifest.
+        data_set: Name of the data set.
+        size: Input size of the model.
+        only: (transform, level) -> indices of the samples that did not fail. Default: all.
     """
     store = LocalStore(str(folder))
     classes = next(iter(logits.values())).shape[-1]
@@ -63,12 +76,12 @@ def write_evaluation(
     )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     parts = []
-    for place, given in logits.items():
-        condition, values = Condition(*place), given if given.ndim == 3 else given[:, None]
-        ids = list(names or (f"image{index}" for index in range(len(values))))
-        rows = list((only or {}).get(place, range(len(values))))
-        sampled = values.astype(np.float32)[rows]
-        write_step(store, condition, sampled, [ids[row] for row in rows], [labels[row] for row in rows])
+    for key, values in logits.items():
+        condition, frames = Condition(*key), values if values.ndim == 3 else values[:, None]
+        ids = list(names or (f"image{index}" for index in range(len(frames))))
+        rows = list((only or {}).get(key, range(len(frames))))
+        selected = frames.astype(np.float32)[rows]
+        write_condition(store, condition, selected, [ids[row] for row in rows], [labels[row] for row in rows])
         parts.append(f"{condition}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
     merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
@@ -77,10 +90,10 @@ def write_evaluation(
     return str(folder)
 
 
-def write_step(
+def write_condition(
     store: LocalStore, condition: Condition, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]
 ) -> None:
-    """The part of one step, (S, T, K)."""
+    """Write the predictions of one condition, from logits (S, T, K)."""
     samples, length, _ = logits.shape
     flat: Any = logits.reshape(samples * length, -1)
     label = np.repeat(np.asarray(labels), length)
@@ -100,5 +113,5 @@ def write_step(
 
 
 def votes(classes: Sequence[int], count: int = 7) -> np.ndarray:
-    """Logits (S, K) of a model that says these classes."""
+    """Return logits (S, K) of a model that predicts these classes."""
     return np.eye(count)[list(classes)] * 5

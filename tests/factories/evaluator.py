@@ -13,7 +13,7 @@ from pipeline.execution.work import Event
 
 
 class Silent:
-    """Watches an evaluation and says nothing."""
+    """An observer of an evaluation that prints nothing."""
 
     def preparing(self, what: str) -> None: ...
 
@@ -25,15 +25,17 @@ class Silent:
 
 
 def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
-    """What an evaluation says of itself."""
+    """Evaluate a model, and return the facts about the evaluation."""
     request = EvaluationRequest(str(data), f"tests.factories.small_models:{model}", str(out), batch=batch, **options)
     return evaluate(request, Silent()).facts()
 
 
 def content(out: Path) -> bytes:
+    """Return the bytes of the predictions."""
     return (out / "predictions.parquet").read_bytes()
 
 
 def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
+    """Evaluate the model ``tiny``, and return the result."""
     request = EvaluationRequest(str(data), "tests.factories.small_models:tiny", str(out), batch=4)
     return evaluate(replace(request, **options), Silent())

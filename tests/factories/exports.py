@@ -1,4 +1,4 @@
-"""Exports by the command, and the rows of what they were made from."""
+"""Exports by the command, and rows of the exported data sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rows_of(data: Path) -> list[Row]:
 
 
 def exported(robustshards: Run, data: Path, to: str, out: Path, *more: object) -> dict[str, int]:
-    """Export a data set by the command, and return what it counted."""
+    """Export a data set by the command, and return the counts that it prints."""
     done = robustshards("export", data, "--to", to, "--out", out, "--json", *more)
     assert done.returncode == 0, done.stderr
     facts: dict[str, int] = json.loads(done.stdout)

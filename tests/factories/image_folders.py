@@ -1,4 +1,4 @@
-"""Folders of files that are named like images, and how they are listed."""
+"""Folders of files with image names, and their listing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipeline.sources.kinds import open_source
 
 
 def make(root: Path, *names: str) -> Path:
-    """Write files whose content is their name, and return their folder."""
+    """Write files that contain their own name, and return their folder."""
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

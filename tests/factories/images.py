@@ -1,4 +1,4 @@
-"""Image files for decoders, and the decoders of this machine."""
+"""Image files for decoders, and the installed decoders."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from PIL import Image
 
 from pipeline.images.decoders import DECODERS
 
-HERE = [name for name, decoder in DECODERS.items() if not decoder.missing()]
-"""The decoders of this machine; nvjpeg needs a GPU."""
+INSTALLED = [name for name, decoder in DECODERS.items() if not decoder.missing()]
+"""Names of the installed decoders. nvjpeg needs a GPU."""
 
 
 def photograph(height: int, width: int) -> np.ndarray:
-    """Return smooth waves of colour."""
+    """Return smooth waves of colour, uint8 (H, W, 3)."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([127 + 100 * np.sin(x / 9), 127 + 100 * np.cos(y / 7), (x + y) % 256], axis=-1).astype(np.uint8)
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
-    """Return an image as the bytes of a file."""
+    """Return the bytes of an image file."""
     buffer = io.BytesIO()
     image.save(buffer, kind, **settings)
     return buffer.getvalue()

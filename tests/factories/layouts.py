@@ -1,4 +1,4 @@
-"""Small data sets in every layout, as people have them on disk."""
+"""Small data sets in every layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 WNIDS = ("n02000000", "n01000000", "n03000000")
-"""Not in order: labels are of the sorted ones."""
+"""Not sorted, because labels follow the sorted order."""
 
 LABELS = {"n01000000": 0, "n02000000": 1, "n03000000": 2}
 
@@ -46,7 +46,7 @@ def imagefolder(root: Path) -> Path:
 
 
 def ilsvrc_val(root: Path) -> Path:
-    """With Kaggle's solution, CRLF and a byte order mark in it, in no order."""
+    """Write images with Kaggle's solution file, which is unordered and has CRLF and a byte order mark."""
     for index, name in enumerate(validation_names()):
         write(root / f"{name}.JPEG", png(index))
     rows = [f"{name},{WNIDS[index % 3]} 1 2 3 4 " for index, name in enumerate(validation_names())]
@@ -55,7 +55,7 @@ def ilsvrc_val(root: Path) -> Path:
 
 
 def ilsvrc_val_tar(root: Path) -> Path:
-    """With one wnid per line beside it."""
+    """Write an archive and a file with one wnid per line."""
     path = root / "ILSVRC2012_img_val.tar"
     members = {f"{name}.JPEG": png(index) for index, name in reversed(list(enumerate(validation_names())))}
     write_tar(path, members)
@@ -64,7 +64,7 @@ def ilsvrc_val_tar(root: Path) -> Path:
 
 
 def imagenet_boxes(root: Path) -> Path:
-    """With the development kit's numbers, and two of the three classes listed."""
+    """Write images with bounding boxes, the development kit's class numbers, and a list of two of the three classes."""
     folder = root / "images"
     for index, name in enumerate(validation_names()):
         write(folder / f"{name}.JPEG", png(index))
@@ -91,7 +91,7 @@ def hf_parquet(root: Path) -> Path:
 
 
 def rows_of(side: int, count: int = 5) -> np.ndarray:
-    """Channel after channel, as CIFAR and downsampled ImageNet have them."""
+    """Return images as rows with one channel after another, as in CIFAR and downsampled ImageNet."""
     return np.stack([pixels(index, side).transpose(2, 0, 1).ravel() for index in range(count)])
 
 
@@ -169,4 +169,4 @@ LAYOUTS: Mapping[str, Callable[[Path], Path]] = {
     "imagenet64": imagenet64,
     "webdataset": webdataset,
 }
-"""Kind -> what writes a small one; all of them are recognised by names."""
+"""Kind -> function that writes a small data set of this kind. All are detected by their file names."""

@@ -40,7 +40,7 @@ FAILED = ROW._replace(
 
 
 def repeated(count: int, row: Row = ROW) -> pa.Table:
-    """Return a table of equal rows."""
+    """Return a table of identical rows."""
     values = row._asdict()
     columns = [pa.repeat(pa.scalar(values[name], SCHEMA.field(name).type), count) for name in SCHEMA.names]
     return pa.Table.from_arrays(columns, schema=SCHEMA)

@@ -1,4 +1,4 @@
-"""Models and their files for tests: a small network, what writes it in each form, and files that attack."""
+"""A small network, functions that write it in each file format, and malicious files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE, CLASSES = 8, 5
 
 
 class Small(torch.nn.Module):
-    """A network with what files have to carry: weights, statistics, a constant, sizes computed from the images."""
+    """A network with everything a file must store: weights, statistics, a constant and computed sizes."""
 
     def __init__(self, seed: int = 0, classes: int = CLASSES) -> None:
         super().__init__()
@@ -66,13 +66,13 @@ def write_exported_free(path: Path, module: torch.nn.Module) -> None:
 def write_onnx(
     path: Path, module: Small, batch: int | str = "N", side: int | str = SIDE, kind: int = TensorProto.FLOAT, **more
 ) -> None:
-    """The network operator by operator, as torch's exporter would need a package more."""
+    """Write the network operator by operator. torch's exporter would need another package."""
     weights = {
         name: value.numpy().astype(helper.tensor_dtype_to_np_dtype(kind)) for name, value in module.state_dict().items()
     }
     weights["steps"] = weights["conv.bias"].reshape(1, 4, 1, 1) * 0 + [[[[0]], [[1]], [[2]], [[3]]]]
     constants = {name: value.astype(weights["conv.bias"].dtype) for name, value in weights.items() if value.ndim}
-    made = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    initializers = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     statistics = ["norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"]
     nodes = [
         helper.make_node("Conv", ["images", "conv.weight", "conv.bias"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]),
@@ -85,9 +85,9 @@ def write_onnx(
         helper.make_node("Flatten", ["h"], ["i"]),
         helper.make_node("Gemm", ["i", "head.weight", "head.bias"], ["logits"], transB=1),
     ]
-    taken = helper.make_tensor_value_info("images", kind, [batch, 3, side, side])
-    given = helper.make_tensor_value_info("logits", kind, [batch, CLASSES])
-    graph = helper.make_graph(nodes, "small", [taken], [given], made)
+    inputs = helper.make_tensor_value_info("images", kind, [batch, 3, side, side])
+    outputs = helper.make_tensor_value_info("logits", kind, [batch, CLASSES])
+    graph = helper.make_graph(nodes, "small", [inputs], [outputs], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     onnx.save_model(model, path, **more)
 
@@ -109,7 +109,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path, Small], None], ModelInput, int | N
 
 
 TORCH_FORMS = [form for form in WRITERS if "onnx" not in form]
-"""Those that torch loads, for users who trust them."""
+"""Formats that torch loads, for users who trust the file."""
 
 
 FACTORIES = """
@@ -167,7 +167,7 @@ class Namespace:
 
 
 class Attack:
-    """Runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self._command = f"touch {mark}"
@@ -177,7 +177,7 @@ class Attack:
 
 
 def change(path: Path, changes: dict[str, bytes], compress: tuple[str, ...] = ()) -> None:
-    """Puts records into an archive of torch, in the place of those with the same name."""
+    """Add records to an archive of torch, or replace those with the same name."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     folder = next(iter(contents)).split("/")[0]

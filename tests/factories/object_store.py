@@ -1,4 +1,4 @@
-"""A real S3 server on loopback: moto's, as a process of its own, with one bucket."""
+"""A real S3 server on the loopback interface: moto's, in a process of its own, with one bucket."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 
 import s3fs
 
-_STARTING_S = 60
-_ENDING_S = 10
+_START_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Where the server answers, and the bucket that is there."""
+    """Address of the server, and its bucket."""
 
     endpoint: str
     bucket: str = "robustshards"
 
     @property
     def url(self) -> str:
-        """The bucket as users name it."""
+        """URL of the bucket."""
         return f"s3://{self.bucket}"
 
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
-        """What a user's shell would have set; ``endpoint``: of a proxy to go through."""
+        """Return the environment variables of a user's shell. ``endpoint`` is a proxy to use."""
         return {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,
             "AWS_ACCESS_KEY_ID": "testing",
@@ -40,7 +40,7 @@ class ObjectStore:
         }
 
     def files(self) -> s3fs.S3FileSystem:
-        """The store as a file system, straight to the server and without a cache of listings."""
+        """Return the store as a file system that connects directly and does not cache listings."""
         return s3fs.S3FileSystem(
             key="testing",
             secret="testing",
@@ -53,39 +53,44 @@ class ObjectStore:
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """A server with an empty bucket, for the time of a test. Raises RuntimeError if it does not answer in a minute."""
+    """Provide a server with an empty bucket for the duration of a test.
+
+    Raises:
+        RuntimeError: If the server does not answer within a minute.
+    """
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait_until_it_answers(server, port)
+        _wait_until_ready(server, port)
         store = ObjectStore(f"http://127.0.0.1:{port}")
         store.files().call_s3("create_bucket", Bucket=store.bucket)
         yield store
     finally:
         server.terminate()
         try:
-            server.wait(_ENDING_S)
+            server.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
 
 
 def upload(store: ObjectStore, folder: Path, name: str) -> str:
-    """Copy a folder into the bucket; its URL there."""
+    """Copy a folder into the bucket, and return its URL."""
     store.files().put(f"{folder}/", f"{store.bucket}/{name}/", recursive=True)
     return f"{store.url}/{name}"
 
 
 def free_port() -> int:
-    """A port of the loopback interface on which nobody listens."""
+    """Return an unused port of the loopback interface."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int) -> None:
-    limit = time.monotonic() + _STARTING_S
+def _wait_until_ready(server: subprocess.Popen[bytes], port: int) -> None:
+    """Return when the server accepts connections. Raises RuntimeError if it does not."""
+    limit = time.monotonic() + _START_TIMEOUT_S
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

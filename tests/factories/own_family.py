@@ -1,4 +1,4 @@
-"""An installed package that adds a family of transforms, and the command line run where it is installed."""
+"""An installed package that adds a family of transforms, and commands that run with it."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ size = 2
 """
 
 Points = Mapping[str, Mapping[str, str]]
-"""Group of entry points -> name -> what it is, as ``module:attribute``."""
+"""Group of entry points -> name -> ``module:attribute``."""
 
 FAMILY_ALONE: Points = {ENTRY_POINTS: {"own-waves": "own_waves:FAMILY"}}
 
 
 @dataclass(frozen=True)
 class OwnFamily:
-    """A folder in which the package is installed, as pip leaves it there, and a recipe of its family."""
+    """The folder in which the package is installed, and a recipe of its family."""
 
     packages: Path
     recipe: Path
 
     def run(self, *arguments: object, is_installed: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run the command with the package, or without it."""
+        """Run the command with or without the package."""
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv("PYTHONPATH", raising=False)
             if is_installed:
@@ -59,7 +59,7 @@ class OwnFamily:
 
 
 def install(packages: Path, points: Points, modules: Mapping[str, Path], version: str = VERSION) -> None:
-    """Write into a folder what pip writes for the distribution own-waves: its modules, name, version, entry points."""
+    """Write the files that pip writes for the distribution own-waves: modules, name, version and entry points."""
     about = packages / f"own_waves-{version}.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: own-waves\nVersion: {version}\n")

@@ -1,4 +1,4 @@
-"""A family of its own, as a user would write it: waves of random phase, added to the prepared image."""
+"""A user's family of transforms: waves of random phase, added to the prepared image."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from pipeline.transforms.family import Condition, Family, Image, Listing, Recognition, Render, Rendering
 
 AMPLITUDE, LENGTH = 40.0, 9.0
-"""Height of the waves in levels, and their length in pixels."""
+"""Amplitude of the waves in levels, and their length in pixels."""
 
 AXES = {"wave_rows": 0, "wave_columns": 1}
-"""Transform -> the axis along which its waves run."""
+"""Transform -> axis along which its waves run."""
 
 
 def _render(condition: Condition, rendering: Rendering) -> Render:

@@ -1,4 +1,4 @@
-"""The report of the family own-waves, as a user would write it: accuracy of each wave, and of the worst one."""
+"""A user's report of the family own-waves: the accuracy under each wave, and under the worst one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ REPORT = ReportFamily(
         tables=tables,
         rows=lambda summary: summary.rows,
         row_figures=(Figure("accuracy", lambda row: row.accuracy),),
-        glossary=(("Worst wave", "The wave that costs most."),),
+        glossary=(("Worst wave", "The wave with the lowest accuracy."),),
         sources=("Nobody, 2026 (waves)",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Which processes of this machine are workers of a build or of an evaluation."""
+"""Detection of processes that are workers of a build or an evaluation."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import psutil
 
 
 def is_worker(process: psutil.Process) -> bool:
-    """Return whether a process is a worker of either engine."""
+    """Return whether a process is a worker of any engine."""
     return is_ray_worker(process) or is_local_worker(process)
 
 
 def is_ray_worker(process: psutil.Process) -> bool:
-    """Return whether a process is a worker that Ray started."""
+    """Return whether a process is a worker started by Ray."""
     return any("ray::_Actor" in part for part in _command_line(process))
 
 
 def is_local_worker(process: psutil.Process) -> bool:
-    """Return whether a process is a child process of a command, started by the local engine."""
+    """Return whether a process is a worker of the local engine, a child of a command."""
     return any(part.endswith("local_worker.py") for part in _command_line(process))
 
 
 def _command_line(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
-    except psutil.Error:  # it has just ended
+    except psutil.Error:  # the process has ended
         return []

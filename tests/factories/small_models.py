@@ -1,4 +1,4 @@
-"""Classifiers that tests evaluate: tiny, with fixed weights, or with faults."""
+"""Classifiers for tests: small, with fixed weights, or faulty."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from torch import nn
 
 
 def tiny(classes: int = 7, seed: int = 0) -> nn.Module:
-    """One convolution and a linear layer; takes images of any size."""
+    """Return a convolution and a linear layer, for images of any size."""
     torch.manual_seed(seed)
     layers = [nn.Conv2d(3, 8, 7, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, classes)]
     return nn.Sequential(*layers).eval()
 
 
 def other() -> nn.Module:
-    """Other weights than ``tiny``."""
+    """Return ``tiny`` with different weights."""
     return tiny(seed=1)
 
 
 def half() -> nn.Module:
-    """As ``tiny``, its weights in half precision."""
+    """Return ``tiny`` with weights in half precision."""
     return tiny().half()
 
 
 def few_classes() -> nn.Module:
-    """Knows less classes than the photographs have."""
+    """Return a model with fewer classes than the photographs have."""
     return tiny(classes=1)
 
 
 def thousand() -> nn.Module:
-    """As many classes as ImageNet."""
+    """Return a model with as many classes as ImageNet."""
     return tiny(classes=1000)
 
 
-def told() -> nn.Module:
-    """Says what input it wants."""
+def configured() -> nn.Module:
+    """Return a model with an attribute that describes its input."""
     network = tiny()
     network.default_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 96, 96)}  # type: ignore[assignment]
     return network
@@ -53,7 +53,7 @@ class _Slow(nn.Module):
 
 
 def slow() -> nn.Module:
-    """As ``tiny``, but a batch takes its time."""
+    """Return ``tiny`` with a delay per batch."""
     return _Slow().eval()
 
 
@@ -63,7 +63,7 @@ class _NaN(nn.Module):
 
 
 def not_a_number() -> nn.Module:
-    """Gives NaN for every class."""
+    """Return a model whose logits are NaN."""
     return _NaN()
 
 
@@ -73,5 +73,5 @@ class _Grid(nn.Module):
 
 
 def no_classifier() -> nn.Module:
-    """Gives images back."""
+    """Return a model that returns its input."""
     return _Grid()

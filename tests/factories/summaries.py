@@ -1,4 +1,4 @@
-"""Summaries of made evaluations, for tables and pages."""
+"""Summaries of evaluations with given figures, for tables and pages."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ from pipeline.evaluate.report.summary import Summary
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
 ALEXNET = "AlexNet (published)"
+"""Name of the baseline."""
 
 HOSTILE = "<script>alert(1)</script>"
+"""Markup that must be escaped."""
 
 MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
     "ResNet-50": (0.239, (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)),
     "ResNet-18": (0.302, (87, 88, 91, 84, 91, 87, 89, 86, 84, 78, 69, 78, 90, 80, 85)),
     "a large transformer": (0.158, (44, 45, 46, 55, 74, 52, 66, 47, 46, 42, 36, 39, 63, 50, 55)),
 }
-"""Clean error, and CE by corruption in percent: the first two as published, the third made up."""
+"""Clean error, and CE in percent by corruption. The first two models are published, the third is invented."""
 
 KEYS = ("corruptions", "perturbations", "system_noise", "clean")
+"""Families in the order of a report."""
 
 
 def summary_of(
     *, anomalies: Mapping[str, Estimate] | None = None, warnings: Sequence[str] = (), **families: Sequence[Any]
 ) -> Summary:
-    """What ``summarise`` makes: the project's families in the order of a report."""
+    """Return a summary as ``summarise`` does: the project's families in the order of a report."""
     return Summary({**dict.fromkeys(KEYS, ()), **families}, anomalies or {}, warnings)
 
 
@@ -59,7 +62,7 @@ def made_corruptions(
     only: Sequence[str] = (*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS),
     severities: Sequence[int] = SEVERITIES,
 ) -> CorruptionSummary:
-    """As ``MODELS`` has it; the corruptions for validation a little better than AlexNet."""
+    """Return a summary with the figures of ``MODELS``. The extra corruptions are slightly better than AlexNet."""
     clean, table = MODELS[model]
     ratios = {**dict(zip(ALEXNET_ERRORS, table, strict=True)), **dict.fromkeys(ALEXNET_MEAN_ERRORS, mean(table))}
     rows = []
@@ -103,11 +106,11 @@ def made_perturbations(
     only: Sequence[str] = perturbations.names("all"),
     difficulty: int = 1,
 ) -> PerturbationSummary:
-    """Flip rates near the model's CE; top-5 distances without a baseline, as nobody published any."""
+    """Return flip rates close to the model's CE. Top-5 distances have no baseline, because none was published."""
     rate = mean(MODELS[model][1]) / 100 * 0.8
     rows = []
-    for place, each in enumerate(only):
-        kind, factor = perturbations.get(each), rate * (1 + 0.05 * (place % 4 - 1.5))
+    for position, each in enumerate(only):
+        kind, factor = perturbations.get(each), rate * (1 + 0.05 * (position % 4 - 1.5))
         flip = estimate(ALEXNET_FLIP_PROBABILITIES[each] * factor, 0.0015)
         ratio = estimate(factor, 0.012) if baseline else None
         distance = estimate(10 * flip.value + 0.4, 0.03)
@@ -134,11 +137,11 @@ def made_perturbations(
 def made_system_noise(
     model: str = "ResNet-50", *, name: str | None = None, only: Sequence[str] = GROUPS["paper"]
 ) -> SystemNoiseSummary:
-    """Nearest neighbours cost most, other decoders a little."""
+    """Return accuracies that decrease most with nearest neighbours and slightly with other decoders."""
     best = 1 - MODELS[model][0]
     rows = []
-    for place, pair in enumerate(only):
-        loss = 0.034 * ("nearest" in pair) + 0.0021 * (PAIRS[pair].decoder != "pillow") + 0.0013 * (place % 5)
+    for position, pair in enumerate(only):
+        loss = 0.034 * ("nearest" in pair) + 0.0021 * (PAIRS[pair].decoder != "pillow") + 0.0013 * (position % 5)
         rows.append(PairRow(pair, PAIRS[pair].decoder, PAIRS[pair].resize, estimate(best - loss * (2 - best))))
     accuracies = [row.accuracy.value for row in rows]
     spread = mean([(each - mean(accuracies)) ** 2 for each in accuracies]) ** 0.5
@@ -152,7 +155,7 @@ def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSum
 
 
 def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[str] = ()) -> Summary:
-    """Every kind of data set for every one of these models."""
+    """Return a summary with every kind of data set for each of these models."""
     return summary_of(
         corruptions=[made_corruptions(model) for model in models],
         perturbations=[made_perturbations(model) for model in models],
@@ -164,7 +167,7 @@ def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[s
 
 
 def hostile_summary() -> Summary:
-    """Names that are markup wherever names may stand."""
+    """Return a summary whose names contain markup."""
     name = f"{HOSTILE}|`*a*`\n\x1b[31m_b_"
     whole = made_corruptions(name=name, data_set=f"C {HOSTILE} [a](b)", baseline=f'"{HOSTILE}')
     rows = [replace(whole.rows[0], name=f"{HOSTILE}' onload='x", group=HOSTILE), *whole.rows[1:]]
@@ -181,7 +184,7 @@ def hostile_summary() -> Summary:
 
 
 def other_corruptions() -> CorruptionSummary:
-    """A data set whose corruptions are all of somebody else: means are over all of them."""
+    """Return a data set with only a user's corruptions. Means are over all of them."""
     made = made_corruptions(only=corruptions.names("noise"), baseline=None)
     rows = [replace(row, name=f"own_{row.name}", group="", benchmark=False) for row in made.rows]
     return replace(made, rows=rows, complete=False, data_set="mine")

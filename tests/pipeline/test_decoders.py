@@ -14,7 +14,7 @@ from PIL import Image
 
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import MAX_PIXELS, decode
-from tests.factories.images import HERE, encoded, photograph
+from tests.factories.images import INSTALLED, encoded, photograph
 
 GENERATOR = np.random.default_rng(3)
 RGB = GENERATOR.integers(0, 256, (20, 30, 3)).astype(np.uint8)
@@ -121,7 +121,7 @@ def test_bombs_are_refused_by_their_header(tmp_path: Path) -> None:
         decode(encoded(Image.new("1", (side, side))))
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 @pytest.mark.parametrize("size", [(1, 1), (8, 8), (17, 33), (64, 63), (100, 81)])
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
 def test_every_decoder_reads_every_jpeg(decoder: str, size: tuple[int, int], subsampling: int) -> None:
@@ -135,7 +135,7 @@ def test_every_decoder_reads_every_jpeg(decoder: str, size: tuple[int, int], sub
     np.testing.assert_array_equal(decode(progressive, decoder), decoded)
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
     """Grey JPEGs have equal channels; what is no plain JPEG is the same whichever decoder is named."""
     grey = decode(encoded(Image.fromarray(photograph(40, 50)[:, :, 0]), "JPEG", quality=95), decoder)
@@ -149,7 +149,7 @@ def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
         np.testing.assert_array_equal(decode(data, decoder), decode(data))
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_no_decoder_turns_a_photograph(decoder: str) -> None:
     tags = Image.Exif()
     tags[0x0112] = 6
@@ -158,7 +158,7 @@ def test_no_decoder_turns_a_photograph(decoder: str) -> None:
     np.testing.assert_array_equal(turned, decode(encoded(picture, "JPEG"), decoder))
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 @pytest.mark.parametrize("share", [0.99, 0.9, 0.5, 0.1, 0.01])
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_file_cut_short_fails_in_every_decoder(decoder: str, share: float, progressive: bool) -> None:
@@ -167,7 +167,7 @@ def test_a_file_cut_short_fails_in_every_decoder(decoder: str, share: float, pro
         decode(data[: int(len(data) * share)], decoder)
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_damage_never_passes_what_was_not_announced(decoder: str) -> None:
     """Bytes changed at random: an image of the announced size, or a reason."""
     data = encoded(Image.fromarray(photograph(64, 80)), "JPEG", quality=90)
@@ -184,7 +184,7 @@ def test_damage_never_passes_what_was_not_announced(decoder: str) -> None:
             assert pixels.shape == (image.height, image.width, 3)
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_no_decoder_starts_on_a_bomb(decoder: str) -> None:
     data = encoded(Image.fromarray(photograph(64, 64)), "JPEG")
     start = data.index(b"\xff\xc0") + 5
@@ -221,7 +221,7 @@ def test_absent_and_unknown_decoders_say_what_to_do() -> None:
         UserError, match="no decoder is called 'gd'; allowed: pillow, opencv, ffmpeg, turbo-fast, nvjpeg"
     ):
         decode(data, "gd")
-    if "nvjpeg" not in HERE:
+    if "nvjpeg" not in INSTALLED:
         with pytest.raises(UserError, match=r"decoder nvjpeg cannot be used: .*pip install 'nvidia-nvimgcodec"):
             decode(data, "nvjpeg")
 

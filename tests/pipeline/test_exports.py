@@ -26,7 +26,7 @@ from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
-from tests.factories.found_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
+from tests.factories.indexed_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
 
 
 def payload(data: Path, row: Row) -> bytes:

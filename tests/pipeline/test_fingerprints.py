@@ -11,11 +11,11 @@ from pipeline.images import fingerprints
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import changes, fingerprint
 from tests.conftest import Run
-from tests.factories.images import HERE
+from tests.factories.images import INSTALLED
 from tests.fingerprint_images import VARIANTS, write_images
 
 
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_a_fingerprint_is_the_same_in_another_process(decoder: str) -> None:
     program = f"from pipeline.images.fingerprints import fingerprint; print(fingerprint({decoder!r}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -23,9 +23,9 @@ def test_a_fingerprint_is_the_same_in_another_process(decoder: str) -> None:
 
 
 def test_decoders_with_other_arithmetic_have_other_digests() -> None:
-    digests = {name: fingerprint(name).rpartition("; ")[2] for name in HERE}
+    digests = {name: fingerprint(name).rpartition("; ")[2] for name in INSTALLED}
     assert len({digests[name] for name in ("pillow", "ffmpeg", "turbo-fast")}) == 3
-    for name in HERE:
+    for name in INSTALLED:
         assert DECODERS[name].library() in fingerprint(name)
 
 
@@ -68,8 +68,8 @@ def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> 
     found = {each.what: each for each in doctor.examine()}
     for name in DECODERS:
         each = found[f"decoder {name}"]
-        assert each.found == (fingerprint(name) if name in HERE else "not installed")
-        assert (each.remedy is None) == (name in HERE)
+        assert each.found == (fingerprint(name) if name in INSTALLED else "not installed")
+        assert (each.remedy is None) == (name in INSTALLED)
     assert found["frost textures"].found == "all six, sound"
     assert {"ray", "torch", "GPU", "vector extensions", "memory", "numpy"} <= set(found)
     shown = robustshards("doctor").stdout

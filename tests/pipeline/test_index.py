@@ -24,7 +24,7 @@ from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
-from tests.factories.found_sets import index_of, labels_by_pixels, write_folders, write_image
+from tests.factories.indexed_sets import index_of, labels_by_pixels, write_folders, write_image
 
 
 def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int = 0) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pipeline.datasets.preview import preview
 from pipeline.errors import UnfinishedError, UserError
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
-from tests.factories.found_sets import change_rows, index_of, write_folders
+from tests.factories.indexed_sets import change_rows, index_of, write_folders
 
 
 def pictures(page: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from pipeline.images.resizers import OPERATORS
 from pipeline.transforms import imagenet_s as system_noise
 from pipeline.transforms.family import Pair
 from pipeline.transforms.imagenet_s import DECODER_PAIRS, GROUPS, PAIRS, RESIZE_PAIRS, differences, render
-from tests.factories.images import HERE, encoded, photograph
+from tests.factories.images import INSTALLED, encoded, photograph
 
 FFMPEG_LEVELS = 2
 
@@ -50,7 +50,7 @@ def test_the_pairs_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("resize", OPERATORS)
-@pytest.mark.parametrize("decoder", HERE)
+@pytest.mark.parametrize("decoder", INSTALLED)
 def test_every_pair_works_on_every_kind(decoder: str, resize: str) -> None:
     picture = Image.fromarray(photograph(90, 61))
     files = [
@@ -90,7 +90,7 @@ def test_bad_input_is_named() -> None:
 def test_differences_are_measured_from_the_default() -> None:
     photographs = [encoded(Image.fromarray(photograph(80, 90 + index)), "JPEG", subsampling=2) for index in range(2)]
     rows = {row.pair: row for row in differences(photographs, side=64)}
-    assert len(rows) == len(HERE) - 1 + len(OPERATORS) - 1
+    assert len(rows) == len(INSTALLED) - 1 + len(OPERATORS) - 1
     row = rows[Pair("pillow", "opencv-area")]
     apart = [np.abs(render(d, resize="opencv-area", side=64).astype(int) - render(d, side=64)) for d in photographs]
     assert row.mean == pytest.approx(np.mean(apart))

@@ -1,4 +1,4 @@
-"""Small data sets of others, written in a moment, and manifests that say what a test wants them to."""
+"""Small data sets without a manifest of their own, their indexes, and changes to manifests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.datasets.paths import file_digest
 
 
 def write_image(path: Path, seed: int = 0, side: int = 16) -> Path:
-    """Noise of its own for each seed."""
+    """Write an image of noise, different for each seed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(path)
@@ -28,33 +28,35 @@ def write_image(path: Path, seed: int = 0, side: int = 16) -> Path:
 def write_folders(
     root: Path, classes: Sequence[str], conditions: Sequence[str] = ("fog/1", "fog/2"), side: int = 16
 ) -> Path:
-    """Two images of each class at each step."""
+    """Write two images of each class under each condition."""
     for number, (condition, name) in enumerate((condition, name) for condition in conditions for name in classes):
-        for place in range(2):
-            write_image(root / condition / name / f"image{place}.png", 2 * number + place, side)
+        for position in range(2):
+            write_image(root / condition / name / f"image{position}.png", 2 * number + position, side)
     return root
 
 
 def index_of(data: Path, classes: Sequence[str] = ()) -> Path:
-    """An index beside the data."""
+    """Return a new index, written beside the data."""
     out = data.with_name(f"{data.name}-index")
     index(str(data), str(out), classes=classes)
     return out
 
 
 def change_rows(data_set: Path, **columns: Callable[[int, Row], Any]) -> Path:
-    """Another manifest, as if it had been written so: column -> what it holds, by the row's place and the row."""
+    """Replace columns of a manifest. Each column is a function of the row's index and the row."""
     path = data_set / "manifest.parquet"
     rows = list(manifests.read_rows(path))
-    new = [row._replace(**{name: of(place, row) for name, of in columns.items()}) for place, row in enumerate(rows)]
+    new = [
+        row._replace(**{name: of(position, row) for name, of in columns.items()}) for position, row in enumerate(rows)
+    ]
     manifests.write_part(new, manifests.read_facts(path), path)
     if (settings := data_set / "index.toml").exists():
-        told = {**tomllib.loads(settings.read_text()), "manifest": file_digest(path)}
-        settings.write_text(tomli_w.dumps(told))
+        table = {**tomllib.loads(settings.read_text()), "manifest": file_digest(path)}
+        settings.write_text(tomli_w.dumps(table))
     return data_set
 
 
 def labels_by_pixels(data_set: Path) -> dict[tuple[str, int, str | None], int]:
-    """(transform, level, digest of the pixels) -> label."""
+    """Return (transform, level, digest of the pixels) -> label."""
     rows = manifests.read_rows(data_set / "manifest.parquet")
     return {(row.transform, row.level, row.pixel_sha256): row.label for row in rows}
