@@ -1,4 +1,4 @@
-"""The command line as a new user meets it."""
+"""The commands list, plan and build; dry runs, imports, the event log."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from pipeline.storage import LocalStore
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run
+from tests.golden.names import CORRUPTIONS, PERTURBATIONS
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
 
 
-def test_help_explains_itself(robustshards: Run) -> None:
+def test_help_of_commands_lists_json(robustshards: Run) -> None:
     assert all(name in robustshards("--help").stdout for name in SUBCOMMANDS)
     for name in SUBCOMMANDS:
         done = robustshards(name, "--help")
@@ -47,10 +48,9 @@ def test_help_explains_itself(robustshards: Run) -> None:
 
 def test_list_names_everything(robustshards: Run) -> None:
     facts = json.loads(robustshards("list", "--json").stdout)
-    assert len(facts["corruptions"]) == 19
-    assert sum(each["benchmark"] for each in facts["corruptions"].values()) == 15
-    assert len(facts["perturbations"]) == 14
-    assert sum(each["benchmark"] for each in facts["perturbations"].values()) == 10
+    for kind, table in (("corruptions", CORRUPTIONS), ("perturbations", PERTURBATIONS)):
+        listed = {name: each["benchmark"] for name, each in facts[kind].items()}
+        assert listed == {row.name: row.benchmark for row in table}
     assert {"imagenet-c", "imagenet-c-clean", "imagenet-p"} <= set(facts["recipes"])
     assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
     shown = robustshards("list").stdout
@@ -70,7 +70,7 @@ def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
     assert "60 (5 per image)" in robustshards(*command).stdout
 
 
-def test_plan_is_near_what_a_build_writes(robustshards: Run, small_source: Path, built_once: Path) -> None:
+def test_plan_estimates_the_size_of_a_build(robustshards: Run, small_source: Path, built_once: Path) -> None:
     selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4, "--measure", 6)
     done = robustshards("plan", "imagenet-c", "--source", small_source, *selection, "--json")
     written = sum(path.stat().st_size for path in built_once.rglob("*.tar"))
@@ -100,12 +100,12 @@ def test_bad_input_is_one_line_and_exit_code_2(
         assert not (tmp_path / "data").exists()
 
 
-def test_errors_reach_machines_too(robustshards: Run) -> None:
+def test_errors_are_also_json(robustshards: Run) -> None:
     done = robustshards("plan", "imagenet-d", "--source", ".", "--json")
     assert json.loads(done.stdout)["exit_code"] == done.returncode == 2
 
 
-def test_missing_frost_textures_show_before_any_work(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
+def test_missing_frost_textures_fail_before_any_work(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "frost")
     done = robustshards(*command, "--frost-folder", tmp_path)
     assert done.returncode == 2
@@ -114,7 +114,7 @@ def test_missing_frost_textures_show_before_any_work(robustshards: Run, small_so
     assert not (tmp_path / "data").exists()
 
 
-def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_named(robustshards: Run, small_source: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast")
     done = robustshards(*command, "--out", tmp_path / "file")
@@ -124,11 +124,11 @@ def test_an_output_that_cannot_be_written_is_told(robustshards: Run, small_sourc
 
 
 def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Everything in a folder, the folder too, with the times of its last changes."""
+    """Return the modification times of a folder and everything in it."""
     return {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in [folder, *folder.rglob("*")]}
 
 
-def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
+def test_dry_run_reports_what_a_build_would_write_and_writes_nothing(
     robustshards: Run, small_source: Path, built: Path, tmp_path: Path
 ) -> None:
     selection = ("--source", small_source, "--severities", "1,3", "--shard-size", 4, "--dry-run", "--json")
@@ -150,7 +150,7 @@ def test_a_dry_run_says_what_a_build_would_make_and_writes_nothing(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
+def test_dry_run_warns_about_a_full_disk() -> None:
     plan = Plan(library.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
     missing = Missing(Counter({Condition("fog", 1): 1}), shards=1, blocks=1)
     assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
@@ -158,40 +158,40 @@ def test_a_dry_run_warns_of_a_disk_that_is_too_small() -> None:
     assert "about 101 bytes are to be made, and the disk has 100 bytes left" in warning
 
 
-def test_a_dry_run_refuses_what_a_build_refuses(small_source: Path, built: Path) -> None:
+def test_dry_run_fails_as_a_build_does(small_source: Path, built: Path) -> None:
     (built / "file").write_text("in the way")
     recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1]})
     seeded = recipe.changed(seed=1)
 
     def refusals(recipe: Recipe, source: object, output: object) -> list[str]:
-        told = []
+        messages = []
         for run in (run_build, dry_run):
             with pytest.raises(UserError) as refused:
                 run(BuildRequest(recipe, str(source), str(output)), Display())
-            told.append(str(refused.value))
-        return told
+            messages.append(str(refused.value))
+        return messages
 
     with LocalStore(str(built)).exclusive():
         held = refusals(recipe, small_source, built)
     refused = [refusals(seeded, small_source, built / place) for place in ("", "file", "file/below")]
     refused += [refusals(recipe, small_source, "gopher://there"), refusals(recipe, built / "nowhere", built)]
-    for build, rehearsal in [held, *refused]:
-        assert build == rehearsal
+    for build, dry in [held, *refused]:
+        assert build == dry
 
 
-def test_preemption_ends_with_the_code_that_was_asked_for(photographs: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_with_the_requested_exit_code(photographs: Path, tmp_path: Path) -> None:
     command = [Path(sys.executable).parent / "robustshards", "build", "imagenet-c", "--source", photographs]
     command += ["--out", tmp_path / "data", "--preempted-exit", "75", "--json"]
     build = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert build.stderr is not None
     assert "listing" in build.stderr.readline()
     build.terminate()
-    told, _ = build.communicate(timeout=60)
-    assert build.returncode == json.loads(told)["exit_code"] == 75
+    output, _ = build.communicate(timeout=60)
+    assert build.returncode == json.loads(output)["exit_code"] == 75
 
 
 @pytest.mark.parametrize(("module", "absent"), [("corruptions", {"ray", "torch"}), ("manifests", {"cv2"})])
-def test_heavy_imports_stay_at_their_edge(module: str, absent: set[str]) -> None:
+def test_packages_load_no_heavy_modules(module: str, absent: set[str]) -> None:
     program = f"import sys, {module}; sys.exit(' '.join({absent!r} & sys.modules.keys()) or 0)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -231,16 +231,14 @@ for arguments in ("--help", "build --help", "evaluate --help", "build --sorce"):
         ("export", "to", LAYOUTS),
     ],
 )
-def test_help_names_what_is_allowed(command: str, parameter: str, table: Iterable[str]) -> None:
+def test_help_lists_the_names_of_the_table(command: str, parameter: str, table: Iterable[str]) -> None:
     commands: Any = typer.main.get_command(app)
     (option,) = (each for each in commands.commands[command].params if each.name == parameter)
     named = re.search(r": ((?:[\w-]+, )+[\w-]+)", option.help)[1]
-    assert named.split(", ") == list(table), f"name what is allowed in the help of {parameter!r}, in pipeline/cli/"
+    assert named.split(", ") == list(table), f"update the help of {parameter!r} in pipeline/cli/"
 
 
-def test_log_as_json_lines_tells_what_became_of_each_block(
-    small_source: Path, tmp_path: Path, robustshards: Run
-) -> None:
+def test_json_log_reports_each_block(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "contrast,fog")
     done = robustshards(*command, "--severities", "1", "--shard-size", 4, "--workers", 1, "--log", "json")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Where the command runs: closed and full outputs, early signals, locales, users without a home."""
+"""The command in unusual environments: closed and full outputs, early signals, locales, users without a home."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ COMMAND = str(Path(sys.executable).parent / "robustshards")
 
 
 def run(arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in a shell, which can close and redirect its files."""
+    """Run the command in a shell, which can close and redirect its standard files."""
     command = f"{COMMAND} {arguments}"
     return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "doctor --json"])
-def test_a_full_standard_output_is_an_error(command: str) -> None:
+def test_full_standard_output_is_an_error(command: str) -> None:
     done = run(f"{command} > /dev/full")
     assert done.returncode == 3
     assert done.stderr == "error: cannot write to standard output: No space left on device; files are not affected\n"
 
 
-def test_a_closed_standard_output_is_an_error() -> None:
+def test_closed_standard_output_is_an_error() -> None:
     done = run("list --json >&-")
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert "it is closed" in done.stderr
 
 
-def test_a_closed_standard_output_is_no_number_for_another_file(small_source: Path, tmp_path: Path) -> None:
-    """The next file that a process opens gets the lowest free number: with 1 free, that of standard output."""
+def test_closed_standard_output_is_not_reused_for_another_file(small_source: Path, tmp_path: Path) -> None:
+    """An opened file gets the lowest free descriptor; if standard output is closed, that is 1."""
     arguments = f"plan tiny-imagenet-c --source {small_source} --only contrast >&- 2>{tmp_path / 'errors'} <&-"
     assert run(arguments).returncode == 3
     assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
-def test_a_full_or_closed_standard_error_changes_nothing(small_source: Path, tmp_path: Path) -> None:
+def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: Path) -> None:
     command = f"{COMMAND} build tiny-imagenet-c --source {small_source} --only contrast --dry-run --json"
     begun: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
     for redirection in ("2>/dev/full", "2>&-", "2>&- <&-"):
@@ -70,10 +70,10 @@ def test_a_full_or_closed_standard_error_changes_nothing(small_source: Path, tmp
 
 
 @pytest.mark.parametrize("executor", ["local", "ray"])
-def test_a_build_needs_no_standard_error_and_no_current_folder(
+def test_build_works_without_standard_error_and_current_folder(
     small_source: Path, tmp_path: Path, executor: str
 ) -> None:
-    """Ray asks for both."""
+    """Ray uses both."""
     (gone := tmp_path / "gone").mkdir()
     command = (
         f"build tiny-imagenet-c --source {small_source} --out {tmp_path}/out --only contrast --severities 1 --json"
@@ -84,7 +84,7 @@ def test_a_build_needs_no_standard_error_and_no_current_folder(
     assert done.returncode == 0
 
 
-def test_a_reader_that_has_enough_gets_no_traceback() -> None:
+def test_reader_that_closes_the_pipe_causes_no_message() -> None:
     assert run("list | head -1 > /dev/null").stderr == ""
 
 
@@ -104,8 +104,8 @@ start.main()
 @pytest.mark.parametrize(
     "module", ["pipeline.cli.app", "typer", "rich.console", "pipeline.sources.kinds", "pipeline.render.renderer"]
 )
-def test_an_interrupt_while_the_command_is_loaded_is_one_line(module: str, small_source: Path) -> None:
-    """As Ctrl-C within the first moments: nothing has begun, and nobody wants a traceback."""
+def test_interrupt_during_imports_is_one_line(module: str, small_source: Path) -> None:
+    """Ctrl-C right after the start prints no traceback."""
     arguments = ["plan", "tiny-imagenet-c", "--source", str(small_source), "--only", "contrast"]
     command = [sys.executable, "-c", INTERRUPTED_AT, module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -115,7 +115,7 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_line(module: str, small
 
 
 @pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 3)])
-def test_a_signal_before_the_command_has_begun_is_one_line(number: str, code: int) -> None:
+def test_signal_before_the_command_runs_is_one_line(number: str, code: int) -> None:
     program = f"""
 import os, signal
 from pipeline.cli import app, signals
@@ -126,11 +126,11 @@ app.main()
     done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
-    # The thread that hears signals may say that it winds down before or after the error.
+    # The listening thread may print its line before or after the error.
     assert sum(line.startswith("error: ") for line in done.stderr.splitlines()) == 1
 
 
-def test_an_ascii_locale_takes_names_beyond_ascii(tmp_path: Path, small_source: Path) -> None:
+def test_ascii_locale_accepts_other_file_names(tmp_path: Path, small_source: Path) -> None:
     shutil.copytree(small_source / "class0", tmp_path / "Straße")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = run(f"plan tiny-imagenet-c --source {tmp_path} --only contrast --json", env=environment)
@@ -138,7 +138,7 @@ def test_an_ascii_locale_takes_names_beyond_ascii(tmp_path: Path, small_source: 
     assert json.loads(done.stdout)["images"] == 3
 
 
-def test_names_with_unusual_spaces_are_names(tmp_path: Path, robustshards: Run) -> None:
+def test_file_names_with_unusual_spaces_are_accepted(tmp_path: Path, robustshards: Run) -> None:
     (tmp_path / "c").mkdir()
     names = ("Bildschirmfoto\u202f10", "图\u3000片", "a\u00a0b", "👩‍🔬")
     for name in names:
@@ -149,14 +149,14 @@ def test_names_with_unusual_spaces_are_names(tmp_path: Path, robustshards: Run) 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becoming another user needs root")
-def test_a_user_without_home_and_name_can_work() -> None:
-    """As with ``docker run --user 12345``: no HOME, no entry in the list of users, nothing of ours to write to."""
+def test_user_without_home_and_name_can_compile_kernels() -> None:
+    """Run as with ``docker run --user 12345``: no HOME, no passwd entry, a package that is not writable."""
     if not all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents):
         pytest.skip(f"another user cannot run {Path(sys.executable).resolve()}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        package = folder / "package"  # as root installed it: to be read by all, to be written by nobody else
+        package = folder / "package"  # installed by root: readable by all, writable only by root
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(Path(__file__).parents[2] / "corruptions", package / "corruptions", ignore=ignore)
         (folder / "temporary").mkdir()
@@ -173,8 +173,8 @@ def test_a_user_without_home_and_name_can_work() -> None:
         assert float(mean) == 99
 
 
-def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled kernels are code: who can write them runs as whoever loads them."""
+def test_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled kernels are code, which would run as the user who loads them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -191,7 +191,7 @@ def test_a_cache_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatc
         user_cache.cache_clear()
 
 
-def test_places_are_remembered_apart_from_the_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_is_remembered_outside_of_the_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     user_cache.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""Whatever an option or a settings file holds: one line that names it, exit code 2, and no traceback."""
+"""Invalid options and recipe files: one line that names the value, exit code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli import signals
 from pipeline.cli.app import app, main
-from pipeline.cli.console import report_errors, print_table
+from pipeline.cli.console import print_table, report_errors
 from pipeline.cli.progress import FrameCount
 from pipeline.errors import UserError
 from pipeline.text import LONGEST_ERROR, escape_controls, one_line
@@ -27,7 +27,7 @@ def run(*arguments: object) -> Result:
 
 
 def refused(result: Result, *words: str) -> None:
-    """One line on standard error that holds these words; exit code 2."""
+    """Check for exit code 2, and one line on standard error that contains these words."""
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.count("\n") == 1
@@ -58,13 +58,13 @@ RECIPES = {
 
 
 @pytest.mark.parametrize(("content", "word"), RECIPES.values(), ids=RECIPES.keys())
-def test_a_recipe_that_is_none_is_named(content: bytes, word: str, tmp_path: Path) -> None:
+def test_invalid_recipe_is_named(content: bytes, word: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(content)
     refused(run("plan", path, "--source", tmp_path), "mine.toml", word)
 
 
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+def test_recipe_that_is_not_a_regular_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder.toml").mkdir()
     os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "device.toml").symlink_to("/dev/zero")
@@ -91,7 +91,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30])
-def test_a_field_that_cannot_be_is_named(setting: str, small_source: Path) -> None:
+def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
     refused(run("plan", "imagenet-c", "--source", small_source, "--set", setting), SETTINGS[setting])
 
 
@@ -128,7 +128,7 @@ def test_a_field_that_cannot_be_is_named(setting: str, small_source: Path) -> No
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
 )
-def test_an_option_that_cannot_be_is_named(arguments: tuple[str, ...], word: str, small_source: Path) -> None:
+def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_source: Path) -> None:
     source = () if "--source" in arguments else ("--source", small_source)
     refused(run("plan", "imagenet-c", *source, *arguments), word)
 
@@ -155,7 +155,7 @@ def test_an_option_that_cannot_be_is_named(arguments: tuple[str, ...], word: str
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
-def test_a_command_that_cannot_be_is_one_line(
+def test_invalid_arguments_fail_with_one_line(
     command: tuple[str, ...], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -163,8 +163,8 @@ def test_a_command_that_cannot_be_is_one_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_evaluation_needs_a_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch ends the process without one: by an exception of any kind, or by MKL's exit."""
+def test_evaluate_in_a_removed_folder_fails_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a current folder, importing torch raises various exceptions or exits."""
     folder = tmp_path / "removed"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -172,8 +172,8 @@ def test_an_evaluation_needs_a_current_folder(tmp_path: Path, monkeypatch: pytes
     refused(run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"), "the current folder was removed")
 
 
-def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:
-    """Shells leave ``~`` alone in ``--out=~/x``."""
+def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:
+    """Shells do not expand ``~`` in ``--out=~/x``."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(built_once)
     assert run("export", ".", "--to", "imagefolder", "--out=~/folders").exit_code == 0
@@ -194,7 +194,7 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bui
         (MemoryError(), 2, False),
     ],
 )
-def test_errors_of_files_advise_to_run_again_where_that_helps(
+def test_only_temporary_file_errors_advise_to_run_again(
     error: Exception, code: int, again: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(typer.Exit) as ended, report_errors(as_json=False):
@@ -203,14 +203,14 @@ def test_errors_of_files_advise_to_run_again_where_that_helps(
     assert ("run the same command again" in capsys.readouterr().err) == again
 
 
-def test_a_renaming_that_fails_names_where_the_file_was_to_go(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_rename_names_the_target(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "units.txt")
     assert capsys.readouterr().err == "error: units.txt: Is a directory\n"
 
 
-def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither markup nor emoji codes, which the text before and after a colon may be."""
+def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rich would interpret markup and emoji codes."""
     name = "mine:factory: [red]a[/red] [/b] :smile:"
     with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise UserError(name)
@@ -230,7 +230,7 @@ def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
         (("nothing\x1b[31m",), "nothing\\x1b[31m"),
     ],
 )
-def test_options_that_are_misused_are_one_line_for_machines_too(
+def test_misuse_is_one_line_and_a_json_document(
     arguments: tuple[str, ...], word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(signals, "handle", lambda: None)
@@ -243,7 +243,7 @@ def test_options_that_are_misused_are_one_line_for_machines_too(
     assert word in err
 
 
-def test_texts_are_printable_lines() -> None:
+def test_control_characters_are_escaped_and_lines_are_shortened() -> None:
     assert escape_controls("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\n"
     assert escape_controls("Bild\u202f10 é 👩\u200d🔬") == "Bild\u202f10 é 👩\u200d🔬"
     assert one_line("a\nb\udcff") == "a b\\udcff"

@@ -53,7 +53,7 @@ def build(
     allow_failures: Annotated[
         bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some samples failed.")
     ] = False,
-    rehearse: Annotated[
+    check_only: Annotated[
         bool,
         typer.Option(
             "--dry-run",
@@ -83,14 +83,14 @@ def build(
             max_bytes=math.inf if max_bytes is None else parse_size(max_bytes),
         )  # fmt: skip
         watcher = BuildLog() if log == LogFormat.JSON else Display()
-        if rehearse:
+        if check_only:
             with watcher:
-                rehearsal = dry_run(request, watcher)
+                planned = dry_run(request, watcher)
             if as_json:
-                print_json(**rehearsal.facts())
+                print_json(**planned.facts())
             else:
-                print_lines(rehearsal.summary())
-                for warning in rehearsal.warnings():
+                print_lines(planned.summary())
+                for warning in planned.warnings():
                     warn(warning)
             return
         with watcher:

@@ -64,7 +64,7 @@ def index(
             damaged = f"; {counted(result.failed, 'sample')} damaged" if result.failed else ""
             skipped = f"; skipped {counted(result.passed_over, 'other file')}" if result.passed_over else ""
             print_line(
-                f"indexed {result.name} ({result.layout}): {counted(result.samples, 'sample')}, "
+                f"indexed {result.name} (layout: {result.layout}): {counted(result.samples, 'sample')}, "
                 f"{counted(len(result.conditions), 'combination')} of transform and level{damaged}{skipped}"
             )
             print_line(f"index folder: {out}")
