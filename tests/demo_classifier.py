@@ -23,7 +23,7 @@ MEAN, STD = (0.45, 0.45, 0.45), (0.25, 0.25, 0.25)
 
 
 def classifier() -> nn.Module:
-    """The untrained network: four convolutions on a reduced image."""
+    """Return the untrained network: four convolutions on a reduced image."""
 
     def stage(channels: int, wider: int) -> list[nn.Module]:
         return [nn.Conv2d(channels, wider, 3, padding=1, bias=False), nn.BatchNorm2d(wider), nn.ReLU(), nn.MaxPool2d(2)]
@@ -36,7 +36,7 @@ def classifier() -> nn.Module:
 
 
 def train(photographs: Path) -> nn.Module:
-    """The network after some hundred batches of random crops, mirrored or not. The same weights every time."""
+    """Train the network on some hundred batches of random crops, mirrored or not. The weights are the same every time."""
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     images, labels = _photographs(photographs)
@@ -58,7 +58,7 @@ def train(photographs: Path) -> nn.Module:
 
 
 def _photographs(folder: Path) -> tuple[list[np.ndarray], list[int]]:
-    """The photographs at the size that crops are taken from, and their labels."""
+    """Return the photographs at the size from which crops are taken, and their labels."""
     source, renderer = open_source("imagefolder", str(folder)), Renderer(library.load("imagenet-c"))
     listed = list(source)
     decoded = [np.asarray(renderer.decode(source.read(image))) for image in listed]
@@ -66,7 +66,7 @@ def _photographs(folder: Path) -> tuple[list[np.ndarray], list[int]]:
 
 
 def _crop(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """A random square window, between half and all of the shorter side, brought to the model's size."""
+    """Return a random square crop, between half and all of the shorter side, resized to the model's input."""
     import cv2
 
     shorter = min(image.shape[:2])

@@ -203,7 +203,14 @@ def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_pat
     logits = small_models.configured()(small).detach().numpy()[0]
     assert predictions(tmp_path / "configured")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
     options = ("--batch-size", 4, "--input-size", 0, "--mean", "0,0,0", "--std", "1,1,1")
-    command = ("evaluate", built_once, "--model", "tests.factories.small_models:configured", "--out", tmp_path / "given")
+    command = (
+        "evaluate",
+        built_once,
+        "--model",
+        "tests.factories.small_models:configured",
+        "--out",
+        tmp_path / "given",
+    )
     done = robustshards(*command, *options, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     logits = expected(small_models.configured(), [images_of(built_once, row)], mean=0, std=1)[0]
