@@ -43,7 +43,7 @@ class SnowDraws(NamedTuple):
 
 
 def draw_snow(source: DrawSource, image: Image, parameters: Snow) -> SnowDraws:
-    """Draw the direction and the layer, of which only the centre is returned, because the zoom reads nothing else."""
+    """Draw the direction and the layer. Only the centre of the layer is returned, because the zoom reads only that."""
     height, width, _ = image.shape
     part = zoom.centre_crop((height, width), parameters.zoom)
     centre = source.normal(parameters.loc, parameters.scale, (height, width), part)

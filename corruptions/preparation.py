@@ -37,7 +37,7 @@ Steps = Sequence[tuple[str, float]]
 
 
 MAX_RESIZED_PIXELS = 2**24
-"""Largest resize result in pixels that is computed completely. Of a larger one, only the part around the centre is.
+"""Largest resize result in pixels that is computed completely. Of a larger one, only the central part is computed.
 
 Crops read the centre. Without this limit a 1 x 4000 strip would become 256 x 1,024,000 pixels.
 """

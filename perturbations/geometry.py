@@ -149,7 +149,7 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
 
     def frame(index: int) -> NDArray[np.uint8]:
         forward = tilt_matrix(canvas.height, canvas.width, (index - NEUTRAL_FRAME) * parameters.degrees)
-        # from a pixel of the frame to one of the canvas, whose pixels may be a part of the photograph
+        # The matrix maps frame pixels to canvas pixels, which may cover only a part of the photograph.
         (a, b, c), (d, e, f), (g, h, i) = product(_translation(-canvas.left, -canvas.top), inverse(forward))
         return views.finish(sampling.project_window(canvas.pixels, (a, b, c, d, e, f, g, h, i), window))
 

@@ -36,7 +36,7 @@ def classifier() -> nn.Module:
 
 
 def train(photographs: Path) -> nn.Module:
-    """Train the network on some hundred batches of random crops, mirrored or not. The weights are the same every time."""
+    """Train the network on some hundred batches of random crops, mirrored or not. The weights are reproducible."""
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     images, labels = _photographs(photographs)

@@ -15,7 +15,7 @@ STRAIGHT, DIAGONAL, KNIGHT = 10000, 14000, 21969
 UNIT = 10000
 """Units per pixel."""
 MARGIN = 2
-"""Rows and columns added on each side, as far as one step reaches."""
+"""Rows and columns added on each side: the reach of one step."""
 FAR = 2**30
 """Initial distance. It is larger than any image and does not overflow when a step is added."""
 

@@ -53,7 +53,7 @@ def refine(grid, draws, roughness):
 
     Args:
         grid: Heights (n + 1, n + 1), with the first row and column repeated at the end.
-        draws: Uniform numbers in 0..1, of which the first 3 n^2 are used. Their float type is used for the computation.
+        draws: Uniform numbers in 0..1; the first 3 n^2 are used. Their float type is used for the computation.
         roughness: Roughness of this step.
     """
     n = grid.shape[0] - 1

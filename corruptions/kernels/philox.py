@@ -122,14 +122,14 @@ def normals(first, count, loc, scale, stream):
     spare = np.empty(CHUNK, np.float32)
     for start in range(first // CHUNK * CHUNK, first + count, CHUNK):
         fill_words(words, start // 4, stream)
-        whole = start >= first and start + CHUNK <= first + count
-        values = out[start - first : start - first + CHUNK] if whole else spare
+        is_complete = start >= first and start + CHUNK <= first + count
+        values = out[start - first : start - first + CHUNK] if is_complete else spare
         for i in range(HALF):
             radius = np.sqrt(MINUS_TWO * log(np.float32(words[i]) * FROM_WORD + HALF_WORD))
             cosine, sine = cosine_sine(words[i + HALF])
             values[i] = radius * cosine * scale + loc
             values[i + HALF] = radius * sine * scale + loc
-        if not whole:
+        if not is_complete:
             begin, end = max(start, first), min(start + CHUNK, first + count)
             copy(spare[begin - start : end - start], out[begin - first : end - first])
     return out

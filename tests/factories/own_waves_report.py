@@ -36,10 +36,12 @@ class WaveSummary:
 
 def summarise_waves(each: Evaluation, context: ReportContext) -> list[WaveSummary]:
     scores = error_scores(each)
-    found = context.bootstrap(1 - scores.values)
+    resampled = context.bootstrap(1 - scores.values)
     about = context.about(each, scores.images)
-    rows = [WaveRow(condition.transform, column_mean(found, place)) for place, condition in enumerate(scores.keys)]
-    worst = found.estimate(lambda means: means.min(axis=-1))
+    rows = [
+        WaveRow(condition.transform, column_mean(resampled, index)) for index, condition in enumerate(scores.keys)
+    ]
+    worst = resampled.estimate(lambda means: means.min(axis=-1))
     images = len(scores.images.ids)
     return [
         WaveSummary(
