@@ -10,7 +10,7 @@ from pipeline.build.quota import parse_size
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
 from pipeline.errors import UserError
-from pipeline.execution.silent import Silent
+from pipeline.execution.silent import SilentWatcher
 from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.schema import Recipe
@@ -105,7 +105,7 @@ def build(
             retry_failed=retry_failed,
             max_bytes=_size(max_bytes),
         )
-        return run_build(request, Silent())
+        return run_build(request, SilentWatcher())
 
 
 def _names(names: str | Iterable[str] | None) -> list[str] | None:

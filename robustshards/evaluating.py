@@ -14,7 +14,7 @@ from pipeline.datasets.indexed import Indexed
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.execution.silent import Silent
+from pipeline.execution.silent import SilentWatcher
 from robustshards._arguments import Location, integer, location, optional_location, text
 from robustshards._calls import public_call
 
@@ -126,7 +126,7 @@ def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -
 
     checked_precision(options["precision"])
     if isinstance(model, str | os.PathLike):
-        return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), Silent())
+        return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), SilentWatcher())
     loaded = from_module(model)
     if options["address"] is not None or options["workers"] > 1 or options["weights"] is not None:
         raise UserError(
@@ -135,7 +135,7 @@ def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -
         )
     own = {"workers": 1, "name": type(model).__name__ if options["name"] is None else options["name"]}
     request = EvaluationRequest(data_set, loaded.spec, output, **{**options, **own})
-    return evaluate(request, Silent(), loaded)
+    return evaluate(request, SilentWatcher(), loaded)
 
 
 def _data_location(data: Location | DataSet) -> tuple[str, str | None]:

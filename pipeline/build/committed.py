@@ -34,14 +34,14 @@ _NUMBER = re.compile("[0-9]{1,18}")
 _SHOWN = 3
 """Names that a message gives as examples."""
 
-COMPARED = 8
+COMPARED_IMAGES = 8
 """Number of photographs whose content is compared with an earlier build."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedBlock:
     """What a manifest part records of its block: name of the part, number of images, digest of their listing."""
 
     part: str
@@ -64,7 +64,7 @@ class Committed:
     """
 
     done: frozenset[str] = frozenset()
-    blocks: Mapping[int, Recorded] = field(default_factory=dict)
+    blocks: Mapping[int, RecordedBlock] = field(default_factory=dict)
     compared: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -88,7 +88,7 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
     sizes = store.listing(SHARDS, ".tar")
     conditions = frozenset(plan.recipe.conditions())
     foreign = [name for name in sizes if not _planned(name, conditions, plan.blocks)]
-    done, blocks, parts, failed = set[str](), dict[int, Recorded](), dict[int, str](), 0
+    done, blocks, parts, failed = set[str](), dict[int, RecordedBlock](), dict[int, str](), 0
     for part, facts in facts_of_parts(store, PARTS):
         if not _planned(part, conditions, plan.blocks):
             foreign.append(part)
@@ -96,7 +96,7 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
             failures = int(facts[FACT_FAILED])
             failed += failures
             if _whole(facts, FACT_IMAGES) and FACT_LISTING in facts:
-                blocks[_block_of(part)] = Recorded(part, int(facts[FACT_IMAGES]), facts[FACT_LISTING])
+                blocks[_block_of(part)] = RecordedBlock(part, int(facts[FACT_IMAGES]), facts[FACT_LISTING])
             if sizes.get(shard_of_part(part)) == int(facts[FACT_SHARD_SIZE]) and not (retry_failed and failures):
                 done.add(facts[FACT_TASK])
                 parts[_block_of(part)] = part
@@ -108,10 +108,10 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
 
 def _some(parts: Mapping[int, str]) -> dict[int, str]:
     """Return a few of the blocks, from the first to the last."""
-    return {block: parts[block] for block in spread(sorted(parts), COMPARED)}
+    return {block: parts[block] for block in evenly_spaced(sorted(parts), COMPARED_IMAGES)}
 
 
-def spread(items: Sequence[Item], count: int) -> list[Item]:
+def evenly_spaced(items: Sequence[Item], count: int) -> list[Item]:
     """Return up to ``count`` items at even distances, with the first and the last."""
     places = {round(place * (len(items) - 1) / max(count - 1, 1)) for place in range(min(count, len(items)))}
     return [items[place] for place in sorted(places)]

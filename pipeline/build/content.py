@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 import manifests
-from pipeline.build.committed import COMPARED, Committed, Recorded, spread
+from pipeline.build.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced
 from pipeline.build.plan import WorkItem
 from pipeline.errors import UserError
 from pipeline.render.renderer import source_digest
@@ -36,7 +36,7 @@ def checked_blocks(
     Raises:
         UserError: A block does not begin with the images that were built, or a photograph has other content.
     """
-    each = -(-COMPARED // max(len(committed.compared), 1))
+    each = -(-COMPARED_IMAGES // max(len(committed.compared), 1))
     for block in blocks:
         part = committed.compared.get(block.index)
         if part and any(task.digest in committed.done for task in block.tasks):
@@ -57,7 +57,7 @@ def _compare_content(store: Store, part: str, block: WorkItem, source: Source, c
         rows = {row.source_id: row for row in manifests.read_rows(store.path(part)) if row.status == manifests.OK}
     except (OSError, ValueError):
         return
-    for image in spread([image for image in block.images if image.id in rows], count):
+    for image in evenly_spaced([image for image in block.images if image.id in rows], count):
         try:
             found = source_digest(source.read(image))
         except OSError:  # the build will say so, if it needs it
@@ -70,7 +70,7 @@ def _compare_content(store: Store, part: str, block: WorkItem, source: Source, c
             )
 
 
-def _difference(store: Store, recorded: Recorded, block: WorkItem) -> str:
+def _difference(store: Store, recorded: RecordedBlock, block: WorkItem) -> str:
     """Return in words how a block differs from the one that was built, by its first different image."""
     where = f"block {block.index:06d}"
     try:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pipeline.build.committed import Committed
 from pipeline.build.plan import WorkItem
 
-SHARED, SHARED_OF_SEQUENCES = 3, 0
+SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
 """Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
 
-MANY_WORKERS, SLOWNESS = 50, 3
+MANY_WORKERS, SLOWDOWN = 50, 3
 """Of so many workers some are expected to be slow: to take so many times as long as the others."""
 
 
-def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARED) -> int:
+def pieces_per_block(blocks: int, workers: int, tasks: int, shared: int = SHARED_COST) -> int:
     """Return the least number of pieces of each block with which the build is estimated to be done soonest.
 
     More pieces keep more workers busy to the end, but each decodes the block's photographs again. Among many workers
@@ -31,7 +31,7 @@ def pieces_of_a_block(blocks: int, workers: int, tasks: int, shared: int = SHARE
     def estimated(pieces: int) -> int:
         rounds = -(-blocks * pieces // workers)
         if workers >= MANY_WORKERS:
-            rounds = SLOWNESS * -(-rounds // SLOWNESS)
+            rounds = SLOWDOWN * -(-rounds // SLOWDOWN)
         return rounds * (shared + -(-tasks // pieces))
 
     return min(range(1, tasks + 1), key=estimated)

@@ -13,7 +13,7 @@ from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked_blocks
 from pipeline.build.division import missing_blocks
 from pipeline.build.estimate import measured_sizes, shard_sizes
-from pipeline.build.plan import Missing, Plan, make_blocks, survey
+from pipeline.build.plan import Missing, Plan, count_missing, make_blocks
 from pipeline.build.quota import estimated_bytes
 from pipeline.build.run import BuildRequest, BuildWatcher, prepare
 from pipeline.storage import open_store
@@ -73,7 +73,7 @@ def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
     store.check_exclusive()
     check_claim(store, plan.recipe)
     there = find_committed(store, plan, request.retry_failed)
-    missing = survey(missing_blocks(checked_blocks(make_blocks(plan, source), there, store, source), there))
+    missing = count_missing(missing_blocks(checked_blocks(make_blocks(plan, source), there, store, source), there))
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)

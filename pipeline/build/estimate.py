@@ -16,7 +16,7 @@ from pipeline.render.renderer import Renderer
 from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ, Store
 
-MEASURED = 5
+MEASURED_IMAGES = 5
 """Default number of images to measure on."""
 
 TAR_BYTES_PER_SAMPLE = 5 * 512
@@ -101,7 +101,7 @@ def measured_sizes(
     if all(known.samples[condition] for condition in conditions):
         return Sizes()
     try:
-        return estimate(plan, source, MEASURED, frost_folder).sizes
+        return estimate(plan, source, MEASURED_IMAGES, frost_folder).sizes
     except UserError:
         return Sizes()
 

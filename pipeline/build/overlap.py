@@ -18,7 +18,7 @@ _SAME = {"s3a": "s3", "gcs": "gs"}
 """Protocols with two names."""
 
 
-def check_places(source: str, output: str) -> None:
+def check_overlap(source: str, output: str) -> None:
     """Check that the output is not inside the source, nor the source in what a build writes. Links are followed.
 
     The next run would list what is written as a class of its own.

@@ -53,7 +53,7 @@ class WorkItem:
     images: tuple[SourceImage, ...]
     tasks: tuple[ShardTask, ...]
 
-    def divided(self, pieces: int) -> Iterator[WorkItem]:
+    def split(self, pieces: int) -> Iterator[WorkItem]:
         """Yield up to ``pieces`` work items with the same images, to which the tasks are dealt out in turns.
 
         Each piece gets tasks of every family of transforms, and prepares the images for itself.
@@ -169,7 +169,7 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
     return state.hexdigest()
 
 
-def survey(blocks: Iterator[WorkItem]) -> Missing:
+def count_missing(blocks: Iterator[WorkItem]) -> Missing:
     """Return what the tasks of the blocks add up to."""
     samples: Counter[Condition] = Counter()
     shards = number = 0

@@ -88,7 +88,7 @@ class Quota:
                 return
         self.withheld = None
 
-    def made(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+    def add_finished(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
         """Count finished shards: condition -> their samples, condition -> their bytes."""
         for condition, size in sizes.items():
             self.known.add(condition, samples[condition], size)

@@ -16,17 +16,17 @@ from pipeline.build.committed import Committed, find_committed
 from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked_blocks
 from pipeline.build.counts import BuildCounts
-from pipeline.build.division import SHARED, SHARED_OF_SEQUENCES, missing_blocks, pieces_of_a_block
+from pipeline.build.division import SHARED_COST, SHARED_COST_OF_SEQUENCES, missing_blocks, pieces_per_block
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.merge import merge_parts
-from pipeline.build.overlap import check_places
-from pipeline.build.plan import Missing, Plan, WorkItem, make_blocks, make_plan, survey
+from pipeline.build.overlap import check_overlap
+from pipeline.build.plan import Missing, Plan, WorkItem, count_missing, make_blocks, make_plan
 from pipeline.build.quota import Quota, Withheld, estimated_bytes
 from pipeline.build.result import BuildResult
 from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE, RUNS
 from pipeline.execution import base
-from pipeline.execution.pools import Executor, checked_executor, open_pool
+from pipeline.execution.pools import Executor, open_pool, parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.images.fingerprints import fingerprints
@@ -101,9 +101,9 @@ def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker =
 
 def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]:
     """Return what is to be built, after all that can be checked before the output is read. Raises UserError."""
-    checked_executor(request.executor, request.address)
-    check_places(request.source, request.output)
-    recipe = with_kind(request.recipe, request.source)
+    parse_executor(request.executor, request.address)
+    check_overlap(request.source, request.output)
+    recipe = with_detected_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(recipe.family.libraries), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
@@ -134,7 +134,7 @@ class _Build:
         check_claim(self.store, self._plan.recipe)
         self._committed = find_committed(self.store, self._plan, self._request.retry_failed)
         blocks = checked_blocks(make_blocks(self._plan, self._source), self._committed, self.store, self._source)
-        self._missing = survey(missing_blocks(blocks, self._committed))
+        self._missing = count_missing(missing_blocks(blocks, self._committed))
         self.store.publish_bytes(self._plan.recipe.to_toml().encode(), RECIPE_FILE)
         remember(self._request.output, "source", self._request.source)
 
@@ -165,23 +165,23 @@ class _Build:
     def rounds(self, workers: int) -> Iterator[Iterator[WorkItem]]:
         """Yield what is missing, as far as the quota allows."""
         self.result.workers = workers
-        shared = SHARED_OF_SEQUENCES if self._plan.recipe.family.sequences else SHARED
+        shared = SHARED_COST_OF_SEQUENCES if self._plan.recipe.family.sequences else SHARED_COST
         missing = self._missing
-        pieces = pieces_of_a_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
+        pieces = pieces_per_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
         blocks = missing_blocks(make_blocks(self._plan, self._source), self._committed)
-        yield from self._quota.rounds(piece for block in blocks for piece in block.divided(pieces))
+        yield from self._quota.rounds(piece for block in blocks for piece in block.split(pieces))
 
-    def take(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
+    def handle(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
         """Note what is lost, count what is made towards the quota, and tell the watcher."""
         if isinstance(event, Lost):
             self.result.lost.append(event)
         elif isinstance(event, Progress) and event.finished:
-            self._quota.made(event.counts.shard_samples, event.counts.shard_bytes)
+            self._quota.add_finished(event.counts.shard_samples, event.counts.shard_bytes)
         if not isinstance(event, Progress) or event.finished:
             self._watcher.on_event(event)
         self._watcher.reported(tally)
 
-    def ran(self, done: BuildCounts) -> bool:
+    def finish(self, done: BuildCounts) -> bool:
         """Return whether every shard is there."""
         self.result.done = done
         if self._quota.withheld:
@@ -199,7 +199,7 @@ class _Build:
             _record_run(self._request, self.result, self._begun, self.store)
 
 
-def with_kind(recipe: Recipe, source: str) -> Recipe:
+def with_detected_kind(recipe: Recipe, source: str) -> Recipe:
     """Return the recipe with the kind of its source, detected if it says "auto". Raises UserError."""
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 

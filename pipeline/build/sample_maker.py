@@ -16,13 +16,13 @@ from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ
 from pipeline.transforms.family import Condition, Image
 
-ENDS_PROCESSES = "ends the process that works on it, in every attempt"
+CRASHES_WORKER = "ends the process that works on it, in every attempt"
 """Why a condemned sample failed: more is not known, since the process dies that makes it."""
 
 
-def condemned(image: SourceImage, sha256: str | None = None) -> PreparedImage:
+def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
     """Return the image for samples that are not tried again."""
-    return PreparedImage(image, sha256, Failure(f"{image.origin}: {ENDS_PROCESSES}"))
+    return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
 class SampleMaker:

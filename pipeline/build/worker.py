@@ -13,9 +13,9 @@ from pipeline.build.counts import BuildCounts
 from pipeline.build.failures import Failure
 from pipeline.build.plan import WorkItem
 from pipeline.build.records import Output, PreparedImage, SampleResult
-from pipeline.build.sample_maker import SampleMaker, condemned
+from pipeline.build.sample_maker import SampleMaker, quarantined
 from pipeline.build.shard_builder import ShardBuilder
-from pipeline.execution.work import At, Attempt
+from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import ready_renderer
 from pipeline.sources.base import SourceImage
@@ -57,7 +57,7 @@ class BuildWorker:
         roots = {job.source, source.location, job.output, self._store.root}
         self._maker = SampleMaker(source, renderer, job.recipe.encoder, sorted(roots, key=len, reverse=True))
 
-    def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | At]:
+    def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
         """Make and publish the shards of a work item; read and prepare each source image once for all of them.
 
         Args:
@@ -78,44 +78,44 @@ class BuildWorker:
                 for task in attempt.work.tasks
             }
             for news in self._make(shards, attempt, counts):
-                if isinstance(news, At):
+                if isinstance(news, CurrentItem):
                     yield news
                 elif time.monotonic() - reported > REPORT_EVERY_S:
                     yield news
                     reported = time.monotonic()
-            if attempt.careful:
-                yield At(None)
+            if attempt.report_items:
+                yield CurrentItem(None)
             self._publish(shards, len(attempt.work.images), counts)
         yield counts
 
-    def _make(self, shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts) -> Iterator[BuildCounts | At]:
+    def _make(self, shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts) -> Iterator[BuildCounts | CurrentItem]:
         """Add the samples of all images to the shards, in the order of the images; yield the counts after some."""
         together: list[PreparedImage] = []
         for image in attempt.work.images:
-            if image.id in attempt.condemned:
-                together.append(condemned(image))
+            if image.id in attempt.quarantined:
+                together.append(quarantined(image))
             else:
-                if attempt.careful:
-                    yield At(image.id)
+                if attempt.report_items:
+                    yield CurrentItem(image.id)
                 together.append(self._maker.prepare(image, counts))
             room = len(together) < IMAGES_TOGETHER and sum(each.size for each in together) < BYTES_TOGETHER
-            if attempt.careful or not room:
+            if attempt.report_items or not room:
                 yield from self._make_together(together, shards, attempt, counts)
                 together = []
         yield from self._make_together(together, shards, attempt, counts)
 
     def _make_together(
         self, images: Sequence[PreparedImage], shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts
-    ) -> Iterator[BuildCounts | At]:
+    ) -> Iterator[BuildCounts | CurrentItem]:
         """Add the samples of these images to the shards; condemned ones fail untried."""
         outputs: list[Output] = []
         held = 0
         for condition, prepared in product(shards, images):
-            left_out = bool(attempt.condemned) and _item(prepared.source, condition) in attempt.condemned
-            image = condemned(prepared.source, prepared.sha256) if left_out else prepared
+            left_out = bool(attempt.quarantined) and _item(prepared.source, condition) in attempt.quarantined
+            image = quarantined(prepared.source, prepared.sha256) if left_out else prepared
             suspected = image.source.id in attempt.suspects and not isinstance(image.prepared, Failure)
             if suspected:
-                yield At(_item(image.source, condition))
+                yield CurrentItem(_item(image.source, condition))
             output = self._maker.transform(image, condition, counts)
             outputs.append(output)
             held += output.size

@@ -1,1 +1,1 @@
-"""Work items, and the workers that do them."""
+"""Work items and the workers that process them."""

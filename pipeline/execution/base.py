@@ -1,6 +1,6 @@
-"""Protocols of execution: workers do work items, pools run them, and engines start and stop the workers.
+"""Protocols of execution: workers process work items, pools run them, and engines start and stop worker processes.
 
-A pool is a scheduler, which holds the whole policy, on an engine, which holds none.
+A pool combines a scheduler, which has all of the policy, with an engine, which has none.
 """
 
 from __future__ import annotations
@@ -9,102 +9,116 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from pipeline.execution.work import At, Attempt, Counts, Event, Work
+from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Work
 
 Counts_co = TypeVar("Counts_co", covariant=True)
 
 
 class Worker(Protocol[Work, Counts_co]):
-    """What runs in a worker process."""
+    """An object that processes work items in a worker process."""
 
-    def run(self, attempt: Attempt[Work], /) -> Iterator[Counts_co | At]:
-        """Do a work item; yield what has been done of it so far now and then, and once at the end."""
+    def run(self, attempt: Attempt[Work], /) -> Iterator[Counts_co | CurrentItem]:
+        """Process a work item; yield the counts so far from time to time, and once at the end."""
 
 
 class Pool(Protocol[Work, Counts]):
-    """Workers that do work items."""
+    """A set of workers that process work items."""
 
     @property
     def workers(self) -> int:
-        """Return the number of workers asked for."""
+        """Return the requested number of workers."""
 
     def run(self, items: Iterator[Work], /) -> Iterator[Event[Counts, Work]]:
-        """Run all work items and yield what becomes of them."""
+        """Run all work items and yield an event for each report, failure and result."""
 
 
 @dataclass(frozen=True)
-class Started:
-    """A worker is ready. ``place``: its process and host, for messages."""
+class WorkerStarted:
+    """A worker is ready. ``place`` is its process and host, for messages."""
 
     worker: int
     place: str
 
 
 @dataclass(frozen=True)
-class StartFailed:
-    """A worker could not be started. ``mistake``: the message for the user, where it is the user who can mend it."""
+class WorkerStartFailed:
+    """A worker could not be started. ``user_error`` is the message for the user if the user can fix the cause."""
 
     worker: int
     reason: str
-    mistake: str | None = None
+    user_error: str | None = None
 
 
 @dataclass(frozen=True)
-class Said(Generic[Counts]):
-    """A worker reported: its counts so far, or what it processes next."""
+class WorkerReported(Generic[Counts]):
+    """A worker sent its counts so far, or the item that it processes next."""
 
     worker: int
-    what: Counts | At
+    content: Counts | CurrentItem
 
 
 @dataclass(frozen=True)
-class Done:
+class AttemptFinished:
     """A worker finished its attempt."""
 
     worker: int
 
 
 @dataclass(frozen=True)
-class Died:
-    """The process of a worker ended."""
+class WorkerDied:
+    """A worker process ended unexpectedly."""
 
     worker: int
     reason: str
 
 
 @dataclass(frozen=True)
-class Raised:
-    """The attempt of a worker raised an exception."""
+class AttemptRaised:
+    """An attempt ended with an exception."""
 
     worker: int
     reason: str
 
 
-Signal = Started | StartFailed | Said[Counts] | Done | Died | Raised
-"""What an engine tells of its workers."""
+WorkerEvent = WorkerStarted | WorkerStartFailed | WorkerReported[Counts] | AttemptFinished | WorkerDied | AttemptRaised
+"""An event that an engine reports about one of its workers."""
 
 
 class Engine(Protocol[Work, Counts]):
-    """Worker processes, each known by a number that is never used again."""
+    """A set of worker processes. Each has a number, and numbers are never reused."""
 
     @property
     def remedy(self) -> str:
-        """Return what a user can do where no worker starts, as the beginning of a sentence."""
+        """Return advice for the user if no worker starts, as the beginning of a sentence."""
 
     def now(self) -> float:
-        """Return the time in seconds, from any origin."""
+        """Return the time in seconds since an arbitrary origin."""
 
     def start(self) -> int:
-        """Begin to start a worker, and return its number. :class:`Started` or :class:`StartFailed` follows."""
+        """Begin to start a worker and return its number.
+
+        :class:`WorkerStarted` or :class:`WorkerStartFailed` follows.
+        """
 
     def give(self, worker: int, attempt: Attempt[Work], /) -> None:
-        """Give an idle worker an attempt. :class:`Said` and one of the three endings follow."""
+        """Send an attempt to an idle worker.
+
+        Any number of :class:`WorkerReported` follow, then :class:`AttemptFinished`, :class:`AttemptRaised` or
+        :class:`WorkerDied`.
+        """
 
     def kill(self, worker: int, /) -> None:
-        """End a worker at once; no signal of it follows."""
+        """Kill a worker. No event of this worker follows."""
 
-    def wait(self, timeout: float, /) -> Sequence[Signal[Counts]]:
-        """Return what the workers have signalled, as soon as there is anything; nothing after ``timeout`` seconds.
+    def wait(self, timeout: float, /) -> Sequence[WorkerEvent[Counts]]:
+        """Wait for events of the workers.
 
-        Raises UserError where a worker would run other code than this process.
+        Args:
+            timeout: Maximum time to wait, in seconds.
+
+        Returns:
+            The events since the last call; empty after the timeout.
+
+        Raises:
+            UserError: A worker would run different code than this process.
         """

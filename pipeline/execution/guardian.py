@@ -1,10 +1,10 @@
-"""A small process that ends those of a local cluster once the command is gone, however that ended.
+"""A small process that kills the processes of a local Ray cluster after the driver process has ended.
 
-Ray's own processes notice the death of their driver between at once and a minute later. This one waits at a pipe
-whose other end only the driver holds: the kernel closes that when the driver ends. All processes of the cluster have
-inherited a mark in their environment, by which they are found even after their parents have gone.
+Ray's own processes can take up to a minute to notice that their driver was killed. The guardian reads from a pipe that
+the kernel closes when the driver ends. All processes of the cluster inherit an environment variable with a random
+value, so the guardian finds them even if their parent processes have ended.
 
-It is run as a script, without this project: the module imports nothing but the standard library.
+The module is run as a script, without this project, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -21,57 +21,69 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MARK = "_robustshards_cluster"
-"""The variable of the environment."""
+"""Environment variable that marks the processes of the cluster."""
 
-_KEPT_ENVIRONMENT = {"SPT_NOENV": "1"}
-"""Ray's processes give themselves titles: not in the place of their environment, where the mark would be lost."""
+_KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
+"""Stops Ray's processes from overwriting their environment, and so the mark, with a process title."""
 
 _SEARCH_S, _PAUSE_S = 10.0, 0.1
-"""How long to look for processes of the cluster, which may still be starting others, and how often."""
+"""Total time to search for processes of the cluster, and the interval between searches, in seconds."""
 
-_QUIET_ROUNDS = 5
-"""After so many searches in vain, none is left; in an orderly end, after one."""
+_EMPTY_SEARCHES = 5
+"""Stop after this many searches without a result: a killed process may have started another. One suffices after an
+orderly exit."""
 
-_ORDERLY = b"."
-"""What the driver says where it ends the cluster itself; where it is killed, it says nothing."""
+_ORDERLY_EXIT = b"."
+"""Message of a driver that has stopped the cluster itself. A killed driver sends nothing."""
 
 
 @contextmanager
 def guarded(folder: Path | None = None) -> Iterator[dict[str, str]]:
-    """Start a guardian. Gives the environment with which all must be started that is to end with this process.
+    """Start a guardian that kills the processes started in the block.
 
-    That ends with the block in any case, and ``folder`` is removed then. Where processes cannot be looked through (on
-    other systems than Linux), nothing is done.
+    It does so when the block ends or when this process is killed. It needs /proc: on systems
+    without it, such as macOS, nothing is killed or removed.
+
+    Args:
+        folder: Folder to remove at the end.
+
+    Yields:
+        Environment variables that mark a process. Start each process of the cluster with them.
     """
     if not Path("/proc/self/environ").exists() or not sys.executable:
         yield {}
         return
     mark = secrets.token_hex(16)
-    # -I: neither the current folder nor the environment decides what it imports.
+    # -I: imports must not depend on the current folder or the environment.
     command = [sys.executable, "-I", "-S", __file__, mark, str(folder or "")]
-    nowhere = subprocess.DEVNULL
+    devnull = subprocess.DEVNULL
     guardian = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True, cwd="/"
+        command, stdin=subprocess.PIPE, stdout=devnull, stderr=devnull, start_new_session=True, cwd="/"
     )
     try:
-        yield {MARK: mark, **_KEPT_ENVIRONMENT}
+        yield {MARK: mark, **_KEEP_ENVIRONMENT}
     finally:
-        guardian.communicate(_ORDERLY)
+        guardian.communicate(_ORDERLY_EXIT)
 
 
 def main(mark: str, folder: str) -> None:
-    """Wait until nobody holds the other end of standard input, then end all that carry the mark."""
+    """Wait for the end of standard input, then kill all processes with the mark.
+
+    Args:
+        mark: Value of the environment variable.
+        folder: Folder to remove at the end; empty for none.
+    """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    rounds = 1 if os.read(0, 1) else _QUIET_ROUNDS
-    wanted, until, quiet = f"{MARK}={mark}\0".encode(), time.monotonic() + _SEARCH_S, 0
-    while quiet < rounds and time.monotonic() < until:
+    searches = 1 if os.read(0, 1) else _EMPTY_SEARCHES
+    wanted, until, empty = f"{MARK}={mark}\0".encode(), time.monotonic() + _SEARCH_S, 0
+    while empty < searches and time.monotonic() < until:
         found = [process for process in _processes() if wanted in _environment(process)]
         for process in found:
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-        quiet = 0 if found else quiet + 1
-        if quiet < rounds:
+        empty = 0 if found else empty + 1
+        if empty < searches:
             time.sleep(_PAUSE_S)
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
@@ -82,7 +94,7 @@ def _processes() -> list[int]:
 
 
 def _environment(process: int) -> bytes:
-    """What a process was started with; nothing of a process that is gone, or another user's."""
+    """Return the environment of a process; empty if it has ended or belongs to another user."""
     try:
         with open(f"/proc/{process}/environ", "rb") as file:
             return file.read() + b"\0"

@@ -1,4 +1,4 @@
-"""An engine of child processes on this machine. It neither starts nor imports Ray."""
+"""A pool and an engine of child processes on this machine. Ray is neither started nor imported."""
 
 from __future__ import annotations
 
@@ -18,87 +18,108 @@ from typing import Any, Generic, TypeVar
 
 from pipeline.errors import UserError
 from pipeline.execution import local_worker
-from pipeline.execution.base import Died, Done, Raised, Said, Signal, Started, StartFailed, Worker
-from pipeline.execution.local_worker import LENGTH, framed
+from pipeline.execution.base import (
+    AttemptFinished,
+    AttemptRaised,
+    Worker,
+    WorkerDied,
+    WorkerEvent,
+    WorkerReported,
+    WorkerStarted,
+    WorkerStartFailed,
+)
+from pipeline.execution.local_worker import LENGTH, frame
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Work
 from pipeline.software import installation
 
 _CHECK_S = 1.0
-"""Seconds between two looks for processes that have ended while one of their children keeps their output open."""
+"""Interval between two checks for processes that have ended, in seconds. The end of the output is not enough: a child
+of a worker may keep it open."""
 
 _END_S = 5.0
-"""Seconds to wait for a process that has been killed."""
+"""Maximum time to wait for a killed process to end, in seconds."""
 
-_READ_BYTES, _LAST_WORDS = 2**16, 2000
-"""Bytes that are read at a time, and bytes of a worker's standard error that are kept."""
+_READ_BYTES, _STDERR_BYTES = 2**16, 2000
+"""Number of bytes to read at a time, and to keep from the end of a worker's standard error."""
 
-GPUS = "CUDA_VISIBLE_DEVICES"
-"""The variable that says which GPUs a process may use."""
+GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable with the GPUs that a process may use."""
 
 Job = TypeVar("Job")
 
 
 class LocalPool(Generic[Job, Work, Counts]):
-    """Workers in child processes, which end with this process, however that ends."""
+    """A pool of worker processes that end when this process ends, even if it is killed."""
 
     def __init__(self, job: Job, workers: int, worker: Callable[[Job], Worker[Work, Counts]], *, gpus: int = 0) -> None:
-        """Prepare workers; they start with the work.
+        """Create a pool. Its workers start when there is work.
 
         Args:
-            job: What each worker is made of. It is pickled, as are work items and counts.
+            job: Argument of ``worker``. It must be picklable, and so must work items and counts.
             workers: Maximum number of workers.
-            worker: Called with the job in each process, which must be able to import it: it is found as installed
-                packages are, or by PYTHONPATH, not in the current folder.
-            gpus: Number of GPUs of which each worker is given one.
+            worker: Called with ``job`` in each process; returns the worker. The processes import it from the installed
+                packages or from PYTHONPATH, not from the current folder.
+            gpus: Number of GPUs of this machine; each worker uses one. 0 if workers need none.
         """
         self.workers = workers
         self._engine: LocalEngine[Work, Counts] = LocalEngine(worker, job, gpus)
         self._scheduler = Scheduler(self._engine, workers)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
-        """Run all work items as :class:`Scheduler` does."""
+        """Run all work items and yield the events of the :class:`Scheduler`."""
         return self._scheduler.run(items)
 
     def close(self) -> None:
-        """End the workers, and wait until they are gone."""
+        """Kill the workers and wait until they have ended."""
         self._scheduler.close()
         self._engine.close()
 
 
 @dataclass
 class _Child:
-    """The process of a worker, what is still to be written to it, and what of its output is no whole answer yet."""
+    """A worker process, the messages still to be written to it, and incomplete answers read from it."""
 
     process: subprocess.Popen[bytes]
     slot: int
     started: bool = False
     messages: bytearray = field(default_factory=bytearray)
     answers: bytearray = field(default_factory=bytearray)
-    last_words: bytes = b""
+    stderr_tail: bytes = b""
 
     @property
     def place(self) -> str:
-        """Return its process and host."""
+        """Return the process id and host, for messages."""
         return f"process {self.process.pid} on {socket.gethostname()}"
 
 
 class LocalEngine(Generic[Work, Counts]):
-    """Child processes and their pipes. No call blocks on a process that stands still."""
+    """An engine of child processes that communicate over pipes. No call blocks on a process that hangs."""
 
-    remedy = "See that this machine has memory left, and room for more processes"
+    remedy = "Check that this machine has free memory and that its process limit is not reached"
 
     def __init__(self, worker: Callable[[Any], Worker[Work, Counts]], job: object, gpus: int = 0) -> None:
-        """Prepare the first message of all workers. Raises UserError where Python does not know its own program."""
+        """Create an engine without workers.
+
+        Args:
+            worker: Called with ``job`` in each process; returns the worker.
+            job: Argument of ``worker``.
+            gpus: Number of GPUs of this machine; each worker uses one. 0 if workers need none.
+
+        Raises:
+            UserError: The path of the Python program is unknown.
+        """
         if not sys.executable:
-            raise UserError("this Python does not know its own program (sys.executable): use --executor ray")
-        self._first = framed((installation(), pickle.dumps((worker, job))))
+            raise UserError(
+                "cannot start workers: the path of Python is unknown (sys.executable is empty). Use --executor ray"
+            )
+        self._first = frame((installation(), pickle.dumps((worker, job))))
         self._gpus = gpus
         self._numbers = count()
         self._children: dict[int, _Child] = {}
-        self._ended: list[subprocess.Popen[bytes]] = []
-        self._failed: list[Signal[Counts]] = []
+        self._killed: list[subprocess.Popen[bytes]] = []
+        self._failed_starts: list[WorkerEvent[Counts]] = []
         self._selector = DefaultSelector()
         self._checked = monotonic()
 
@@ -107,91 +128,91 @@ class LocalEngine(Generic[Work, Counts]):
         return monotonic()
 
     def start(self) -> int:
-        """Start a process, which will import what it needs."""
+        """Start a process and send it the first message."""
         worker = next(self._numbers)
         slot = min(set(range(len(self._children) + 1)) - {child.slot for child in self._children.values()})
         command = [sys.executable, "-P", local_worker.__file__, str(os.getpid())]
         pipe = subprocess.PIPE
         try:
-            # In a session of its own, it gets no Ctrl-C of the terminal, and can be ended with what it has started.
+            # In its own session, the process gets no Ctrl-C from the terminal, and its children can be killed with it.
             process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", start_new_session=True,
                 env=worker_environment(gpu_of(slot, self._gpus)),
             )  # fmt: skip
         except OSError as error:
-            self._failed.append(StartFailed(worker, str(error)))
+            self._failed_starts.append(WorkerStartFailed(worker, str(error)))
             return worker
         child = self._children[worker] = _Child(process, slot)
-        for stream, take in ((process.stdout, self._take_answers), (process.stderr, self._take_words)):
+        for stream, read in ((process.stdout, self._read_answers), (process.stderr, self._read_stderr)):
             os.set_blocking(_file(stream), False)
-            self._selector.register(_file(stream), EVENT_READ, (take, worker, child))
+            self._selector.register(_file(stream), EVENT_READ, (read, worker, child))
         os.set_blocking(_file(process.stdin), False)
         self._write(worker, child, self._first)
         return worker
 
     def give(self, worker: int, attempt: Attempt[Work]) -> None:
-        """Send a process an attempt."""
-        self._write(worker, self._children[worker], framed(attempt))
+        """Send an attempt to a process."""
+        self._write(worker, self._children[worker], frame(attempt))
 
     def kill(self, worker: int) -> None:
-        """End a process and all that it has started."""
+        """Kill a process and all processes that it has started."""
         if (child := self._children.pop(worker, None)) is None:
             return
-        with suppress(ProcessLookupError, PermissionError):  # it has just ended
+        with suppress(ProcessLookupError, PermissionError):  # the process has just ended
             os.killpg(child.process.pid, signal.SIGKILL)
         for stream in (child.process.stdin, child.process.stdout, child.process.stderr):
             with suppress(KeyError):
                 self._selector.unregister(_file(stream))
             stream.close()  # type: ignore[union-attr]
-        self._ended.append(child.process)
+        self._killed.append(child.process)
 
     def close(self) -> None:
-        """Wait for the processes that have been killed."""
-        for process in self._ended:
-            with suppress(subprocess.TimeoutExpired):  # it waits for a disk that does not answer
+        """Wait for the killed processes to end."""
+        for process in self._killed:
+            with suppress(subprocess.TimeoutExpired):  # the process is blocked by a disk that does not respond
                 process.wait(_END_S)
-        self._ended.clear()
+        self._killed.clear()
         self._selector.close()
 
-    def wait(self, timeout: float) -> Sequence[Signal[Counts]]:
-        """Return what the processes have answered, and which of them have ended."""
-        signals, self._failed = self._failed, []
-        for key, _ in self._selector.select(0 if signals else timeout):
-            take, worker, child = key.data
+    def wait(self, timeout: float) -> Sequence[WorkerEvent[Counts]]:
+        """Return the events of processes that have answered or ended, after at most ``timeout`` seconds."""
+        events, self._failed_starts = self._failed_starts, []
+        for key, _ in self._selector.select(0 if events else timeout):
+            handle, worker, child = key.data
             if worker in self._children:
-                signals += take(worker, child)
+                events += handle(worker, child)
         if monotonic() > self._checked + _CHECK_S:
             self._checked = monotonic()
-            self._ended = [process for process in self._ended if process.poll() is None]
+            self._killed = [process for process in self._killed if process.poll() is None]
             for worker, child in list(self._children.items()):
                 if child.process.poll() is not None:
-                    signals += self._take_answers(worker, child)
+                    events += self._read_answers(worker, child)
                     if worker in self._children:
-                        signals.append(self._bury(worker, child))
-        return signals
+                        events.append(self._reap(worker, child))
+        return events
 
     def _write(self, worker: int, child: _Child, message: bytes) -> None:
         child.messages += message
-        self._go_on_writing(worker, child)
+        self._continue_writing(worker, child)
 
-    def _go_on_writing(self, worker: int, child: _Child) -> Sequence[Signal[Counts]]:
-        """Write what the pipe takes now; the rest once it takes more."""
+    def _continue_writing(self, worker: int, child: _Child) -> Sequence[WorkerEvent[Counts]]:
+        """Write as much as the pipe accepts now; the selector calls this again when it accepts more."""
         file = _file(child.process.stdin)
         try:
             while child.messages:
                 del child.messages[: os.write(file, child.messages)]
         except BlockingIOError:
-            with suppress(KeyError):  # it waits already
-                self._selector.register(file, EVENT_WRITE, (self._go_on_writing, worker, child))
+            with suppress(KeyError):  # already registered
+                self._selector.register(file, EVENT_WRITE, (self._continue_writing, worker, child))
             return []
-        except BrokenPipeError:  # its end is seen where its answers end
+        except BrokenPipeError:  # the end of the process is detected when its answers are read
             child.messages.clear()
         with suppress(KeyError):
             self._selector.unregister(file)
         return []
 
-    def _take_answers(self, worker: int, child: _Child) -> list[Signal[Counts]]:
-        """Read all answers that are there, and the end of the process, if it has come."""
+    def _read_answers(self, worker: int, child: _Child) -> list[WorkerEvent[Counts]]:
+        """Read all available answers; detect the end of the process."""
         ended = False
         try:
             while not ended:
@@ -200,69 +221,77 @@ class LocalEngine(Generic[Work, Counts]):
                 ended = not more
         except BlockingIOError:
             pass
-        signals = [self._signal(worker, child, *parts) for parts in _whole(child.answers)]
+        events = [self._event(worker, child, *parts) for parts in _complete_answers(child.answers)]
         if ended:
-            signals.append(self._bury(worker, child))
-        return signals
+            events.append(self._reap(worker, child))
+        return events
 
-    def _signal(self, worker: int, child: _Child, kind: str, *parts: Any) -> Signal[Counts]:
-        """Return what an answer means. Raises UserError where a worker would run other code than this process."""
+    def _event(self, worker: int, child: _Child, kind: str, *parts: Any) -> WorkerEvent[Counts]:
+        """Return the event of an answer. Raises UserError if the worker would run different code than this process."""
         match kind:
             case local_worker.STARTED:
                 child.started = True
-                return Started(worker, child.place)
-            case local_worker.SAID:
-                return Said(worker, parts[0])
+                return WorkerStarted(worker, child.place)
+            case local_worker.REPORTED:
+                return WorkerReported(worker, parts[0])
             case local_worker.DONE:
-                return Done(worker)
+                return AttemptFinished(worker)
             case local_worker.RAISED:
-                return Raised(worker, parts[0])
+                return AttemptRaised(worker, parts[0])
             case local_worker.FAILED:
                 self.kill(worker)
-                return StartFailed(worker, *parts)
+                return WorkerStartFailed(worker, *parts)
             case _:
                 raise UserError(
-                    f"{child.place} would run other code than this command: {'; '.join(parts[0])}. Install "
-                    "robustshards, or name its folder in PYTHONPATH"
+                    f"{child.place} would run different code than this command: {'; '.join(parts[0])}. Install "
+                    "robustshards, or add its folder to PYTHONPATH"
                 )
 
-    def _take_words(self, worker: int, child: _Child) -> list[Signal[Counts]]:
-        """Keep the last of what a process writes to its standard error."""
+    def _read_stderr(self, worker: int, child: _Child) -> list[WorkerEvent[Counts]]:
+        """Read standard error of a process and keep the last bytes."""
         with suppress(BlockingIOError):
             more = os.read(_file(child.process.stderr), _READ_BYTES)
-            child.last_words = (child.last_words + more)[-_LAST_WORDS:]
+            child.stderr_tail = (child.stderr_tail + more)[-_STDERR_BYTES:]
             if not more:
                 self._selector.unregister(_file(child.process.stderr))
         return []
 
-    def _bury(self, worker: int, child: _Child) -> StartFailed | Died:
-        """Take leave of a process that has ended, or ends just now."""
+    def _reap(self, worker: int, child: _Child) -> WorkerStartFailed | WorkerDied:
+        """Remove a process that has ended or is ending, and return the event."""
         if child.process.stderr in self._selector.get_map():
-            self._take_words(worker, child)
+            self._read_stderr(worker, child)
         self.kill(worker)
         with suppress(subprocess.TimeoutExpired):
             child.process.wait(_END_S)
-        reason = f"its worker process has died: {_how(child.process.returncode)}"
-        said = child.last_words.decode(errors="replace").strip().splitlines()
-        reason += f": {said[-1]}" if said else ""
-        return Died(worker, reason) if child.started else StartFailed(worker, reason)
+        reason = f"the worker process died: {_exit_text(child.process.returncode)}"
+        lines = child.stderr_tail.decode(errors="replace").strip().splitlines()
+        reason += f": {lines[-1]}" if lines else ""
+        return WorkerDied(worker, reason) if child.started else WorkerStartFailed(worker, reason)
 
 
 def worker_environment(gpu: str | None) -> dict[str, str]:
-    """Return the environment of a worker: that of this process, one thread for each library, and its GPU."""
-    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the current folder
+    """Return the environment variables of a worker: those of this process, one thread per library, and its GPU."""
+    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty entry means the current folder
     own = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths)), "PYTHONSAFEPATH": "1"}
     own["PYTHONUTF8"] = str(sys.flags.utf8_mode)
     if gpu is not None:
-        own[GPUS] = gpu
+        own[GPUS_VARIABLE] = gpu
     return {**WORKER_ENVIRONMENT, "OMP_NUM_THREADS": "1", **os.environ, **own}
 
 
 def gpu_of(slot: int, gpus: int) -> str | None:
-    """Return the GPU of the worker in a slot, of those that this process may use; None where there is none."""
+    """Return the GPU of the worker in a slot.
+
+    Args:
+        slot: Number of the slot, from 0. Workers that run at the same time have different slots.
+        gpus: Number of GPUs that this process may use.
+
+    Returns:
+        A value for CUDA_VISIBLE_DEVICES, or None if ``gpus`` is 0.
+    """
     if not gpus:
         return None
-    visible = os.environ.get(GPUS, "").split(",")
+    visible = os.environ.get(GPUS_VARIABLE, "").split(",")
     return (visible if len(visible) >= gpus > 0 and visible[0] else [str(gpu) for gpu in range(gpus)])[slot % gpus]
 
 
@@ -271,8 +300,8 @@ def _file(stream: Any) -> int:
     return number
 
 
-def _whole(answers: bytearray) -> Iterator[tuple[Any, ...]]:
-    """Take whole answers from the front of what has been read."""
+def _complete_answers(answers: bytearray) -> Iterator[tuple[Any, ...]]:
+    """Remove complete answers from the front of the buffer and yield them."""
     while len(answers) >= LENGTH.size:
         end = LENGTH.size + LENGTH.unpack_from(answers)[0]
         if len(answers) < end:
@@ -282,10 +311,10 @@ def _whole(answers: bytearray) -> Iterator[tuple[Any, ...]]:
         yield pickle.loads(content)
 
 
-def _how(code: int | None) -> str:
-    """Return in words how a process has ended."""
+def _exit_text(code: int | None) -> str:
+    """Return how a process ended, for messages."""
     if code is None:
-        return "it does not end"
+        return "it was killed but is still running"
     if code >= 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

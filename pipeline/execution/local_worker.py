@@ -1,7 +1,7 @@
-"""The process of a local worker: it takes messages from its standard input, and answers on its standard output.
+"""The process of a local worker. It reads messages from standard input and writes answers to standard output.
 
-It is run as a script, so that it starts wherever Python does; this project is imported by what the first message
-holds. A message is its length in 8 bytes, then a pickle, from and to :mod:`pipeline.execution.local_pool` alone.
+The module is run as a script, so it starts even if this project cannot be imported; unpickling the first message
+imports the project. A message is an 8-byte length and a pickle. The other end is :mod:`pipeline.execution.local_pool`.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from queue import SimpleQueue
 from typing import Any, NoReturn
 
 LENGTH = struct.Struct("!Q")
-"""The length in front of each message."""
+"""Format of the length in front of each message."""
 
-STARTED, UNLIKE, FAILED, SAID, DONE, RAISED = "started", "unlike", "failed", "said", "done", "raised"
-"""The first parts of answers."""
+STARTED, DIFFERENT, FAILED, REPORTED, DONE, RAISED = "started", "different", "failed", "reported", "done", "raised"
+"""Kinds of answers; the first element of each answer."""
 
 _SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of Linux."""
+"""The Linux constant PR_SET_PDEATHSIG."""
 
 
-def framed(message: object) -> bytes:
-    """Return a message with its length."""
+def frame(message: object) -> bytes:
+    """Return a pickled message with its length in front."""
     content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(content)) + content
 
 
 def main(parent: int) -> None:
-    """Serve the parent process until it ends.
+    """Run attempts for the parent process until it ends.
 
     Args:
-        parent: Its process id.
+        parent: Process id of the parent.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the parent's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     messages, answers = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what libraries print is no answer
-    _end_with(parent)
+    os.dup2(2, 1)  # output that libraries print must not mix with the answers
+    _exit_with(parent)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(messages, inbox), daemon=True).start()
-    worker = _started(inbox.get(), answers)
+    worker = _make_worker(inbox.get(), answers)
     while worker is not None:
-        _attempt(worker, inbox.get(), answers)
-    threading.Event().wait()  # the parent knows what to do
+        _run_attempt(worker, inbox.get(), answers)
+    threading.Event().wait()  # the parent kills this process
 
 
-def _end_with(parent: int) -> None:
-    """Have the kernel end this process once the parent is gone, however that ended."""
+def _exit_with(parent: int) -> None:
+    """Make the kernel kill this process when the parent ends for any reason."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
     if os.getppid() != parent:
-        _end()
+        _kill_group()
 
 
 def _listen(messages: int, inbox: SimpleQueue[bytes]) -> None:
-    """Pass messages on; end this process where none can come any more, also in the midst of its work."""
+    """Put messages into the inbox. When the parent closes the pipe, kill this process even if it is working."""
     while True:
         (length,) = LENGTH.unpack(_read(messages, LENGTH.size))
         inbox.put(_read(messages, length))
@@ -74,53 +74,53 @@ def _read(messages: int, length: int) -> bytes:
     while len(content) < length:
         more = os.read(messages, length - len(content))
         if not more:
-            _end()
+            _kill_group()
         content += more
     return bytes(content)
 
 
-def _end() -> NoReturn:
-    """End this process and all that it has started."""
+def _kill_group() -> NoReturn:
+    """Kill this process and all processes that it has started."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
 
 def _answer(answers: int, *parts: object) -> None:
-    content = memoryview(framed(parts))
+    content = memoryview(frame(parts))
     try:
         while content:
             content = content[os.write(answers, content) :]
     except BrokenPipeError:
-        _end()
+        _kill_group()
 
 
-def _started(message: bytes, answers: int) -> Any:
-    """Make the worker; None where that fails, or where it would run other code than the parent."""
+def _make_worker(message: bytes, answers: int) -> Any:
+    """Return the worker; None if creating it fails or if it would run different code than the parent."""
     try:
         installation, work = pickle.loads(message)
-        if unlike := installation.differences():
-            _answer(answers, UNLIKE, unlike)
+        if differences := installation.differences():
+            _answer(answers, DIFFERENT, differences)
             return None
         make, job = pickle.loads(work)
         worker = make(job)
     except BaseException as error:
-        _answer(answers, FAILED, _reason(error), str(error) if _is_mistake(error) else None)
+        _answer(answers, FAILED, _reason(error), str(error) if _is_user_error(error) else None)
         return None
     _answer(answers, STARTED)
     return worker
 
 
-def _is_mistake(error: BaseException) -> bool:
-    """Whether it is the user who can mend an error."""
+def _is_user_error(error: BaseException) -> bool:
+    """Return whether the user can fix the cause of an error."""
     errors = sys.modules.get("pipeline.errors")
     return errors is not None and isinstance(error, errors.UserError)
 
 
-def _attempt(worker: Any, message: bytes, answers: int) -> None:
+def _run_attempt(worker: Any, message: bytes, answers: int) -> None:
     try:
-        for what in worker.run(pickle.loads(message)):
-            _answer(answers, SAID, what)
+        for content in worker.run(pickle.loads(message)):
+            _answer(answers, REPORTED, content)
     except BaseException as error:
         _answer(answers, RAISED, _reason(error))
     else:

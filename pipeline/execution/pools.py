@@ -1,4 +1,4 @@
-"""Which engine does the work: child processes of this machine, or Ray."""
+"""Worker pools of both engines: child processes of this machine, and Ray."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Generic, Protocol, TypeVar
 from pipeline.errors import UserError
 from pipeline.execution.base import Pool, Worker
 from pipeline.execution.processes import check_workers
-from pipeline.execution.work import At, Attempt, Counts, Event, Progress, Work
+from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Progress, Work
 from pipeline.software import cpu_count
 
 SMALL_WORK = 20_000
-"""Maximum number of outputs that ``auto`` makes without Ray. Starting and ending Ray takes several seconds, which
-is a large part of the time of fewer outputs, and a small part of the time of more."""
+"""Maximum number of outputs that ``auto`` makes without Ray. For more outputs, the seconds that Ray needs to start and
+stop do not matter."""
 
 Job = TypeVar("Job")
 
 
 class Executor(StrEnum):
-    """What starts the workers."""
+    """The engines that can run workers, and ``auto``."""
 
     AUTO = "auto"
     RAY = "ray"
@@ -29,35 +29,43 @@ class Executor(StrEnum):
 
 
 CLUSTER_EXECUTORS = frozenset({Executor.AUTO, Executor.RAY})
-"""Those that can join a cluster at an address."""
+"""Executors that can join a Ray cluster."""
 
 
-def checked_executor(name: str, address: str | None) -> Executor:
-    """Return the executor of a name. Raises UserError for another name, and for ``local`` together with an address."""
+def parse_executor(name: str, address: str | None) -> Executor:
+    """Return the executor with this name.
+
+    Args:
+        name: auto, ray or local.
+        address: Address of a running Ray cluster, or None.
+
+    Raises:
+        UserError: The name is unknown, or the executor is ``local`` and an address is given.
+    """
     try:
         executor = Executor(name)
     except ValueError:
         raise UserError(f"invalid executor {name!r}: use {', '.join(Executor)}") from None
     if executor not in CLUSTER_EXECUTORS and address is not None:
         raise UserError(
-            f"--executor {executor} starts processes on this machine, and --address {address} joins a Ray cluster: "
-            "give one of them"
+            f"--executor {executor} cannot be combined with --address {address}: omit --address to use processes of "
+            "this machine, or use --executor ray to join the Ray cluster"
         )
     return executor
 
 
-def chosen(name: str, address: str | None, outputs: int) -> Executor:
-    """Return the engine to use: what was asked for, or what suits the work. The outputs never depend on it.
+def choose_executor(name: str, address: str | None, outputs: int) -> Executor:
+    """Return the engine to use. The outputs do not depend on it.
 
     Args:
-        name: auto, ray or local. ``auto`` takes local processes where no address is given and the work is small.
-        address: Of a running Ray cluster, or None.
-        outputs: Number of outputs that are still to be made.
+        name: auto, ray or local. ``auto`` uses local processes if there is no address and the work is small.
+        address: Address of a running Ray cluster, or None.
+        outputs: Number of outputs still to make.
 
     Raises:
-        UserError: The name is unknown, or local processes were asked for together with the address of a cluster.
+        UserError: The name is unknown, or it is ``local`` and an address is given.
     """
-    executor = checked_executor(name, address)
+    executor = parse_executor(name, address)
     if executor != Executor.AUTO:
         return executor
     return Executor.LOCAL if address is None and outputs <= SMALL_WORK else Executor.RAY
@@ -75,32 +83,32 @@ def open_pool(
     labels: Mapping[str, str],
     gpus: int = 0,
 ) -> Iterator[Pool[Work, Counts]]:
-    """Open a pool of workers, which end with the block.
+    """Open a pool of workers and stop them at the end of the block.
 
     Args:
-        job: What each worker is made of.
-        worker: Called with the job in each worker process.
+        job: Argument of ``worker``.
+        worker: Called with ``job`` in each worker process; returns the worker.
         executor: auto, ray or local.
         workers: Maximum number of workers; None for one per CPU.
-        address: Of a running Ray cluster to join, or None.
-        outputs: Number of outputs to be made, by which ``auto`` chooses.
-        labels: Labels of all metrics, which Ray's exporter shows.
-        gpus: Number of GPUs of this machine, of which each worker needs one; 0 if none is needed.
+        address: Address of a running Ray cluster to join, or None.
+        outputs: Number of outputs still to make; ``auto`` chooses the engine by it.
+        labels: Labels of all metrics that Ray's exporter publishes.
+        gpus: Number of GPUs of this machine; each worker needs one. 0 if workers need none.
 
     Yields:
         The pool.
 
     Raises:
-        UserError: The number of workers, or the address, is not allowed, or no cluster answers there.
+        UserError: The number of workers or the address is invalid, or no cluster answers at the address.
     """
     check_workers(workers, address)
-    opened = POOLS[chosen(executor, address, outputs)]
+    opened = POOLS[choose_executor(executor, address, outputs)]
     with opened(job, worker, workers=workers, address=address, labels=labels, gpus=gpus) as pool:
         yield pool
 
 
 class OpenPool(Protocol):
-    """A function that opens a pool of one engine; arguments as of ``open_pool``."""
+    """A function that opens a pool of one engine; its arguments are those of ``open_pool``."""
 
     def __call__(
         self,
@@ -113,7 +121,7 @@ class OpenPool(Protocol):
         labels: Mapping[str, str],
         gpus: int,
     ) -> AbstractContextManager[Pool[Work, Counts]]:
-        """Open a pool of workers, which end with the block."""
+        """Open a pool of workers and stop them at the end of the block."""
 
 
 @contextmanager
@@ -153,11 +161,11 @@ def _ray_pool(
 
 
 POOLS: Mapping[Executor, OpenPool] = {Executor.LOCAL: _local_pool, Executor.RAY: _ray_pool}
-"""What opens the pool of each executor; engines are imported only when used."""
+"""Functions that open the pools, by executor. Engines are imported only when used."""
 
 
 class InProcessPool(Generic[Job, Work, Counts]):
-    """One worker in this process, made with the first work item. What it raises is raised here, without retries."""
+    """A pool of one worker in this process, created for the first work item. Exceptions propagate, without retries."""
 
     workers = 1
 
@@ -166,9 +174,9 @@ class InProcessPool(Generic[Job, Work, Counts]):
         self._make = worker
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
-        """Run all work items, one after the other."""
+        """Run all work items in order."""
         worker = self._make(self._job)
         for index, work in enumerate(items):
-            for said in worker.run(Attempt(work)):
-                if not isinstance(said, At):
-                    yield Progress(index, work, said)
+            for content in worker.run(Attempt(work)):
+                if not isinstance(content, CurrentItem):
+                    yield Progress(index, work, content)

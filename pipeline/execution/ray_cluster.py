@@ -1,4 +1,4 @@
-"""Start a local Ray cluster, or join one that runs."""
+"""A local Ray cluster for one command, or a connection to a running cluster."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers
 from pipeline.software import cpu_count
 
 _CONNECT_S = 10.0
+"""Timeout of the first connection to a cluster, in seconds."""
 
 _SETTINGS = 4
-"""The type of the frame with which each side of an HTTP/2 connection begins."""
+"""HTTP/2 frame type that each side sends first."""
 
 _QUIET: Mapping[str, Any] = MappingProxyType({"log_to_driver": False, "logging_level": logging.ERROR})
 
-_FOLDER, _LONGEST_FOLDER = "robustshards-ray-", 40
-"""What a folder for the files of a local cluster is called, and how long its path may be: sockets are made below it,
-whose paths may have 107 bytes."""
+_FOLDER_PREFIX, _MAX_FOLDER_LENGTH = "robustshards-ray-", 40
+"""Prefix of the folder for the files of a local cluster, and maximum length of its path. Ray creates sockets in it, and
+the path of a socket is limited to 107 bytes."""
 
 _OBJECT_STORE_BYTES = 80 * 2**20
-"""The least that Ray takes: only listings and counts travel, never an image."""
+"""Size of Ray's object store: the minimum that Ray accepts, since no images are sent between processes."""
 
 
 def import_ray() -> Any:
-    """Ray, loaded where it is used: it takes a second, and most commands do without. It reports no usage."""
+    """Import Ray with usage reports switched off, and return it. It is imported late because importing takes long."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name, value in WORKER_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -48,32 +49,32 @@ def import_ray() -> Any:
     return ray
 
 
-def _reach(address: str) -> None:
-    """Raises UserError where no gRPC server answers at host:port; Ray itself would try for minutes."""
+def _check_address(address: str) -> None:
+    """Check that a gRPC server answers at host:port, because Ray would retry for minutes. Raises UserError."""
     host, separator, port = address.rpartition(":")
     if "://" in address or not separator or not host or not (port.isascii() and port.isdecimal() and len(port) < 6):
         raise UserError(
-            f"invalid address {address!r}: give host:port of the cluster's head, for example 10.0.0.1:6379, "
+            f"invalid address {address!r}: use host:port of the cluster's head, for example 10.0.0.1:6379, "
             "or 'auto' for the cluster on this machine"
         )
     host = host.removeprefix("[").removesuffix("]")
     try:
         with socket.create_connection((host, int(port)), timeout=_CONNECT_S) as connection:
             if os.environ.get("RAY_USE_TLS", "0") == "0":
-                _greet(connection)
-    except (OSError, OverflowError, ValueError) as error:  # ValueError: names that no host can have
+                _check_http2(connection)
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: invalid host name
         raise UserError(f"no Ray cluster answers at {address}: {error}") from error
     if _is_loopback(host):
-        # Ray turns loopback into the address of the network card, where a cluster on loopback does not listen.
+        # Ray replaces a loopback address by that of the network card, where a cluster on loopback does not listen.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
-def _greet(connection: socket.socket) -> None:
-    """Begin HTTP/2, as gRPC does: a server answers with its settings. Raises OSError for anything else."""
+def _check_http2(connection: socket.socket) -> None:
+    """Start an HTTP/2 connection as gRPC does. Raises OSError if the server does not answer with its settings."""
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0]))
     frame = connection.recv(9)
     if len(frame) < 4 or frame[3] != _SETTINGS:
-        raise OSError("what listens there is no Ray head; its port is mostly 6379")
+        raise OSError("the server is not a Ray head, whose default port is 6379")
 
 
 def _is_loopback(host: str) -> bool:
@@ -85,47 +86,57 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[int]:
-    """A Ray cluster for the time of a build; gives the number of workers to start.
+    """Start or join a Ray cluster.
 
-    Without an address a local one is started on the loopback interface and ended afterwards, also where this process
-    is killed; with host:port or "auto", the cluster there is joined and left running. ``workers`` None means one per
-    CPU. Raises UserError if it cannot be reached.
+    A local cluster listens on the loopback interface only, and stops at the end of the block or when this process is
+    killed. A cluster that was joined keeps running.
+
+    Args:
+        workers: Number of workers; None for one per CPU.
+        address: host:port of a running cluster, "auto" for the one on this machine, or None to start a local cluster.
+
+    Yields:
+        The number of workers to start.
+
+    Raises:
+        UserError: The cluster cannot be started or reached.
+        UnfinishedError: The processes of a local cluster do not start.
     """
     check_workers(workers, address)
     if address not in (None, "auto"):
-        _reach(address)
-    _leave_lost_folder()
+        _check_address(address)
+    _leave_deleted_folder()
     ray = import_ray()
     with ExitStack() as stack:
-        # Ray tells of workers that died on standard output, which is ours: it may be JSON.
+        # Ray prints messages about dead workers to standard output, which may be the JSON output of this command.
         stack.enter_context(redirect_stdout(sys.stderr))
-        ending = signal.getsignal(signal.SIGTERM)
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         try:
             cpus = _start(ray, workers, stack) if address is None else _join(ray, workers, address)
         except (OSError, ValueError, RuntimeError, AssertionError, ray.exceptions.RayError) as error:
             ray.shutdown()
             raise UserError(f"cannot start or join Ray{f' at {address}' if address else ''}: {error}") from error
-        except SystemExit:  # of Ray's own handler of SIGTERM, which it has while it starts
+        except SystemExit:  # raised by Ray's SIGTERM handler, which is active while it starts
             ray.shutdown()
-            if callable(ending):
-                ending(signal.SIGTERM, None)
+            if callable(on_sigterm):
+                on_sigterm(signal.SIGTERM, None)
             raise
         except Exception as error:
-            if type(error) is not Exception:  # the plain one is what Ray raises where its processes do not come up
+            if type(error) is not Exception:  # Ray raises a plain Exception if its processes do not start
                 raise
             ray.shutdown()
             raise UnfinishedError(
-                f"Ray has not started: {error} It needs room for its temporary files and a machine that is not "
-                "overloaded; then run the same command again"
+                f"cannot start Ray: {error} Check that the disk has space for temporary files and that the machine is "
+                "not overloaded, then run the same command again"
             ) from error
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, ending)  # Ray has put one of its own in its place
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray has replaced the handler
         stack.callback(ray.shutdown)
         yield cpus
 
 
-def _leave_lost_folder() -> None:
-    """Go to the root where the current folder has been removed: Ray asks for it. No path is relative to it any more."""
+def _leave_deleted_folder() -> None:
+    """Change to the root folder if the current folder was deleted, because Ray reads it. All paths are absolute."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -133,43 +144,48 @@ def _leave_lost_folder() -> None:
 
 
 def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
-    """Start a local cluster that ends with this process. The number of workers."""
+    """Start a local cluster that stops with this process, and return the number of workers."""
     cpus = workers or cpu_count()
-    own: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
+    options: dict[str, Any] = {"object_store_memory": _OBJECT_STORE_BYTES, "_node_ip_address": "127.0.0.1"}
     folder = _temporary_folder()
     if folder:
-        own["_temp_dir"] = str(folder)
-    marks = stack.enter_context(guarded(folder))
-    token = {} if keeps_tokens() else {"RAY_AUTH_TOKEN": _token()}
-    with _environment({**marks, **token}):
-        # "local", or Ray would join whatever cluster was last started on this machine.
-        ray.init(address="local", num_cpus=cpus, include_dashboard=False, job_config=_job(ray), **own, **_QUIET)
+        options["_temp_dir"] = str(folder)
+    environment = stack.enter_context(guarded(folder))
+    token = {} if can_store_token() else {"RAY_AUTH_TOKEN": _token()}
+    with _environment({**environment, **token}):
+        # Without "local", Ray would join the cluster that was last started on this machine.
+        ray.init(
+            address="local", num_cpus=cpus, include_dashboard=False, job_config=_job_config(ray), **options, **_QUIET
+        )
     return cpus
 
 
 def _join(ray: Any, workers: int | None, address: str) -> int:
-    """Join a running cluster. The number of workers."""
-    ray.init(address=address, job_config=_job(ray), **_QUIET)
+    """Join a running cluster and return the number of workers."""
+    ray.init(address=address, job_config=_job_config(ray), **_QUIET)
     return workers or int(ray.cluster_resources().get("CPU", 1))
 
 
-class _Closed(list[str]):
-    """Takes nothing: Ray adds the current folder and that of the script, and all code in there would come first."""
+class _FixedPath(list[str]):
+    """A list of paths that Ray cannot extend.
+
+    Ray adds the folders of the driver and of its script, and code in them would take precedence over installed code.
+    """
 
     def extend(self, paths: Iterable[str]) -> None:
-        """Leave the workers' search path as it is."""
+        """Ignore the paths."""
 
 
-def _job(ray: Any) -> Any:
-    """What Ray knows of this job: its workers import what is installed, as this process does."""
+def _job_config(ray: Any) -> Any:
+    """Return the Ray job configuration, with which workers import installed code only, as this process does."""
     job = ray.job_config.JobConfig()
-    job._py_driver_sys_path = _Closed()
+    job._py_driver_sys_path = _FixedPath()
     return job
 
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment for as long as the block runs."""
+    """Set environment variables during the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -183,24 +199,25 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _temporary_folder() -> Path | None:
-    """A folder of our own for the files of a local cluster; None where the usual one can be used.
+    """Create a folder for the files of a local cluster; return None if Ray's default folder is usable.
 
-    That is not where it belongs to another user, who could change what is in it. Raises UserError where there is none.
+    The default folder is not used if it belongs to another user, who could change its files. Raises UserError if no
+    folder can be created.
     """
-    usual = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray").absolute()
-    if len(str(usual)) <= _LONGEST_FOLDER and _own(usual):
+    default = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray").absolute()
+    if len(str(default)) <= _MAX_FOLDER_LENGTH and _is_usable(default):
         return None
-    for place in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
-        if len(place) + len(_FOLDER) + 8 <= _LONGEST_FOLDER and os.access(place, os.W_OK | os.X_OK):
-            return Path(tempfile.mkdtemp(prefix=_FOLDER, dir=place))
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        if len(parent) + len(_FOLDER_PREFIX) + 8 <= _MAX_FOLDER_LENGTH and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent))
     raise UserError(
-        f"no folder for the temporary files of Ray: {usual} cannot be used; set RAY_TMPDIR to a folder that can be "
-        f"written, with a path of up to {_LONGEST_FOLDER - len('/ray')} characters"
+        f"no folder for the temporary files of Ray: {default} cannot be used. Set RAY_TMPDIR to a writable folder "
+        f"whose path has at most {_MAX_FOLDER_LENGTH - len('/ray')} characters"
     )
 
 
-def _own(folder: Path) -> bool:
-    """Whether a folder belongs to this user and can be written, or can be made."""
+def _is_usable(folder: Path) -> bool:
+    """Return whether a folder belongs to this user and is writable, or can be created."""
     try:
         about = folder.lstat()
     except FileNotFoundError:
@@ -210,21 +227,21 @@ def _own(folder: Path) -> bool:
     return folder.is_dir() and about.st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
 
 
-def keeps_tokens() -> bool:
-    """Whether Ray can keep the password of a local cluster where it wants to: below the home folder."""
+def can_store_token() -> bool:
+    """Return whether Ray can store the token of a local cluster in the home folder."""
     if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         return True
     try:
         folder = Path.home() / ".ray"
-        there = next(path for path in (folder, *folder.parents) if path.exists())
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
         return folder.is_absolute() and (
-            os.access(folder / "auth_token", os.R_OK) or os.access(there, os.W_OK | os.X_OK)
+            os.access(folder / "auth_token", os.R_OK) or os.access(existing, os.W_OK | os.X_OK)
         )
-    except (OSError, RuntimeError):  # nobody knows the home
+    except (OSError, RuntimeError):  # the home folder is unknown
         return False
 
 
 @cache
 def _token() -> str:
-    """One for the time of this process: Ray reads it once."""
+    """Return a random token, the same for the whole process because Ray reads it only once."""
     return secrets.token_hex(32)

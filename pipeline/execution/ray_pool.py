@@ -1,4 +1,4 @@
-"""An engine of Ray actors, on this machine or on a cluster."""
+"""A pool and an engine of Ray actors, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,20 +11,29 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from pipeline.errors import UserError
-from pipeline.execution.base import Died, Done, Raised, Said, Signal, Started, StartFailed, Worker
+from pipeline.execution.base import (
+    AttemptFinished,
+    AttemptRaised,
+    Worker,
+    WorkerDied,
+    WorkerEvent,
+    WorkerReported,
+    WorkerStarted,
+    WorkerStartFailed,
+)
 from pipeline.execution.ray_cluster import import_ray
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Counts, Event, Measure, Progress, Work
 from pipeline.software import Installation, installation
 
-_PLATITUDES = " Some common causes include"
-"""Where Ray's account of a death goes on to general advice."""
+_GENERAL_ADVICE = " Some common causes include"
+"""Start of the general advice in Ray's description of an actor's death; cut from messages."""
 
 Job = TypeVar("Job")
 
 
 class RayPool(Generic[Job, Work, Counts]):
-    """Workers on the Ray cluster that this process has joined."""
+    """A pool of workers on the Ray cluster that this process has joined."""
 
     def __init__(
         self,
@@ -35,47 +44,47 @@ class RayPool(Generic[Job, Work, Counts]):
         labels: Mapping[str, str],
         needs: Mapping[str, float] = MappingProxyType({"num_cpus": 1}),
     ) -> None:
-        """Prepare workers; they start with the work.
+        """Create a pool. Its workers start when there is work.
 
         Args:
-            job: What each worker is made of.
+            job: Argument of ``worker``.
             workers: Maximum number of workers.
-            worker: Called with the job in each actor.
+            worker: Called with ``job`` in each actor; returns the worker.
             labels: Labels of all metrics.
             needs: Resources that Ray reserves for each worker.
         """
         self.workers = workers
-        self._meters = _Meters(labels)
+        self._metrics = _Metrics(labels)
         engine: RayEngine[Work, Counts] = RayEngine(worker, job, needs)
         self._scheduler = Scheduler(engine, workers)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
-        """Run all work items as :class:`Scheduler` does; metrics count the finished ones."""
+        """Run all work items, yield the events of the :class:`Scheduler`, and update the metrics."""
         for event in self._scheduler.run(items):
             if isinstance(event, Progress) and event.finished:
-                self._meters.count(event.counts.measures())
+                self._metrics.count(event.counts.measures())
             yield event
 
     def close(self) -> None:
-        """End the workers."""
+        """Kill the workers."""
         self._scheduler.close()
 
 
 class RayEngine(Generic[Work, Counts]):
-    """Actors, and what each of them has promised to answer."""
+    """An engine of Ray actors. Each has at most one pending answer."""
 
     remedy = "Install the same robustshards on all machines of the cluster"
 
     def __init__(self, worker: Callable[[Any], Worker[Work, Counts]], job: object, needs: Mapping[str, float]) -> None:
         self._ray = import_ray()
-        # Unpickled by an actor only once that is found to run the same code.
+        # Pickled here, so that an actor can check that it runs the same code before it unpickles the job.
         self._work = self._ray.put(self._ray.cloudpickle.dumps((worker, job)))
         self._actor_class = self._ray.remote(**needs, max_restarts=0)(_Actor)
         self._numbers = count()
         self._actors: dict[int, Any] = {}
         self._answers: dict[int, Any] = {}
         self._workers: dict[Any, int] = {}
-        """Answer that is awaited -> worker."""
+        """Pending answer -> worker."""
         self._starting: set[int] = set()
 
     def now(self) -> float:
@@ -91,24 +100,24 @@ class RayEngine(Generic[Work, Counts]):
         return worker
 
     def give(self, worker: int, attempt: Attempt[Work]) -> None:
-        """Give an actor an attempt."""
-        # A careful one waits until it has been heard: what it said last is then what it died at.
-        options = {"_generator_backpressure_num_objects": 1} if attempt.careful else {}
+        """Send an attempt to an actor."""
+        # The actor waits until each report is received, so if it dies, the last report names the item it processed.
+        options = {"_generator_backpressure_num_objects": 1} if attempt.report_items else {}
         self._await(worker, self._actors[worker].run.options(**options).remote(attempt))
 
     def kill(self, worker: int) -> None:
-        """End an actor."""
+        """Kill an actor."""
         self._ray.kill(self._actors.pop(worker))
         self._starting.discard(worker)
         self._forget(worker)
 
-    def wait(self, timeout: float) -> Sequence[Signal[Counts]]:
-        """Return what the actors have answered."""
+    def wait(self, timeout: float) -> Sequence[WorkerEvent[Counts]]:
+        """Return the events of actors that have answered, after at most ``timeout`` seconds."""
         pending = list(self._workers)
         self._ray.wait(pending, num_returns=1, timeout=timeout)
-        # Then all that is there: where many workers report, one at a time would leave the last ones waiting.
+        # Take all available answers: with many workers, taking one at a time would delay the others.
         ready, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0)
-        return [self._signal(self._workers[answer], answer) for answer in ready]
+        return [self._event(self._workers[answer], answer) for answer in ready]
 
     def _await(self, worker: int, answer: Any) -> None:
         self._answers[worker] = answer
@@ -118,60 +127,68 @@ class RayEngine(Generic[Work, Counts]):
         if (answer := self._answers.pop(worker, None)) is not None:
             del self._workers[answer]
 
-    def _signal(self, worker: int, answer: Any) -> Signal[Counts]:
+    def _event(self, worker: int, answer: Any) -> WorkerEvent[Counts]:
         if worker in self._starting:
-            return self._start_signal(worker, answer)
+            return self._start_event(worker, answer)
         try:
-            return Said(worker, self._ray.get(next(answer)))
+            return WorkerReported(worker, self._ray.get(next(answer)))
         except StopIteration:
             self._forget(worker)
-            return Done(worker)
+            return AttemptFinished(worker)
         except self._ray.exceptions.RayError as error:
             self._forget(worker)
             died = isinstance(error, self._ray.exceptions.ActorDiedError)
-            return (Died if died else Raised)(worker, _reason(error))
+            return (WorkerDied if died else AttemptRaised)(worker, _reason(error))
 
-    def _start_signal(self, worker: int, answer: Any) -> Started | StartFailed:
+    def _start_event(self, worker: int, answer: Any) -> WorkerStarted | WorkerStartFailed:
         self._starting.discard(worker)
         self._forget(worker)
         try:
-            place, unlike = self._ray.get(answer)
+            place, differences = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self.kill(worker)
             cause = getattr(error, "cause", None)
-            return StartFailed(worker, _reason(error), str(cause) if isinstance(cause, UserError) else None)
-        if unlike:
+            return WorkerStartFailed(worker, _reason(error), str(cause) if isinstance(cause, UserError) else None)
+        if differences:
             raise UserError(
-                f"{place} would run other code than this command: {'; '.join(unlike)}. Install the same versions "
-                "there, and start its cluster from the same environment"
+                f"{place} would run different code than this command: {'; '.join(differences)}. Install the same "
+                "versions there, and start the Ray cluster from that environment"
             )
-        return Started(worker, place)
+        return WorkerStarted(worker, place)
 
 
 class _Actor:
-    """A worker in a process of its own."""
+    """A Ray actor that runs one worker."""
 
     def start(self, owner: Installation, work: bytes) -> tuple[str, list[str]]:
-        """Make the worker, and return its place; or how its code differs from its owner's, and make none."""
+        """Create the worker, unless this machine has different code than the owner.
+
+        Args:
+            owner: Installation of the process that owns the pool.
+            work: Pickled function that returns the worker, and its argument.
+
+        Returns:
+            Process and host of this actor, and the differences of its code from the owner's; empty if there are none.
+        """
         from ray import cloudpickle
 
-        os.environ["PYTHONSAFEPATH"] = "1"  # processes that the worker starts import nothing from the current folder
+        os.environ["PYTHONSAFEPATH"] = "1"  # child processes must not import from the current folder
         place = f"process {os.getpid()} on {socket.gethostname()}"
-        unlike = owner.differences()
-        if not unlike:
+        differences = owner.differences()
+        if not differences:
             worker, job = cloudpickle.loads(work)
             self._worker: Worker[Any, Any] = worker(job)
-        return place, unlike
+        return place, differences
 
     def run(self, attempt: Attempt[Any]) -> Iterator[Any]:
-        """Do a work item."""
+        """Run an attempt at a work item."""
         yield from self._worker.run(attempt)
 
 
-class _Meters:
-    """Counters that the exporter of Ray (``ray[default]``) shows to Prometheus, as ``ray_robustshards_<name>_total``.
+class _Metrics:
+    """Prometheus counters ``ray_robustshards_<name>_total``, published by Ray's exporter (``ray[default]``).
 
-    They count finished work items, so that no failed attempt counts. Without the exporter they have no effect.
+    Only finished work items count, so failed attempts do not. Without the exporter, the counters have no effect.
     """
 
     def __init__(self, labels: Mapping[str, str]) -> None:
@@ -186,11 +203,11 @@ class _Meters:
             labels = {**self._labels, **measure.labels}
             if measure.name not in self._counters:
                 name, keys = f"robustshards_{measure.name}", tuple(labels)
-                self._counters[measure.name] = Counter(name, measure.words, keys)
-            if measure.value > 0:  # Ray refuses to add nothing
+                self._counters[measure.name] = Counter(name, measure.description, keys)
+            if measure.value > 0:  # Ray rejects 0
                 self._counters[measure.name].inc(measure.value, labels)
 
 
 def _reason(error: BaseException) -> str:
-    """Return the last line of an error of Ray, which says the most."""
-    return str(error).strip().splitlines()[-1].partition(_PLATITUDES)[0]
+    """Return the last line of a Ray error, which has the cause."""
+    return str(error).strip().splitlines()[-1].partition(_GENERAL_ADVICE)[0]

@@ -1,4 +1,4 @@
-"""What build and evaluate have in common: an output that is claimed, filled part by part, and merged last."""
+"""The steps that build and evaluate share: claim the output, commit missing parts one by one, merge them last."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from pipeline.storage import Store
 
 
 class ResumableJob(Protocol[Work, Counts]):
-    """The steps of a job, in the order in which they are called."""
+    """The steps of a job, in the order in which they run."""
 
     @property
     def merged(self) -> str:
-        """Return the name of the file that stands for the whole output."""
+        """Return the name of the merged file, which exists only if all parts are committed."""
 
     def claim(self) -> None:
-        """Check that the output is free or this job's, and mark it as this job's. Raises UserError."""
+        """Check that the output is empty or belongs to this job, and mark it as such. Raises UserError."""
 
     def find_missing(self) -> bool:
-        """Find the parts that are not committed; return whether there are any."""
+        """Find the parts that are not committed, and return whether there are any."""
 
     def open_pool(self) -> AbstractContextManager[Pool[Work, Counts]]:
-        """Open the workers that make what is missing."""
+        """Open the pool of workers."""
 
     def rounds(self, workers: int) -> Iterator[Iterator[Work]]:
-        """Yield the missing work items; each round is run before the next is asked for."""
+        """Yield rounds of missing work items; a round is finished before the next is requested."""
 
-    def take(self, event: Event[Counts, Work], tally: Tally[Counts]) -> None:
-        """Take in what has become of a work item; ``tally`` has it already."""
+    def handle(self, event: Event[Counts, Work], tally: Tally[Counts]) -> None:
+        """Handle an event of the pool; ``tally`` already includes it."""
 
-    def ran(self, done: Counts) -> bool:
-        """Take in the sum of what was done; return whether every part is committed."""
+    def finish(self, done: Counts) -> bool:
+        """Store the sum of the work done, and return whether every part is committed."""
 
     def merge(self) -> None:
-        """Write the merged file, unless it is there and whole."""
+        """Write the merged file unless it exists and is complete."""
 
     def record(self) -> None:
-        """Write down facts about this run."""
+        """Record facts about this run."""
 
 
 def run_resumable(store: Store, job: ResumableJob[Work, Counts], tally: Tally[Counts]) -> None:
-    """Do what is missing of a job, then merge its parts.
+    """Make the missing parts of a job, then merge all parts.
 
-    The same call continues after any interruption: parts are committed one by one, and the merged file, which says
-    that all is there, is removed before the work and written after it.
+    After an interruption, the same call continues: parts are committed one by one, and the merged file, which marks a
+    complete output, is removed before the work and written after it.
 
     Args:
-        store: The output, which is locked against other runs.
-        job: The steps.
-        tally: Sums up what is done.
+        store: The output; locked against other runs.
+        job: The steps of the job.
+        tally: Sum of the work done; updated with each event.
 
     Raises:
-        UserError: The output holds something else, or another run is writing there.
+        UserError: The output contains something else, or another run is writing to it.
     """
     with store.exclusive():
         job.claim()
         if job.find_missing():
             with job.open_pool() as pool:
-                store.remove(job.merged)  # only now: where no worker can start, it stays
+                store.remove(job.merged)  # not earlier: if no worker can start, the file is kept
                 for items in job.rounds(pool.workers):
                     for event in pool.run(items):
-                        tally.take(event)
-                        job.take(event, tally)
-        if job.ran(tally.total()):
+                        tally.add(event)
+                        job.handle(event, tally)
+        if job.finish(tally.total()):
             job.merge()
         job.record()

@@ -1,4 +1,4 @@
-"""The policy of execution: which worker does what, and what becomes of attempts that fail. It knows no engine."""
+"""The policy of execution: assign work to workers, retry failures, duplicate stragglers. Independent of the engine."""
 
 from __future__ import annotations
 
@@ -10,31 +10,40 @@ from statistics import median
 from typing import Generic, cast
 
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.execution.base import Died, Done, Engine, Raised, Said, Signal, Started, StartFailed
-from pipeline.execution.work import At, Attempt, Counts, Divisible, Event, Failed, Lost, Progress, Work
+from pipeline.execution.base import (
+    AttemptFinished,
+    AttemptRaised,
+    Engine,
+    WorkerDied,
+    WorkerEvent,
+    WorkerReported,
+    WorkerStarted,
+    WorkerStartFailed,
+)
+from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Failed, Lost, Progress, Splittable, Work
 
 MAX_ATTEMPTS = 3
 """Give up on a work item after this many unexplained failures; quarantine an image after this many worker deaths."""
 
 MAX_FAILURES = 100
-"""Give up on a work item after this many failures of any kind: then the machine is broken, not so many images."""
+"""Give up on a work item after this many failures of any kind: the machine is then more likely at fault than images."""
 
-FAILED_STARTS = 10
-"""Stop the run after this many failed starts of workers in a row: no other work item would fare better."""
+MAX_FAILED_STARTS = 10
+"""Stop the run after this many workers in a row could not be started: other work items would fail in the same way."""
 
-STRAGGLER, STRAGGLER_S = 3.0, 5.0
-"""An attempt is a straggler after this many times the median of the finished ones, and after this many seconds."""
+STRAGGLER_FACTOR, STRAGGLER_MIN_S = 3.0, 5.0
+"""An attempt is a straggler if it takes longer than this factor times the median duration, and this many seconds."""
 
 _TICK_S = 1.0
-"""Seconds between two searches for stragglers while nothing happens."""
+"""Interval between two searches for stragglers when no event arrives, in seconds."""
 
-_REMEMBERED = 1000
-"""Number of last finished attempts of which the median is taken."""
+_MEDIAN_WINDOW = 1000
+"""Number of most recently finished attempts used for the median duration."""
 
 
 @dataclass
 class ItemRecord(Generic[Work]):
-    """A work item, how its attempts have ended, and the workers that are at it."""
+    """A work item with its failures and the workers that process it now."""
 
     index: int
     work: Work
@@ -43,25 +52,25 @@ class ItemRecord(Generic[Work]):
     workers: set[int] = field(default_factory=set)
 
     def attempt(self) -> Attempt[Work]:
-        """Return the next attempt: plain at first, then careful, so that an image that crashes workers is found."""
-        condemned = (item for item, deaths in self.deaths.items() if deaths >= MAX_ATTEMPTS)
-        return Attempt(self.work, self.failures > 0, frozenset(self.deaths), frozenset(condemned))
+        """Return the next attempt. After a failure, the worker reports each image, to find one that causes crashes."""
+        quarantined = (item for item, deaths in self.deaths.items() if deaths >= MAX_ATTEMPTS)
+        return Attempt(self.work, self.failures > 0, frozenset(self.deaths), frozenset(quarantined))
 
-    def failed(self, item: str | None) -> None:
-        """Count a failed attempt; ``item``: the image or sample at which the worker died, if it named one."""
+    def add_failure(self, item: str | None) -> None:
+        """Count a failed attempt; ``item`` is the image or sample at which the worker died, or None if unknown."""
         self.failures += 1
         if item is not None:
             self.deaths[item] += 1
 
     @property
     def given_up(self) -> bool:
-        """Whether it has failed too often."""
+        """Whether the work item has failed too often to be retried."""
         return self.failures - self.deaths.total() >= MAX_ATTEMPTS or self.failures >= MAX_FAILURES
 
 
 @dataclass
 class _Run(Generic[Work, Counts]):
-    """A running attempt; ``item``: the image or sample that the worker named last."""
+    """A running attempt; ``item`` is the image or sample that the worker reported last."""
 
     record: ItemRecord[Work]
     since: float
@@ -70,12 +79,12 @@ class _Run(Generic[Work, Counts]):
 
 
 class Scheduler(Generic[Work, Counts]):
-    """Up to ``workers`` workers of an engine, kept from one run to the next.
+    """A scheduler for up to ``workers`` workers of an engine. Workers are kept between runs.
 
-    Each has one attempt at a time, and no more work items are read than there are workers, so memory does not grow with
-    their number. Work goes only to workers that have started: where a machine is lost and not replaced, the
-    others do the rest. Stragglers are duplicated once nothing else is left, and the first to finish counts. What is
-    lost at the end of a run is divided among the idle workers.
+    Each worker has one attempt at a time, and at most one work item per worker is read ahead, so memory use does not
+    depend on the number of work items. Only workers that have started receive work: if a machine is lost and not
+    replaced, the remaining workers do its work. When no work is left, stragglers are duplicated and the first attempt
+    to finish counts. A work item that fails near the end of a run is split among the idle workers.
     """
 
     def __init__(self, engine: Engine[Work, Counts], workers: int) -> None:
@@ -88,27 +97,27 @@ class Scheduler(Generic[Work, Counts]):
         self._idle: dict[int, None] = {}
         self._running: dict[int, _Run[Work, Counts]] = {}
         self._failed_starts = 0
-        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
+        self._seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items.
 
         Args:
-            items: Read as workers become free.
+            items: The work items; read lazily, as workers become free.
 
         Yields:
-            The progress of each work item, its failed attempts, and whether it is given up.
+            Progress of work items, failed attempts, and work items that are given up.
 
         Raises:
-            UserError: No worker starts because of something that the user can mend.
-            UnfinishedError: No worker starts.
+            UserError: No worker can be started, and the user can fix the cause.
+            UnfinishedError: No worker can be started for another reason.
         """
         while self._assign(items):
-            for signal in self._engine.wait(_TICK_S):
-                yield from self._take(signal)
+            for event in self._engine.wait(_TICK_S):
+                yield from self._handle(event)
 
     def close(self) -> None:
-        """End all workers."""
+        """Kill all workers."""
         for worker in (*self._starting, *self._places):
             self._engine.kill(worker)
         self._starting.clear()
@@ -117,7 +126,7 @@ class Scheduler(Generic[Work, Counts]):
         self._running.clear()
 
     def _assign(self, items: Iterator[Work]) -> bool:
-        """Give work to idle workers, and start as many as have work waiting; False once all is done."""
+        """Give work to idle workers and start workers for waiting work; return False when all work is done."""
         while len(self._waiting) < self._size - len(self._running) and (work := next(items, None)) is not None:
             self._waiting.append(ItemRecord(next(self._numbers), work))
         if self._idle and not self._waiting:
@@ -130,11 +139,11 @@ class Scheduler(Generic[Work, Counts]):
         return bool(self._running or self._waiting)
 
     def _stragglers(self) -> Iterator[ItemRecord[Work]]:
-        """Yield work items that take too long and that one worker alone is at, the oldest first."""
+        """Yield work items that take too long and are not duplicated yet, the oldest first."""
         if not self._seconds:
             return
-        latest = self._engine.now() - max(STRAGGLER_S, STRAGGLER * median(self._seconds))
-        for run in self._running.values():  # in the order in which they began
+        latest = self._engine.now() - max(STRAGGLER_MIN_S, STRAGGLER_FACTOR * median(self._seconds))
+        for run in self._running.values():  # oldest first
             if run.since >= latest:
                 return
             if len(run.record.workers) == 1:
@@ -145,58 +154,60 @@ class Scheduler(Generic[Work, Counts]):
         self._running[worker] = _Run(record, self._engine.now())
         self._engine.give(worker, record.attempt())
 
-    def _take(self, signal: Signal[Counts]) -> Iterator[Event[Counts, Work]]:
-        """Take in a signal; those of workers that have been killed meanwhile are ignored."""
-        worker = signal.worker
+    def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
+        """Handle an event of a worker; ignore events of workers that have been killed."""
+        worker = event.worker
         if worker in self._starting:
-            yield from self._take_start(worker, signal)
+            yield from self._handle_start(worker, event)
         elif worker in self._running:
-            yield from self._take_run(worker, self._running[worker], signal)
-        elif worker in self._idle and isinstance(signal, Died):
+            yield from self._handle_run(worker, self._running[worker], event)
+        elif worker in self._idle and isinstance(event, WorkerDied):
             self._drop(worker)
 
-    def _take_start(self, worker: int, signal: Signal[Counts]) -> Iterator[Failed[Work] | Lost[Work]]:
-        """Note that a worker is ready; put a failed start down to the next work item that waits."""
-        if isinstance(signal, Started):
+    def _handle_start(self, worker: int, event: WorkerEvent[Counts]) -> Iterator[Failed[Work] | Lost[Work]]:
+        """Mark a started worker as idle; count a failed start as a failure of the next waiting work item."""
+        if isinstance(event, WorkerStarted):
             self._starting.remove(worker)
             self._failed_starts = 0
-            self._places[worker] = signal.place
+            self._places[worker] = event.place
             self._idle[worker] = None
-        elif isinstance(signal, StartFailed):
+        elif isinstance(event, WorkerStartFailed):
             self._starting.remove(worker)
             self._failed_starts += 1
-            reason = f"a worker cannot start: {signal.reason}"
-            if signal.mistake and self._failed_starts >= MAX_ATTEMPTS:
-                raise UserError(f"no worker can start: {signal.mistake}")
-            if self._failed_starts >= FAILED_STARTS:
+            reason = f"cannot start a worker: {event.reason}"
+            if event.user_error and self._failed_starts >= MAX_ATTEMPTS:
+                raise UserError(f"cannot start any worker: {event.user_error}")
+            if self._failed_starts >= MAX_FAILED_STARTS:
                 raise UnfinishedError(
-                    f"{reason} ({FAILED_STARTS} times in a row); what is finished is kept. {self._engine.remedy}, "
+                    f"{reason} ({MAX_FAILED_STARTS} times in a row); finished work is kept. {self._engine.remedy}, "
                     "then run the same command again"
                 )
             if self._waiting:
                 yield self._failed(self._waiting.popleft(), None, reason, "")
 
-    def _take_run(self, worker: int, run: _Run[Work, Counts], signal: Signal[Counts]) -> Iterator[Event[Counts, Work]]:
-        """Take in what a worker reports, that it is done, or that it has failed."""
+    def _handle_run(
+        self, worker: int, run: _Run[Work, Counts], event: WorkerEvent[Counts]
+    ) -> Iterator[Event[Counts, Work]]:
+        """Handle a report, the end or the failure of a running attempt."""
         record = run.record
-        match signal:
-            case Said(what=At(item=item)):
+        match event:
+            case WorkerReported(content=CurrentItem(item=item)):
                 run.item = item
-            case Said(what=what):
-                run.counts = cast(Counts, what)
+            case WorkerReported(content=content):
+                run.counts = cast(Counts, content)
                 yield Progress(record.index, record.work, run.counts)
-            case Done():
+            case AttemptFinished():
                 yield self._finished(worker, run)
-            case Died(reason=reason):
+            case WorkerDied(reason=reason):
                 place = self._drop(worker)
                 yield self._failed(record, run.item, reason, place)
-            case Raised(reason=reason):
-                # The worker might still be sound, but a new one is as cheap.
+            case AttemptRaised(reason=reason):
+                # The worker may still be usable, but starting a new one costs little and is safer.
                 place = self._drop(worker)
                 yield self._failed(record, None, reason, place)
 
     def _finished(self, worker: int, run: _Run[Work, Counts]) -> Progress[Counts, Work]:
-        """Note that a work item is done, and end the other workers that are at it."""
+        """Mark a work item as finished and kill other workers that process it."""
         record = run.record
         del self._running[worker]
         record.workers.discard(worker)
@@ -208,7 +219,7 @@ class Scheduler(Generic[Work, Counts]):
         return Progress(record.index, record.work, counts, finished=True, place=self._places[worker])
 
     def _drop(self, worker: int) -> str:
-        """End a worker that has started, and return its place."""
+        """Kill a worker that has started, and return its process and host."""
         self._engine.kill(worker)
         self._idle.pop(worker, None)
         if run := self._running.pop(worker, None):
@@ -216,20 +227,20 @@ class Scheduler(Generic[Work, Counts]):
         return self._places.pop(worker)
 
     def _failed(self, record: ItemRecord[Work], item: str | None, reason: str, place: str) -> Failed[Work] | Lost[Work]:
-        """Count a failed attempt; queue the work item again, unless another worker is at it or it is given up."""
-        record.failed(item)
+        """Count a failed attempt; retry the work item unless another worker processes it or it has failed too often."""
+        record.add_failure(item)
         if not record.workers:
             if record.given_up:
                 return Lost(record.index, record.work, reason, place)
-            self._waiting.extendleft(self._retried(record))
+            self._waiting.extendleft(self._to_retry(record))
         return Failed(record.index, record.work, record.failures, reason, place)
 
-    def _retried(self, record: ItemRecord[Work]) -> list[ItemRecord[Work]]:
-        """Return what to queue of a failed work item: pieces for the idle workers after its first failure, else itself.
+    def _to_retry(self, record: ItemRecord[Work]) -> list[ItemRecord[Work]]:
+        """Return the records to retry: after the first failure one piece per idle worker, later the work item itself.
 
-        Where an image is to blame after all, each piece finds it by itself.
+        If an image crashes workers, each piece quarantines it on its own.
         """
-        if record.failures > 1 or len(self._idle) <= 1 or not isinstance(record.work, Divisible):
+        if record.failures > 1 or len(self._idle) <= 1 or not isinstance(record.work, Splittable):
             return [record]
-        pieces = cast(Iterable[Work], record.work.divided(len(self._idle)))
+        pieces = cast(Iterable[Work], record.work.split(len(self._idle)))
         return [ItemRecord(next(self._numbers), piece, record.failures, record.deaths.copy()) for piece in pieces]

@@ -1,14 +1,14 @@
-"""A watcher that shows nothing."""
+"""A watcher that prints nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-class Silent:
-    """Watches a build or an evaluation, and shows nothing of it."""
+class SilentWatcher:
+    """A watcher of a build or an evaluation that ignores all events."""
 
     def _ignore(self, *args: Any, **kwargs: Any) -> None:
-        """Show nothing."""
+        """Ignore an event."""
 
     preparing = started = reported = on_event = counting = advanced = _ignore

@@ -1,4 +1,4 @@
-"""Work items on their way: attempts at them, the events that report on these, and the sum of what was done."""
+"""Work items, attempts at them, the events that report on the attempts, and the sum of the work done."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 @dataclass(frozen=True)
 class Measure:
-    """A count for monitoring: its name with the unit at the end, a description, the value, and labels."""
+    """A metric for monitoring.
+
+    Attributes:
+        name: Name of the metric; ends with the unit.
+        description: Help text of the metric.
+        value: Current value.
+        labels: Label -> value.
+    """
 
     name: str
-    words: str
+    description: str
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Summable(Protocol):
-    """Counts of what has been done."""
+    """Counts of finished work that can be added up."""
 
     def add(self, other: Self, /) -> None:
-        """Add another one to this."""
+        """Add other counts to these."""
 
     def measures(self) -> Iterator[Measure]:
-        """Return the counts for monitoring; those of one name have the same labels."""
+        """Yield the counts as metrics; metrics of the same name have the same labels."""
 
 
 Work = TypeVar("Work")
@@ -32,37 +39,49 @@ Counts = TypeVar("Counts", bound=Summable)
 
 
 @runtime_checkable
-class Divisible(Protocol):
-    """A work item that several workers can do in pieces."""
+class Splittable(Protocol):
+    """A work item that can be split among several workers."""
 
-    def divided(self, pieces: int, /) -> Iterable[Self]:
-        """Return up to so many work items, which together are this one."""
+    def split(self, pieces: int, /) -> Iterable[Self]:
+        """Return at most ``pieces`` work items that together cover this one."""
 
 
 @dataclass(frozen=True)
 class Attempt(Generic[Work]):
     """An attempt at a work item.
 
-    ``careful``: the worker names each image before processing it (:class:`At`), and each sample of an image that is
-    among the ``suspects``. ``condemned``: images and samples in quarantine, to be left out.
+    Attributes:
+        work: The work item.
+        report_items: Whether the worker reports each image before processing it, so that a crash can be traced to it.
+        suspects: Images and samples at which a worker died before. For a suspected image, the worker also reports each
+            sample.
+        quarantined: Images and samples that the worker skips because they crashed too many workers.
     """
 
     work: Work
-    careful: bool = False
+    report_items: bool = False
     suspects: frozenset[str] = frozenset()
-    condemned: frozenset[str] = frozenset()
+    quarantined: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class At:
-    """The image or sample that a careful worker processes next; None: a step that no image is to blame for."""
+class CurrentItem:
+    """The image or sample that a worker is about to process; None for a step that concerns no single image."""
 
     item: str | None
 
 
 @dataclass(frozen=True)
 class Progress(Generic[Counts, Work]):
-    """What an attempt at work item ``index`` has done so far; once ``finished``, all of it, and at which ``place``."""
+    """The progress of an attempt at a work item.
+
+    Attributes:
+        index: Number of the work item.
+        work: The work item.
+        counts: Work done by this attempt so far.
+        finished: Whether the work item is finished.
+        place: Process and host of the worker; empty until the work item is finished.
+    """
 
     index: int
     work: Work
@@ -73,7 +92,15 @@ class Progress(Generic[Counts, Work]):
 
 @dataclass(frozen=True)
 class Failed(Generic[Work]):
-    """A failed attempt at a work item, whose counts are void; the work item is retried."""
+    """A failed attempt at a work item that will be retried. The counts of the attempt are discarded.
+
+    Attributes:
+        index: Number of the work item.
+        work: The work item.
+        attempt: Number of the attempt, from 1.
+        reason: Why it failed.
+        place: Process and host of the worker; empty if no worker was started.
+    """
 
     index: int
     work: Work
@@ -84,7 +111,14 @@ class Failed(Generic[Work]):
 
 @dataclass(frozen=True)
 class Lost(Generic[Work]):
-    """A work item that is given up, and the last reason."""
+    """A work item that is not retried any more.
+
+    Attributes:
+        index: Number of the work item.
+        work: The work item.
+        reason: Why the last attempt failed.
+        place: Process and host of the last worker; empty if no worker was started.
+    """
 
     index: int
     work: Work
@@ -93,19 +127,22 @@ class Lost(Generic[Work]):
 
 
 Event = Progress[Counts, Work] | Failed[Work] | Lost[Work]
-"""What a pool reports."""
+"""An event that a pool yields."""
 
 
 class Tally(Generic[Counts]):
-    """The sum of what has been done. Exact once nothing is running; it goes down when an attempt fails."""
+    """The sum of the counts of all work items.
+
+    It is exact when no attempt is running, and decreases when an attempt fails.
+    """
 
     def __init__(self, blank: Callable[[], Counts]) -> None:
         self._blank = blank
         self._finished = blank()
         self._running: dict[int, Counts] = {}
 
-    def take(self, event: Event[Counts, Any]) -> None:
-        """Take in an event; cheap, however many work items are running."""
+    def add(self, event: Event[Counts, Any]) -> None:
+        """Update the sum with an event, in constant time."""
         self._running.pop(event.index, None)
         if isinstance(event, Progress):
             if event.finished:
@@ -114,7 +151,7 @@ class Tally(Generic[Counts]):
                 self._running[event.index] = event.counts
 
     def total(self) -> Counts:
-        """Return the sum. Its cost grows with the number of running work items: call it only to show it."""
+        """Return the sum. The cost grows with the number of running work items, so call it only for display."""
         total = self._blank()
         for counts in (self._finished, *self._running.values()):
             total.add(counts)

@@ -21,7 +21,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.render.renderer import Renderer
 from pipeline.software import versions
 
-TRIED_SIDES = (32, 512, 8192)
+TRIAL_SIDES = (32, 512, 8192)
 """Sides of photographs on which the transforms are tried: the first that a recipe's crops leave something of."""
 
 
@@ -99,7 +99,7 @@ def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
 
 def _large_enough(renderer: Renderer) -> bytes:
     """Return a photograph that is large enough for all crops of the recipe. Raises UserError."""
-    for side in TRIED_SIDES:
+    for side in TRIAL_SIDES:
         photograph = Jpeg().encode(np.full((side, side, 3), 128, np.uint8))
         try:
             renderer.prepare(renderer.decode(photograph))

@@ -12,10 +12,18 @@ import psutil
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.execution.pools import CLUSTER_EXECUTORS, POOLS, SMALL_WORK, Executor, checked_executor, chosen, open_pool
+from pipeline.execution.pools import (
+    CLUSTER_EXECUTORS,
+    POOLS,
+    SMALL_WORK,
+    Executor,
+    choose_executor,
+    open_pool,
+    parse_executor,
+)
 from tests.conftest import Run
 from tests.factories.digests import data_digests
-from tests.factories.frail import Frail, Trouble
+from tests.factories.frail import FaultPlan, FaultyWorker
 from tests.factories.processes import is_local_worker
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")
@@ -34,14 +42,14 @@ SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shar
 def test_small_work_on_this_machine_needs_no_ray(
     executor: str, address: str | None, outputs: int, engine: Executor
 ) -> None:
-    assert chosen(executor, address, outputs) == engine
+    assert choose_executor(executor, address, outputs) == engine
 
 
 def test_what_cannot_be_chosen_is_named() -> None:
     with pytest.raises(UserError, match=r"--executor local .*--address 10\.0\.0\.1:6379"):
-        chosen("local", "10.0.0.1:6379", 1)
+        choose_executor("local", "10.0.0.1:6379", 1)
     with pytest.raises(UserError, match="invalid executor 'dask': use auto, ray, local"):
-        chosen("dask", None, 1)
+        choose_executor("dask", None, 1)
 
 
 def test_every_executor_has_a_pool() -> None:
@@ -50,13 +58,15 @@ def test_every_executor_has_a_pool() -> None:
 
 def test_an_executor_that_joins_no_cluster_refuses_an_address() -> None:
     for executor in set(Executor) - CLUSTER_EXECUTORS:
-        with pytest.raises(UserError, match=rf"--executor {executor} .*--address ray:1 .*give one of them"):
-            checked_executor(executor, "ray:1")
-    assert {checked_executor(each, "ray:1") for each in CLUSTER_EXECUTORS} == {Executor.AUTO, Executor.RAY}
+        with pytest.raises(UserError, match=rf"--executor {executor} .*--address ray:1.*omit --address"):
+            parse_executor(executor, "ray:1")
+    assert {parse_executor(each, "ray:1") for each in CLUSTER_EXECUTORS} == {Executor.AUTO, Executor.RAY}
 
 
 def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
-    pool = open_pool(Trouble((), tmp_path), Frail, executor="local", workers=10**6, address=None, outputs=1, labels={})
+    pool = open_pool(
+        FaultPlan((), tmp_path), FaultyWorker, executor="local", workers=10**6, address=None, outputs=1, labels={}
+    )
     with pytest.raises(UserError, match="invalid --workers 1000000: up to"), pool:
         pass
 
@@ -67,7 +77,7 @@ def test_local_and_an_address_are_refused_before_any_work(
     places = ("--source", small_source, "--out", tmp_path / "data")
     done = robustshards("build", "imagenet-c", *places, "--executor", "local", "--address", "127.0.0.1:1")
     assert done.returncode == 2, done.stderr
-    assert "give one of them" in done.stderr
+    assert "omit --address" in done.stderr
     assert not (tmp_path / "data").exists()
 
 

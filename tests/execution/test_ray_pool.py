@@ -18,7 +18,7 @@ from pipeline.execution import ray_cluster, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
-from tests.factories.frail import ALL, ITEMS, Fate, Frail, Told, Trouble, run_all
+from tests.factories.frail import ALL, ITEMS, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
 from tests.factories.processes import is_ray_worker
 
 WORKERS = 2
@@ -38,9 +38,9 @@ def driver(ray_address: str) -> Iterator[ProcessPoolExecutor]:
         yield process
 
 
-def run(folder: Path, fates: tuple[Fate, ...]) -> Told:
+def run(folder: Path, faults: tuple[Fault, ...]) -> PoolReport:
     scheduler.STRAGGLER_MIN_S = 0.5
-    pool = RayPool(Trouble(fates, folder), WORKERS, Frail, labels={})
+    pool = RayPool(FaultPlan(faults, folder), WORKERS, FaultyWorker, labels={})
     told = run_all(pool)
     pool.close()
     return told
@@ -50,35 +50,35 @@ def test_images_and_samples_that_end_processes_are_found_and_left_out(
     driver: ProcessPoolExecutor, tmp_path: Path
 ) -> None:
     deadly = ("a", "c.right")
-    told = driver.submit(run, tmp_path, tuple(Fate(at, signal.SIGSEGV) for at in deadly)).result()
+    told = driver.submit(run, tmp_path, tuple(Fault(at, signal.SIGSEGV) for at in deadly)).result()
     assert told.lost == []
     assert told.done.samples == Counter(ALL - {"a.left", "a.right", *deadly})
     # one plain attempt, then three for each; a sample needs one more, which finds its image
     assert [event.index for event in told.failed] == [0] * (1 + 3 + 4)
-    assert all("process " in event.place and "its worker process has died" in event.reason for event in told.failed)
+    assert all("process " in event.place and "worker process died" in event.reason for event in told.failed)
 
 
 def test_deaths_here_and_there_are_no_image_s_fault(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
-    fates = tuple(Fate(f"{image}.left", signal.SIGKILL, once=True) for image in ITEMS[0])
-    told = driver.submit(run, tmp_path, fates).result()
+    faults = tuple(Fault(f"{image}.left", signal.SIGKILL, once=True) for image in ITEMS[0])
+    told = driver.submit(run, tmp_path, faults).result()
     assert told.lost == []
     assert told.done.samples == Counter(ALL)
     assert len(told.failed) == len(ITEMS[0])
 
 
-@pytest.mark.parametrize("fate", [Fate("b", None), Fate("end", signal.SIGKILL)])
-def test_what_no_image_is_to_blame_for_is_given_up(driver: ProcessPoolExecutor, tmp_path: Path, fate: Fate) -> None:
+@pytest.mark.parametrize("fault", [Fault("b", None), Fault("end", signal.SIGKILL)])
+def test_what_no_image_is_to_blame_for_is_given_up(driver: ProcessPoolExecutor, tmp_path: Path, fault: Fault) -> None:
     """An error that is raised (a full disk, say) would be raised at any other image as well."""
-    told = driver.submit(run, tmp_path, (fate,)).result()
-    given_up = ITEMS if fate.at == "end" else ITEMS[:1]
+    told = driver.submit(run, tmp_path, (fault,)).result()
+    given_up = ITEMS if fault.at == "end" else ITEMS[:1]
     assert sorted(lost.work for lost in told.lost) == sorted(given_up)
     assert len(told.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
-    assert told.done.samples == Counter(sample for sample in ALL if fate.at == "b" and sample[0] in "def")
-    assert all(("no answer" in lost.reason) == (fate.signal is None) for lost in told.lost)
+    assert told.done.samples == Counter(sample for sample in ALL if fault.at == "b" and sample[0] in "def")
+    assert all(("no answer" in lost.reason) == (fault.signal is None) for lost in told.lost)
 
 
 def test_a_straggler_is_done_by_another_worker(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
-    told = driver.submit(run, tmp_path, (Fate("e", signal.SIGSTOP, once=True),)).result()
+    told = driver.submit(run, tmp_path, (Fault("e", signal.SIGSTOP, once=True),)).result()
     assert (told.lost, told.failed) == ([], [])
     assert told.done.samples == Counter(ALL)
     # the one that stood still is killed too

@@ -12,17 +12,25 @@ import pytest
 
 from bench.simulated_engine import SimulatedEngine
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.execution.base import Died, Done, Raised, Said, Signal, Started, StartFailed
+from pipeline.execution.base import (
+    AttemptFinished,
+    AttemptRaised,
+    WorkerDied,
+    WorkerEvent,
+    WorkerReported,
+    WorkerStarted,
+    WorkerStartFailed,
+)
 from pipeline.execution.scheduler import (
-    FAILED_STARTS,
     MAX_ATTEMPTS,
+    MAX_FAILED_STARTS,
     MAX_FAILURES,
-    STRAGGLER,
-    STRAGGLER_S,
+    STRAGGLER_FACTOR,
+    STRAGGLER_MIN_S,
     ItemRecord,
     Scheduler,
 )
-from pipeline.execution.work import At, Attempt, Event, Failed, Lost, Measure, Progress, Tally
+from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Measure, Progress, Tally
 
 Item = tuple[str, ...]
 
@@ -40,30 +48,30 @@ class Parts:
         yield from ()
 
 
-Script = Iterator[tuple[float, Signal[Parts]]]
-Fate = Callable[[int, Attempt[Item], str], Signal[Parts] | None]
+Script = Iterator[tuple[float, WorkerEvent[Parts]]]
+Fate = Callable[[int, Attempt[Item], str], WorkerEvent[Parts] | None]
 """Worker, attempt, image -> how the attempt ends there, or None where it goes on."""
 
 
 def sound(worker: int, attempt: Attempt[Item], fate: Fate = lambda *_: None, seconds: float = 1.0) -> Script:
     """Do one image after another, as a careful worker if asked to be one."""
     parts = Parts()
-    for image in (each for each in attempt.work if each not in attempt.condemned):
-        if attempt.careful:
-            yield 0.0, Said(worker, At(image))
+    for image in (each for each in attempt.work if each not in attempt.quarantined):
+        if attempt.report_items:
+            yield 0.0, WorkerReported(worker, CurrentItem(image))
         if (end := fate(worker, attempt, image)) is not None:
             yield seconds, end
             return
         parts.images[image] += 1
-        yield seconds, Said(worker, Parts(parts.images.copy()))
+        yield seconds, WorkerReported(worker, Parts(parts.images.copy()))
     if not attempt.work or not parts.images:
-        yield 0.0, Said(worker, parts)
-    yield 0.0, Done(worker)
+        yield 0.0, WorkerReported(worker, parts)
+    yield 0.0, AttemptFinished(worker)
 
 
 def cursed(*images: str) -> Fate:
     """A fate: these images end every worker that processes them."""
-    return lambda worker, attempt, image: Died(worker, "it has died") if image in images else None
+    return lambda worker, attempt, image: WorkerDied(worker, "it has died") if image in images else None
 
 
 @dataclass
@@ -78,7 +86,7 @@ class Outcome:
     def done(self) -> Counter[str]:
         tally = Tally(Parts)
         for event in self.events:
-            tally.take(event)
+            tally.add(event)
         return tally.total().images
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -147,7 +155,7 @@ def test_an_image_that_raises_is_not_to_blame() -> None:
     outcome = run(
         ITEMS,
         2,
-        lambda worker, attempt: sound(worker, attempt, lambda *at: Raised(worker, "full") if at[2] == "b" else None),
+        lambda worker, attempt: sound(worker, attempt, lambda *at: AttemptRaised(worker, "full") if at[2] == "b" else None),
     )
     (lost,) = outcome.of(Lost)
     assert (lost.index, lost.work, lost.reason) == (0, ITEMS[0], "full")
@@ -159,11 +167,11 @@ def test_an_image_that_raises_is_not_to_blame() -> None:
 def test_deaths_at_different_images_are_no_image_s_fault() -> None:
     met = set[str]()
 
-    def once(worker: int, attempt: Attempt[Item], image: str) -> Signal[Parts] | None:
+    def once(worker: int, attempt: Attempt[Item], image: str) -> WorkerEvent[Parts] | None:
         if image in met or image not in "abc":
             return None
         met.add(image)
-        return Died(worker, "lost")
+        return WorkerDied(worker, "lost")
 
     outcome = run(ITEMS, 2, lambda worker, attempt: sound(worker, attempt, once))
     assert outcome.done == ALL
@@ -181,11 +189,11 @@ def test_a_record_gives_up_and_condemns() -> None:
     assert record.attempt() == Attempt("work")
     for death in range(MAX_FAILURES):
         assert not record.given_up
-        record.failed(f"image {death // MAX_ATTEMPTS}")
+        record.add_failure(f"image {death // MAX_ATTEMPTS}")
     assert record.given_up
     attempt = record.attempt()
-    assert attempt.condemned == {f"image {index}" for index in range(33)}
-    assert attempt.suspects - attempt.condemned == {"image 33"}
+    assert attempt.quarantined == {f"image {index}" for index in range(33)}
+    assert attempt.suspects - attempt.quarantined == {"image 33"}
 
 
 def hanging(worker: int, attempt: Attempt[Item]) -> Script:
@@ -198,13 +206,13 @@ def test_a_straggler_is_duplicated_and_ended() -> None:
     assert outcome.done == Counter("abc")
     assert not outcome.of(Failed) + outcome.of(Lost)
     # others finished in a second each: the limit is the least one, and the search follows it by a tick at most
-    assert STRAGGLER_S < outcome.engine.now() <= STRAGGLER_S + 2 + 1
+    assert STRAGGLER_MIN_S < outcome.engine.now() <= STRAGGLER_MIN_S + 2 + 1
     assert outcome.engine.alive == {1}
 
 
 def test_slow_items_are_no_stragglers_before_their_time() -> None:
     """Three times the median, with the median 10 s."""
-    slow = STRAGGLER * 10
+    slow = STRAGGLER_FACTOR * 10
     seconds = {"a": 10.0, "b": 10.0, "c": 10.0, "d": slow}
     outcome = run(
         [(name,) for name in seconds],
@@ -237,7 +245,7 @@ def test_a_failed_attempt_waits_for_its_duplicate() -> None:
 
     def dying(worker: int, attempt: Attempt[Item]) -> Script:
         return (
-            iter([(10.0, Died(worker, "lost"))])
+            iter([(10.0, WorkerDied(worker, "lost"))])
             if worker == 0
             else sound(worker, attempt, seconds=1.0 if attempt.work == ("b",) else 6.0)
         )
@@ -253,18 +261,18 @@ def test_the_rest_is_done_by_the_workers_that_are_left() -> None:
     """Worker 0 is lost at once, and no worker that comes later ever starts."""
 
     def lost(worker: int, attempt: Attempt[Item]) -> Script:
-        return iter([(0.5, Died(worker, "its machine is lost"))]) if worker == 0 else sound(worker, attempt)
+        return iter([(0.5, WorkerDied(worker, "its machine is lost"))]) if worker == 0 else sound(worker, attempt)
 
-    outcome = run(ITEMS, 2, lost, start=lambda worker: [(0.0, Started(worker, ""))] if worker < 2 else [])
+    outcome = run(ITEMS, 2, lost, start=lambda worker: [(0.0, WorkerStarted(worker, ""))] if worker < 2 else [])
     assert outcome.done == ALL
     assert [event.reason for event in outcome.of(Failed)] == ["its machine is lost"]
 
 
 def test_an_idle_worker_that_dies_is_replaced() -> None:
     """Nobody's attempt has failed then."""
-    deaths: dict[int, list[tuple[float, Signal[Parts]]]] = {0: [(0.0, Started(0, "")), (5.0, Died(0, "killed"))]}
+    deaths: dict[int, list[tuple[float, WorkerEvent[Parts]]]] = {0: [(0.0, WorkerStarted(0, "")), (5.0, WorkerDied(0, "killed"))]}
     engine: SimulatedEngine[Item, Parts] = SimulatedEngine(
-        sound, lambda worker: deaths.get(worker, [(0.0, Started(worker, ""))])
+        sound, lambda worker: deaths.get(worker, [(0.0, WorkerStarted(worker, ""))])
     )
     scheduler = Scheduler(engine, 2)
     assert not [event for event in scheduler.run(iter([tuple("bcdefghij"), ("a",)])) if isinstance(event, Failed)]
@@ -272,32 +280,32 @@ def test_an_idle_worker_that_dies_is_replaced() -> None:
 
 
 def test_work_goes_to_the_worker_that_starts_first() -> None:
-    outcome = run(ITEMS, 2, sound, start=lambda worker: [(100.0 if worker == 0 else 1.0, Started(worker, f"{worker}"))])
+    outcome = run(ITEMS, 2, sound, start=lambda worker: [(100.0 if worker == 0 else 1.0, WorkerStarted(worker, f"{worker}"))])
     assert outcome.done == ALL
     assert {event.place for event in outcome.of(Progress) if event.finished} == {"1"}
     assert outcome.engine.now() == 1.0 + 6.0
 
 
-def failing(mistake: str | None = None, until: int = 10**9) -> Callable[[int], list[tuple[float, Signal[Parts]]]]:
+def failing(mistake: str | None = None, until: int = 10**9) -> Callable[[int], list[tuple[float, WorkerEvent[Parts]]]]:
     """A script of starts that fail, up to a worker."""
     return lambda worker: [
-        (1.0, StartFailed(worker, "no memory", mistake) if worker < until else Started(worker, f"worker {worker}"))
+        (1.0, WorkerStartFailed(worker, "no memory", mistake) if worker < until else WorkerStarted(worker, f"worker {worker}"))
     ]
 
 
 def test_a_failed_start_is_put_down_to_the_next_item() -> None:
     outcome = run(ITEMS[:1], 1, sound, start=failing(until=MAX_ATTEMPTS - 1))
     assert outcome.done == Counter("abc")
-    assert [event.reason for event in outcome.of(Failed)] == ["a worker cannot start: no memory"] * (MAX_ATTEMPTS - 1)
+    assert [event.reason for event in outcome.of(Failed)] == ["cannot start a worker: no memory"] * (MAX_ATTEMPTS - 1)
 
 
 def test_where_no_worker_starts_the_run_ends() -> None:
-    with pytest.raises(UnfinishedError, match=rf"no memory \({FAILED_STARTS} times in a row\).*Write another script"):
+    with pytest.raises(UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*Write another script"):
         run([(name,) for name in "abcdefgh"], 2, sound, start=failing())
 
 
 def test_what_the_user_can_mend_ends_the_run_sooner() -> None:
-    with pytest.raises(UserError, match="no worker can start: the frost textures are missing"):
+    with pytest.raises(UserError, match="the frost textures are missing"):
         run(ITEMS, 2, sound, start=failing("the frost textures are missing"))
 
 
@@ -318,7 +326,7 @@ def test_a_tally_goes_down_with_an_attempt_and_is_exact_in_the_end() -> None:
         (Progress(0, "a", Parts(Counter(a=2))), 8),
         (Lost(0, "work", "it died"), 6),
     ):
-        tally.take(event)
+        tally.add(event)
         assert tally.total().images.total() == total
 
 
@@ -347,7 +355,7 @@ class Bundle:
     def __iter__(self) -> Iterator[str]:
         return iter(self.images)
 
-    def divided(self, pieces: int) -> list[Bundle]:
+    def split(self, pieces: int) -> list[Bundle]:
         return [Bundle(self.images[first::pieces]) for first in range(min(pieces, len(self.images)))]
 
 
@@ -358,7 +366,7 @@ def lost_once(second: float) -> Callable[[int, Attempt[Any]], Script]:
     def attempt(worker: int, attempt: Attempt[Any]) -> Script:
         if len(attempt.work.images) == 6 and not lost:
             lost.add(worker)
-            return iter([(second, Died(worker, "lost"))])
+            return iter([(second, WorkerDied(worker, "lost"))])
         return sound(worker, attempt)
 
     return attempt

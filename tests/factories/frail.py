@@ -1,4 +1,4 @@
-"""Workers that crash, hang or raise where a test says so, or tell about their process."""
+"""Workers that crash, hang or raise an exception on demand, or report facts about their process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from pathlib import Path
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import Pool
-from pipeline.execution.work import At, Attempt, Failed, Lost, Measure, Tally
+from pipeline.execution.work import Attempt, CurrentItem, Failed, Lost, Measure, Tally
 
 SAMPLES = ("left", "right")
 ITEMS = (("a", "b", "c"), ("d", "e", "f"))
 ALL = {f"{image}.{sample}" for item in ITEMS for image in item for sample in SAMPLES}
+"""All samples of all images."""
 
 
 @dataclass
 class Done:
-    """The samples that were done."""
+    """The samples that were made."""
 
     samples: Counter[str] = field(default_factory=Counter)
 
@@ -33,10 +34,11 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Fate:
-    """What happens at an image, a sample, or the ``end``: a signal in every attempt, or where ``once`` in the first.
+class Fault:
+    """A fault at an image, at a sample, or at the ``end`` of a work item.
 
-    ``signal`` None stands for an exception, 0 for an exit of the process.
+    ``signal`` is sent to the worker process. None raises an exception instead, and 0 exits the process. The fault
+    occurs in every attempt, or only in the first if ``once``.
     """
 
     at: str
@@ -45,102 +47,102 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """All that happens, and a folder to remember it in."""
+class FaultPlan:
+    """All faults, and a folder that records which have occurred."""
 
-    fates: tuple[Fate, ...]
+    faults: tuple[Fault, ...]
     folder: Path
 
 
-class Frail:
-    """Does each sample of each image, unless its process ends before."""
+class FaultyWorker:
+    """A worker that makes each sample of each image, and fails as planned."""
 
-    def __init__(self, trouble: Trouble) -> None:
-        self._trouble = trouble
+    def __init__(self, plan: FaultPlan) -> None:
+        self._plan = plan
 
-    def run(self, attempt: Attempt[tuple[str, ...]]) -> Iterator[Done | At]:
+    def run(self, attempt: Attempt[tuple[str, ...]]) -> Iterator[Done | CurrentItem]:
         done = Done()
         for image in attempt.work:
-            if image in attempt.condemned:
+            if image in attempt.quarantined:
                 continue
-            if attempt.careful:
-                yield At(image)
-            self._meet(image)
+            if attempt.report_items:
+                yield CurrentItem(image)
+            self._fail_if_planned(image)
             for sample in (f"{image}.{name}" for name in SAMPLES):
-                if sample in attempt.condemned:
+                if sample in attempt.quarantined:
                     continue
                 if image in attempt.suspects:
-                    yield At(sample)
-                self._meet(sample)
+                    yield CurrentItem(sample)
+                self._fail_if_planned(sample)
                 done.samples[sample] += 1
             yield done
-        if attempt.careful:
-            yield At(None)
-        self._meet("end")
+        if attempt.report_items:
+            yield CurrentItem(None)
+        self._fail_if_planned("end")
         yield done
 
-    def _meet(self, what: str) -> None:
-        for fate in self._trouble.fates:
-            memory = self._trouble.folder / f"{fate.at} {fate.signal}"
-            if fate.at == what and not (fate.once and memory.exists()):
-                memory.touch()
-                if fate.signal is None:
+    def _fail_if_planned(self, position: str) -> None:
+        for fault in self._plan.faults:
+            record = self._plan.folder / f"{fault.at} {fault.signal}"
+            if fault.at == position and not (fault.once and record.exists()):
+                record.touch()
+                if fault.signal is None:
                     raise UnreachableError("no answer")
-                if fate.signal == 0:
+                if fault.signal == 0:
                     os._exit(0)
-                os.kill(os.getpid(), fate.signal)
+                os.kill(os.getpid(), fault.signal)
 
 
 @dataclass
-class Told:
-    """What a pool reported."""
+class PoolReport:
+    """The events of a pool."""
 
     done: Done
     failed: list[Failed[tuple[str, ...]]]
     lost: list[Lost[tuple[str, ...]]]
 
 
-def run_all(pool: Pool[tuple[str, ...], Done]) -> Told:
-    """Run ITEMS on a pool of frail workers."""
-    tally, told = Tally(Done), Told(Done(), [], [])
+def run_all(pool: Pool[tuple[str, ...], Done]) -> PoolReport:
+    """Run ITEMS on a pool of faulty workers, and return its events."""
+    tally, report = Tally(Done), PoolReport(Done(), [], [])
     for event in pool.run(iter(ITEMS)):
-        tally.take(event)
+        tally.add(event)
         if isinstance(event, Failed):
-            told.failed.append(event)
+            report.failed.append(event)
         elif isinstance(event, Lost):
-            told.lost.append(event)
-    told.done = tally.total()
-    return told
+            report.lost.append(event)
+    report.done = tally.total()
+    return report
 
 
-class Found(dict[str, str]):
-    """What a worker has found."""
+class WorkerFacts(dict[str, str]):
+    """Facts about a worker process."""
 
-    def add(self, other: Found) -> None:
+    def add(self, other: WorkerFacts) -> None:
         self.update(other)
 
     def measures(self) -> Iterator[Measure]:
         yield from ()
 
 
-class Facts:
-    """Tells about its process; a work item is ignored, but for its length."""
+class ReportingWorker:
+    """A worker that reports facts about its process. Of the work item only the length is used."""
 
     def __init__(self, folder: str) -> None:
-        print("this is no answer")
-        print("nor is this", file=sys.stderr)
+        print("text on standard output")
+        print("text on standard error", file=sys.stderr)
 
-    def run(self, attempt: Attempt[bytes]) -> Iterator[Found]:
+    def run(self, attempt: Attempt[bytes]) -> Iterator[WorkerFacts]:
         os.kill(os.getpid(), signal.SIGINT)
-        found = {**os.environ, "folder": os.getcwd(), "path": os.pathsep.join(sys.path)}
-        yield Found({**found, "modules": " ".join(sys.modules), "length": str(len(attempt.work))})
+        facts = {**os.environ, "folder": os.getcwd(), "path": os.pathsep.join(sys.path)}
+        yield WorkerFacts({**facts, "modules": " ".join(sys.modules), "length": str(len(attempt.work))})
 
 
-class Refusing:
-    """A worker that cannot be made."""
+class BrokenWorker:
+    """A worker whose constructor fails: with an expected error, or with a crash."""
 
-    def __init__(self, mistake: bool) -> None:
-        if mistake:
+    def __init__(self, is_expected: bool) -> None:
+        if is_expected:
             raise UserError("the frost textures are missing")
         print("it crashes now", file=sys.stderr, flush=True)
         os.abort()

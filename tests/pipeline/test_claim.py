@@ -17,7 +17,7 @@ from PIL import Image
 
 from pipeline.build.dry_run import dry_run
 from pipeline.build.merge import merge_parts
-from pipeline.build.overlap import check_places
+from pipeline.build.overlap import check_overlap
 from pipeline.build.plan import Plan, make_blocks, make_plan
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
@@ -340,10 +340,10 @@ def test_an_output_in_the_source_is_refused(tmp_path: Path, monkeypatch: pytest.
     for output in outputs:
         for given in (source, tmp_path / "link", f"file://{source}", "."):
             with pytest.raises(UserError, match=r"is in the source .*choose a folder outside"):
-                check_places(str(given), str(output))
+                check_overlap(str(given), str(output))
     assert sorted(path.name for path in source.iterdir()) == ["first", "linked class"]
     for output in (tmp_path / "data", tmp_path / "source-data", tmp_path, "../data", f"file://{tmp_path}/data"):
-        check_places(str(source), str(output))
+        check_overlap(str(source), str(output))
 
 
 def test_an_output_in_the_source_is_refused_by_the_build(tmp_path: Path) -> None:
@@ -358,13 +358,13 @@ def test_an_output_in_the_source_is_refused_by_the_build(tmp_path: Path) -> None
 def test_a_source_in_what_is_written_is_refused(tmp_path: Path, folder: str) -> None:
     source = photographs(tmp_path / "data" / folder / "mine", "ab")
     with pytest.raises(UserError, match=f"is in {folder}/ of the output"):
-        check_places(str(source), str(tmp_path / "data"))
-    check_places(str(photographs(tmp_path / "data" / "own", "ab")), str(tmp_path / "data"))
+        check_overlap(str(source), str(tmp_path / "data"))
+    check_overlap(str(photographs(tmp_path / "data" / "own", "ab")), str(tmp_path / "data"))
 
 
 def test_urls_are_compared_part_by_part() -> None:
     for output in ("s3://bucket/photographs", "s3a://bucket/photographs/data/", "s3://bucket//photographs/x"):
         with pytest.raises(UserError, match="is in the source"):
-            check_places("s3://bucket/photographs/", output)
+            check_overlap("s3://bucket/photographs/", output)
     for output in ("s3://bucket/photographs-c", "gs://bucket/photographs/data", "/bucket/photographs/data"):
-        check_places("s3://bucket/photographs", output)
+        check_overlap("s3://bucket/photographs", output)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.build.division import SHARED, pieces_of_a_block
+from pipeline.build.division import SHARED_COST, pieces_per_block
 from pipeline.build.estimate import estimate
 from pipeline.build.plan import WorkItem, make_blocks, make_plan
 from pipeline.errors import UnfinishedError, UserError
@@ -96,7 +96,7 @@ def test_digests_change_with_what_decides_the_bytes_and_nothing_else() -> None:
 def test_work_is_shared_so_that_it_is_done_soonest(
     blocks: int, workers: int, tasks: int, shared: int, pieces: int
 ) -> None:
-    assert pieces_of_a_block(blocks, workers, tasks, shared) == pieces
+    assert pieces_per_block(blocks, workers, tasks, shared) == pieces
 
 
 def test_shared_work_is_what_was_measured() -> None:
@@ -105,7 +105,7 @@ def test_shared_work_is_what_was_measured() -> None:
     stages = dict(re.findall(r"^\| &nbsp; (\w+) \| ([\d.]+) \|", page, re.MULTILINE))
     shared = 75 * sum(float(stages[name]) for name in ("read", "decode", "prepare"))
     each = sum(float(stages[name]) for name in ("transform", "encode", "check", "write", "publish"))
-    assert shared / each == pytest.approx(SHARED, rel=0.3)
+    assert shared / each == pytest.approx(SHARED_COST, rel=0.3)
 
 
 @given(st.integers(1, 40), st.integers(1, 60))
@@ -114,7 +114,7 @@ def test_dividing_deals_out_every_task_once(tasks: int, pieces: int) -> None:
     plan = make_plan(IMAGENET_C, source)
     (block,) = make_blocks(plan, source)
     block = WorkItem(block.index, block.images, block.tasks[:tasks])
-    parts = list(block.divided(pieces))
+    parts = list(block.split(pieces))
     assert len(parts) == min(tasks, pieces)
     assert sorted(task.name for part in parts for task in part.tasks) == sorted(task.name for task in block.tasks)
     assert max(len(part.tasks) for part in parts) - min(len(part.tasks) for part in parts) <= 1

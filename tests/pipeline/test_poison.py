@@ -13,7 +13,7 @@ import manifests
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import make_blocks, make_plan
 from pipeline.build.worker import BuildJob, BuildWorker
-from pipeline.execution.work import At, Attempt
+from pipeline.execution.work import CurrentItem, Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
@@ -50,9 +50,7 @@ def test_the_rest_goes_on(tmp_path: Path, ray_address: str, robustshards: Run, m
     assert data_digests(tmp_path / "local") == data_digests(tmp_path / "sound")
 
 
-def check_poisoned(
-    folder: Path, done: subprocess.CompletedProcess[str], sound: dict[str, manifests.Row]
-) -> None:
+def check_poisoned(folder: Path, done: subprocess.CompletedProcess[str], sound: dict[str, manifests.Row]) -> None:
     """Samples of the poisoned photographs have failed, and all others are as with a sound decoder."""
     assert done.returncode == 1, done.stderr
     assert "8 of 40 samples failed" in done.stdout
@@ -73,7 +71,7 @@ def test_a_careful_worker_says_where_it_is_and_leaves_out_what_is_condemned(smal
     first, second, third = (image.id for image in block.images)
     attempt = Attempt(block, True, frozenset({first, second}), frozenset({first, f"{second}.contrast-3"}))
     said = list(BuildWorker(BuildJob(recipe, str(small_source), str(tmp_path))).run(attempt))
-    items = [event.item for event in said if isinstance(event, At)]
+    items = [event.item for event in said if isinstance(event, CurrentItem)]
     assert items == [second, f"{second}.contrast-1", third, None]
     assert isinstance(said[-1], BuildCounts)
     assert (said[-1].samples, said[-1].failed, said[-1].shards) == ({"contrast": 6}, 3, 2)

@@ -48,7 +48,7 @@ def build(
 
 def finish(quota: Quota, block: WorkItem, sizes: dict[tuple[str, int], int]) -> list[ShardTask]:
     conditions = [str(task.condition) for task in block.tasks]
-    quota.made(
+    quota.add_finished(
         dict.fromkeys(conditions, len(block.images)),
         {condition: sizes[condition, block.index] for condition in conditions},
     )

@@ -40,7 +40,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA
 from pipeline.execution.base import Pool
-from pipeline.execution.pools import Executor, InProcessPool, checked_executor, open_pool
+from pipeline.execution.pools import Executor, InProcessPool, open_pool, parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
@@ -90,7 +90,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     Raises:
         UserError: An input is invalid, or the output holds another evaluation. Nothing has been predicted.
     """
-    checked_executor(request.executor, request.address)
+    parse_executor(request.executor, request.address)
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data)
     _check_output(request.output, data_set)
@@ -170,7 +170,7 @@ class _Evaluation:
         at_once = min(CHUNKS_AT_ONCE * max(loaders, 1), -(-len(self._missing) // workers))
         yield iter(lambda: tuple(islice(missing, at_once)), ())
 
-    def take(self, event: Event[PredictionCounts, Sequence[Chunk]], tally: Tally[PredictionCounts]) -> None:
+    def handle(self, event: Event[PredictionCounts, Sequence[Chunk]], tally: Tally[PredictionCounts]) -> None:
         """Note what is lost, and tell the watcher."""
         if isinstance(event, Lost):
             self.result.lost += [(chunk.name, event.reason) for chunk in event.work]
@@ -178,7 +178,7 @@ class _Evaluation:
             self._watcher.on_event(event)
         self._watcher.advanced(tally.total().frames)
 
-    def ran(self, done: PredictionCounts) -> bool:
+    def finish(self, done: PredictionCounts) -> bool:
         """Return whether every chunk is predicted."""
         self.result.done = done
         return self.result.complete
