@@ -73,5 +73,5 @@ for _name, _entry in COMMANDS.items():
 def main() -> None:
     """Run the command line and exit."""
     with checked_output(), report_bugs(), report_misuse(as_json="--json" in sys.argv[1:]):
-        signals.handle()
+        signals.install()
         sys.exit(app(standalone_mode=False))

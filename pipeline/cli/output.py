@@ -77,9 +77,8 @@ def writing() -> Iterator[None]:
 
 def _exit_unwritten(error: BaseException | None) -> NoReturn:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes standard output once more when it exits
-    if (
-        not isinstance(error, OSError) or error.errno != errno.EPIPE
-    ):  # EPIPE: the reader, for example head, has finished
+    # After EPIPE there is nothing to report: the reader, for example head, closed the pipe.
+    if not isinstance(error, OSError) or error.errno != errno.EPIPE:
         reason = getattr(error, "strerror", None) or error
         message = f"error: cannot write to standard output: {reason}; files are not affected\n"
         with suppress(OSError):

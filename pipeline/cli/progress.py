@@ -27,7 +27,7 @@ from pipeline.build.plan import Plan
 from pipeline.datasets.findings import Findings
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Event, Failed, Tally
-from pipeline.text import LONGEST_MESSAGE, printable
+from pipeline.text import LONGEST_MESSAGE, counted, printable
 
 LINE_EVERY_S = 10.0
 """Seconds between two progress lines where standard error is not a terminal."""
@@ -86,7 +86,8 @@ class Display:
         self._shards_todo, self._samples_todo = shards, todo.total()
         finished = plan.shards - shards
         self._console.print(
-            f"{plan.images:,} images, {plan.shards:,} shards: {finished:,} already finished, {shards:,} to build",
+            f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {finished:,} already finished, "
+            f"{shards:,} to build",
         )
         if self._console.is_terminal and shards:
             self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}
@@ -187,7 +188,9 @@ class FrameCount:
     def counting(self, frames: int, there: int) -> None:
         """Print how many images have predictions and how many are left, and start the bar."""
         self._frames_todo, self._started, self._last_shown = frames - there, monotonic(), monotonic()
-        self._console.print(f"{frames:,} images: {there:,} already predicted, {self._frames_todo:,} to predict")
+        self._console.print(
+            f"{counted(frames, 'image')}: {there:,} already predicted, {self._frames_todo:,} to predict"
+        )
         if self._console.is_terminal and self._frames_todo:
             self._row = self._bar.add_task("", total=self._frames_todo)
             self._bar.start()

@@ -16,7 +16,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 """Terminal code that shows the cursor again, which live progress hides."""
 
 
-def handle() -> None:
+def install() -> None:
     """Install the handlers."""
     signal.signal(signal.SIGINT, _stop_in_order)
     signal.signal(signal.SIGTERM, _stop_in_order)

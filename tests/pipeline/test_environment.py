@@ -119,8 +119,8 @@ def test_signal_before_the_command_runs_is_one_line(number: str, code: int) -> N
     program = f"""
 import os, signal
 from pipeline.cli import app, signals
-handle = signals.handle
-signals.handle = lambda: (handle(), os.kill(os.getpid(), signal.{number}))
+install = signals.install
+signals.install = lambda: (install(), os.kill(os.getpid(), signal.{number}))
 app.main()
 """
     done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)

@@ -107,7 +107,7 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--source", "reference://::data:,x"), "refused"),
         (("--source", "simplecache::s3://bucket/x"), "refused"),
         (("--source", "s3://name:word@bucket/x"), "credentials"),
-        (("--source", "unknown://bucket/x"), "cannot be reached"),
+        (("--source", "unknown://bucket/x"), "cannot open unknown://bucket/x"),
         (("--severities", DIGITS), "levels"),
         (("--severities", ""), "levels"),
         (("--severities", "1,,2"), "levels"),
@@ -233,7 +233,7 @@ def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.Captur
 def test_misuse_is_one_line_and_a_json_document(
     arguments: tuple[str, ...], word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(signals, "handle", lambda: None)
+    monkeypatch.setattr(signals, "install", lambda: None)
     monkeypatch.setattr(sys, "argv", ["robustshards", *arguments, "--json"])
     with pytest.raises(SystemExit) as ended:
         main()
