@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage import LARGEST_READ, Place, find_place
-from pipeline.storage.base import by_parts
+from pipeline.storage.base import path_sort_key
 
 UNLABELLED = -1
 """Label of an image that stands in no class folder; its class name is empty."""
@@ -139,7 +139,7 @@ def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
             raise UserError(f"{place.location}/{path} is compressed: decompress it, or move it away")
         else:
             ignored[suffix(path) or "no suffix"] += 1
-    return sorted(found, key=by_parts)
+    return sorted(found, key=path_sort_key)
 
 
 def split_of(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Where data sets are written, and sources and data sets read from: folders, and URLs that fsspec knows."""
+"""Stores, in which data sets are written and read: local folders, and URLs that fsspec supports."""
 
 from __future__ import annotations
 
@@ -32,48 +32,56 @@ __all__ = [
 ]
 
 PATTERN = re.compile(r"[*?\[]")
-"""What makes the last part of a location a pattern."""
+"""Characters that make the last component of a location a pattern."""
 
 READERS = 16
-"""Small files that are read at one time: each waits for a network or a disk."""
+"""Number of small files that are read concurrently, because each read waits for a network or a disk."""
 
 
 def open_store(location: str) -> Store:
-    """Return the store at a path or URL. Raises UserError."""
+    """Return the store at a path or URL. Raise UserError if it is invalid."""
     return UrlStore(location) if is_url(location) else LocalStore(location)
 
 
 def find_place(location: str) -> Place | None:
-    """Return the folder or file at a path or URL, or the files that a pattern in its last part matches; None if none.
+    """Return the folder, file or files at a location, for reading only.
 
-    It is for reading: links are followed wherever they lead. Raises UserError.
+    Args:
+        location: Path or URL. Its last component may be a pattern, for example ``data/*.tar``. Symbolic links may point
+            outside of the folder.
+
+    Returns:
+        The place, or None if nothing exists there.
+
+    Raises:
+        UserError: The location is invalid or cannot be read.
     """
     if not is_url(location):
         path = local_path(location)
         try:
             if path.is_dir():
-                return Place(LocalStore(location, links_out=True), "")
-            beside = LocalStore(str(path.parent), links_out=True)
+                return Place(LocalStore(location, allow_links_out=True), "")
+            parent = LocalStore(str(path.parent), allow_links_out=True)
             if path.exists():
-                return Place(beside, path.name)
-            return _matching(beside, path.name) if path.parent.is_dir() else None
+                return Place(parent, path.name)
+            return _matching(parent, path.name) if path.parent.is_dir() else None
         except OSError as error:  # a name that is too long, for example
-            raise UserError(f"{location} cannot be used: {error.strerror}") from error
+            raise UserError(f"cannot read {location}: {error.strerror}") from error
     store = UrlStore(location)
     if store.is_folder():
         return Place(store, "")
-    above, name = store.above(), store.root.rpartition("/")[2]
-    return Place(above, name) if above.size(name) >= 0 else _matching(above, name)
+    parent, name = store.above(), store.root.rpartition("/")[2]
+    return Place(parent, name) if parent.size(name) >= 0 else _matching(parent, name)
 
 
 def _matching(store: Store, pattern: str) -> Place | None:
-    """Return the files in a folder whose names match a pattern; None where none does."""
+    """Return the files of a folder whose names match a pattern, or None if none does."""
     place = Place(store, pattern, is_pattern=True)
     return place if PATTERN.search(pattern) and place.files("") else None
 
 
 def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Small files, each as its name and its content, in order; some are read in advance."""
+    """Yield the name and content of small files in order; later files are read in advance by threads."""
     waiting: deque[tuple[str, Future[bytes]]] = deque()
     with ThreadPoolExecutor(READERS) as pool:
         for name in names:
@@ -86,7 +94,10 @@ def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]
 
 
 def read_groups_ahead(store: Store, groups: Iterable[Sequence[str]]) -> Iterator[Iterator[tuple[str, bytes]]]:
-    """Small files as ``read_ahead`` gives them, by groups, each to be taken before the next: groups may be of one."""
+    """Yield an iterator of (name, content) per group of small files; later files are read in advance by threads.
+
+    Consume each iterator before the next one.
+    """
     names, lengths = tee(groups)
     contents = read_ahead(store, chain.from_iterable(names))
     for group in lengths:

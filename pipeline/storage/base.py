@@ -1,4 +1,4 @@
-"""What every store offers: one small interface for paths and URLs."""
+"""The interface of stores: folders on disk and URLs."""
 
 from __future__ import annotations
 
@@ -11,96 +11,107 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 LARGEST_READ = 2**28
-"""Bytes of a file that is read whole, where its reader sets no other limit: 256 MiB."""
+"""Default size limit in bytes for a file that is read as a whole: 256 MiB."""
 
 SMALL_FILE = 2**22
-"""Bytes of a file with settings or a list of names: 4 MiB."""
+"""Size limit in bytes for a settings file or a list of names: 4 MiB."""
 
 
 class FolderEntry(NamedTuple):
-    """A name in a folder; ``size`` in bytes, -1 of folders and where nobody can tell."""
+    """A file or subfolder. ``size`` is in bytes; -1 for folders and for files of unknown size."""
 
     name: str
     is_folder: bool
     size: int
 
 
-def nothing_skipped(folder: str) -> bool:
-    """Leave out no folder."""
+def skip_nothing(folder: str) -> bool:
+    """Return False: skip no folder."""
     return False
 
 
-def by_parts(name: str) -> list[str]:
-    """Return the key that names are sorted by: folder by folder, on every machine and in every store alike."""
+def path_sort_key(name: str) -> list[str]:
+    """Return a sort key for paths: component by component, so that the order is the same in every store."""
     return name.split("/")
 
 
 class Store(Protocol):
-    """A folder, wherever it is. Names are paths below it, with slashes.
+    """A folder on disk or behind a URL. File names are paths relative to it, separated by slashes.
 
-    What is not published does not exist: a name is there with all of its content, or not at all. All may raise
-    OSError, and UnreachableError where the machine behind the store does not answer for long.
+    A published file is always complete: readers see all of its content, or no file. Every method may raise OSError, and
+    UnreachableError if the storage service does not respond.
     """
 
     root: str
 
     def above(self) -> Store:
-        """Return the folder that holds this one."""
+        """Return the parent folder as a store."""
 
     def path(self, name: str) -> Path:
-        """Return a local file with the content of ``name``: the file itself, or a copy that ends with this process."""
+        """Return a local path with the content of ``name``: the file, or a copy deleted when the process ends."""
 
     def open(self, name: str) -> io.BufferedReader:
-        """Return a file to read from, at any place in it."""
+        """Open a file for reading; the result supports seeking."""
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
-        """``size`` bytes of a file from ``offset`` on, or all that follow.
+        """Read ``size`` bytes of a file from ``offset``, or everything after ``offset``.
 
-        Raises RefusedFileError where all that follow are more than ``limit`` (default: LARGEST_READ), and in a folder
-        of this machine for what is no regular file.
+        Args:
+            name: Path of the file relative to the store.
+            offset: Position of the first byte.
+            size: Number of bytes. Default: all bytes after ``offset``.
+            limit: Maximum number of bytes to read if ``size`` is omitted. Default: ``LARGEST_READ``.
+
+        Raises:
+            RefusedFileError: The file exceeds ``limit``, or is not a regular file (local folders only).
+            OSError: The file cannot be read.
         """
 
     def size(self, name: str) -> int:
-        """Length in bytes; -1 where there is no such file."""
+        """Return the size of a file in bytes, or -1 if it does not exist."""
 
     def entries(self, folder: str) -> list[FolderEntry]:
-        """Return what lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        """Return the visible files and subfolders of a folder by name. Raise UserError if it cannot be listed."""
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
+        """Return name -> size in bytes of all files below ``folder`` with this suffix, sorted by path."""
 
-    def walk(self, folder: str, skipped: Callable[[str], bool] = nothing_skipped) -> Iterator[tuple[str, int]]:
-        """Name -> bytes of all files below ``folder``, in no order, without hidden names; links are followed.
+    def walk(self, folder: str, skipped: Callable[[str], bool] = skip_nothing) -> Iterator[tuple[str, int]]:
+        """Yield the name and size in bytes of all visible files below ``folder``, unordered. Links are followed.
 
-        ``skipped`` is asked about the name of each folder on the way; those that it affirms are left out.
-        Raises UserError where a folder cannot be listed, or is reached a second time.
+        Args:
+            folder: Path relative to the store.
+            skipped: Function that takes the name of a subfolder and returns True if it must be skipped.
+
+        Raises:
+            UserError: A folder cannot be listed, or is reached twice through a link.
         """
 
     def scratch(self) -> Path:
-        """Return a new local path to write aside, unknown to any other writer."""
+        """Return a new local path for a temporary file, not used by any other writer."""
 
     def publish(self, written: Path, name: str) -> None:
-        """Give a finished scratch file its name."""
+        """Move or upload a finished temporary file to ``name``, atomically."""
 
     def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file at once."""
+        """Write a small file atomically."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
+        """Delete a file if it exists."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the store for one build. Raises UserError where another build holds it, or nothing can be written."""
+        """Lock the store for one build. Raise UserError if another build holds the lock or the store is read-only."""
 
     def check_exclusive(self) -> None:
-        """Raise UserError where :meth:`exclusive` would; creates and changes nothing."""
+        """Raise UserError if :meth:`exclusive` would. Create and change nothing."""
 
     def free(self) -> int | None:
-        """Bytes that the disk has left; None where it is no disk."""
+        """Return the free disk space in bytes, or None for stores without that information."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder (``name`` is empty), a file in one, or the files right in it whose names match a pattern."""
+    """A folder (``name`` is empty), a file, or the files of a folder whose names match a pattern."""
 
     store: Store
     name: str
@@ -108,20 +119,20 @@ class Place:
 
     @property
     def location(self) -> str:
-        """As the user would write it."""
+        """The path or URL as a user would write it."""
         return f"{self.store.root}/{self.name}" if self.name else self.store.root
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
+        """Whether this is a folder."""
         return not self.name
 
     def has(self, name: str) -> bool:
-        """Whether this is a folder with such a file in it."""
+        """Return whether this is a folder that contains the file ``name``."""
         return self.is_folder and self.store.size(name) >= 0
 
     def files(self, suffix: str) -> list[str]:
-        """Return the files that end in ``suffix`` (in any case): itself, those that match, or all of the folder."""
+        """Return the files whose names end with ``suffix``, ignoring case: this file, or those of the folder."""
         if self.is_pattern:
             listed = (entry.name for entry in self.store.entries("") if not entry.is_folder)
             return [name for name in listed if fnmatchcase(name, self.name) and name.lower().endswith(suffix)]

@@ -1,10 +1,10 @@
-"""One build at a time where there are no kernel locks: tickets and signs of life as files.
+"""A lock for stores without kernel locks, made of ticket and heartbeat files.
 
-A build leaves a ticket and renews a sign of life. Who finds the ticket of another that lives gives way. Writing before
-looking is what makes this safe: of two builds at least one sees the other. When tickets were left does not decide (a
-store may show a ticket later than the time that it notes for it, and by then another build has looked); it only tells
-builds of the same moment, which may have seen each other, from those that came later. A build that was killed shows no
-sign of life any more, and its ticket is cleared away.
+Each build writes a ticket and updates a heartbeat file. A build that finds another live build's ticket backs off. Each
+build writes its ticket before listing, so at least one of two sees the other. Ticket times cannot decide which build
+came first, because a store may show a ticket later than its time and another build may have listed in between. They
+only show whether two builds started at the same time: these may have seen each other, so both wait and try again. The
+heartbeat of a killed build stops, and the next build deletes its ticket.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from typing import Protocol
 
 from pipeline.errors import UnreachableError, UserError
 
-RENEW_S = 5.0
-DEAD_AFTER_S = 20.0
-"""Without a sign of life for so long, a build is taken for dead."""
+HEARTBEAT_S = 5.0
+TIMEOUT_S = 20.0
+"""Seconds without a heartbeat after which a build is considered dead."""
 
 TIE_WAIT_S = 5.0
-"""At most so long do builds that began in the same moment wait, before each tries a second time."""
+"""Longest random wait in seconds before builds that started at the same time try again."""
 
-_FOLDER, _TICKET, _LIFE = ".lock", ".ticket", ".alive"
+_FOLDER, _TICKET, _HEARTBEAT = ".lock", ".ticket", ".alive"
 
 
 class Files(Protocol):
-    """What a lease needs of a store."""
+    """The methods of a store that a lease uses."""
 
     root: str
 
     def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file at once."""
+        """Write a small file atomically."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
+        """Delete a file if it exists."""
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """Return the files below a folder."""
+        """Return name -> size in bytes of the files below a folder whose names end with ``suffix``."""
 
     def modified(self, name: str) -> datetime | None:
-        """When a file was last written, by the store's own clock; None where there is none."""
+        """Return when a file was last written, by the clock of the store, or None if it does not exist."""
 
 
 @contextmanager
 def lease(files: Files) -> Iterator[None]:
-    """Hold the store for as long as the block runs. Raises UserError where another build holds it."""
+    """Lock the store while the block runs. Raise UserError if another build holds the lock."""
     for attempt in (1, 2):
         with _ticket(files) as own:
             others = [ticket for ticket in _tickets(files) if ticket != own]
-            if attempt == 2 or _came_last(files, own, others):
+            if attempt == 2 or _is_newest(files, own, others):
                 _refuse_if_alive(files, others)
                 for other in others:
-                    _clear(files, other)
+                    _delete(files, other)
                 yield
                 return
         time.sleep(random.uniform(0, TIE_WAIT_S))
 
 
 def check_lease(files: Files) -> None:
-    """Raise UserError where another build holds the store; writes nothing."""
+    """Raise UserError if another build holds the lock. Write nothing."""
     _refuse_if_alive(files, _tickets(files))
 
 
 def _refuse_if_alive(files: Files, others: Iterable[str]) -> None:
-    if any(_lives(files, other) for other in others):
-        raise UserError(f"another build is writing to {files.root}; wait for it or choose another folder")
+    if any(_is_alive(files, other) for other in others):
+        raise UserError(f"another build is writing to {files.root}: wait for it to finish, or choose another folder")
 
 
 def _tickets(files: Files) -> list[str]:
@@ -79,50 +79,50 @@ def _tickets(files: Files) -> list[str]:
 
 @contextmanager
 def _ticket(files: Files) -> Iterator[str]:
-    """Leave a ticket of our own, with signs of life until the block ends. Gives its name."""
+    """Write a ticket and send heartbeats until the block ends. Yield the name of the ticket."""
     own = f"{_FOLDER}/{uuid.uuid4().hex}"
-    files.publish_bytes(b"", own + _LIFE)
+    files.publish_bytes(b"", own + _HEARTBEAT)
     files.publish_bytes(b"", own + _TICKET)
     ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(files, own, ended), daemon=True)
-    renewing.start()
+    heartbeats = threading.Thread(target=_send_heartbeats, args=(files, own, ended), daemon=True)
+    heartbeats.start()
     try:
         yield own
     finally:
         ended.set()
-        renewing.join()
-        _clear(files, own)
+        heartbeats.join()
+        _delete(files, own)
 
 
-def _renew(files: Files, own: str, ended: threading.Event) -> None:
-    while not ended.wait(RENEW_S):
+def _send_heartbeats(files: Files, own: str, ended: threading.Event) -> None:
+    while not ended.wait(HEARTBEAT_S):
         try:
-            files.publish_bytes(b"", own + _LIFE)
+            files.publish_bytes(b"", own + _HEARTBEAT)
         except (OSError, UnreachableError):
-            continue  # the work itself will tell; the next sign of life may get through
+            continue  # the build itself reports such errors; the next heartbeat may succeed
 
 
-def _came_last(files: Files, own: str, others: Iterable[str]) -> bool:
-    """Whether all the tickets of others were left before ours."""
-    ours = files.modified(own + _TICKET)
-    if ours is None:
-        raise UnreachableError(f"{files.root} does not keep what is written to it")
+def _is_newest(files: Files, own: str, others: Iterable[str]) -> bool:
+    """Return whether all other tickets are older than this one."""
+    own_time = files.modified(own + _TICKET)
+    if own_time is None:
+        raise UnreachableError(f"{files.root} lost a file that was just written to it")
     times = (files.modified(other + _TICKET) for other in others)
-    return all(left is None or left < ours for left in times)
+    return all(written is None or written < own_time for written in times)
 
 
-def _lives(files: Files, other: str) -> bool:
-    """Whether a ticket's owner shows a sign of life while we watch."""
-    last, until = files.modified(other + _LIFE), time.monotonic() + DEAD_AFTER_S
+def _is_alive(files: Files, other: str) -> bool:
+    """Return whether the owner of a ticket sends a heartbeat within the timeout."""
+    last, until = files.modified(other + _HEARTBEAT), time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
         time.sleep(1.0)
         if files.modified(other + _TICKET) is None:
             return False
-        if files.modified(other + _LIFE) != last:
+        if files.modified(other + _HEARTBEAT) != last:
             return True
     return False
 
 
-def _clear(files: Files, ticket: str) -> None:
+def _delete(files: Files, ticket: str) -> None:
     files.remove(ticket + _TICKET)
-    files.remove(ticket + _LIFE)
+    files.remove(ticket + _HEARTBEAT)

@@ -1,4 +1,4 @@
-"""What a user writes for a place: a path of this machine, or a URL."""
+"""Checks of the locations that users enter: local paths and URLs."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ WRAPPERS = frozenset(
         *("jupyter", "jlab", "lakefs", "libarchive", "reference", "simplecache", "tar", "zip"),
     }
 )
-"""Protocols of fsspec that read what another file names, wrap another store, or hold their content themselves."""
+"""Protocols of fsspec that wrap another store, follow references in a file, or contain their data in the URL."""
 
 CHAIN = "::"
-"""What fsspec puts between chained protocols."""
+"""Separator between chained protocols in fsspec."""
 
 
 def is_url(location: str) -> bool:
-    """Whether a location is a URL, and not a path."""
+    """Return whether a location is a URL rather than a path."""
     return "://" in location
 
 
 def local_path(location: str) -> Path:
-    """Return the path that a user wrote, ``~`` expanded. Raises UserError for what cannot be a path."""
+    """Return the path that a user entered, with ``~`` expanded. Raise UserError if it is not a valid path."""
     if not location.strip():
-        raise UserError("a path is empty: name a folder or file; '.' is the current folder")
+        raise UserError("a path is empty: give a folder or file; use '.' for the current folder")
     if "\0" in location:
-        raise UserError(f"the path {location!r} holds a NUL byte: no file can have that name")
+        raise UserError(f"invalid path {location!r}: paths cannot contain NUL bytes")
     try:
         return Path(location).expanduser()
     except RuntimeError:
-        raise UserError(f"{location!r} names the home folder of a user who has none: write the whole path") from None
+        raise UserError(f"invalid path {location!r}: that user has no home folder; give the absolute path") from None
 
 
 def check_url(url: str) -> None:
-    """Raise UserError for a URL that holds credentials, chains protocols, or names one that wraps another."""
+    """Raise UserError if a URL contains credentials, chains protocols, or uses a protocol that wraps another."""
     parts = urlsplit(url)
     if CHAIN in url or parts.scheme in WRAPPERS:
         raise UserError(
-            f"the URL {url!r} is refused: protocols that are chained or wrap another can run what a file says; "
-            "name the place itself, for example s3://bucket/folder"
+            f"invalid URL {url!r}: chained protocols and protocols that wrap another are not allowed, because they can "
+            "run code from a file; give the location itself, for example s3://bucket/folder"
         )
     if parts.password or parts.query:
         raise UserError(
-            f"the URL {parts.scheme}://{parts.hostname}... holds credentials, which would be recorded: give them "
-            "as the provider's own tools take them (environment, configuration file, role of the machine)"
+            f"the URL {parts.scheme}://{parts.hostname}... contains credentials, which would be written to files: set "
+            "them as the provider documents, for example by environment variables or a configuration file"
         )

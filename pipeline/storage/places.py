@@ -1,7 +1,7 @@
-"""Where the source of a build or the files of an index are, as their user once said: remembered on this machine.
+"""Locations that the user has confirmed for the source of a build or the files of an index, stored on this machine.
 
-A data set may come from anybody, and so may the places that its own files name: opening those could send requests or
-read what the user never meant. So they are only believed where this user, on this machine, has named the same place.
+The files of a downloaded data set may contain any location. Opening it could send requests or read private files.
+Therefore such a location is used only if this user has entered the same one for this data set on this machine.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from corruptions.cache import user_cache
 from pipeline.storage import is_url, local_path
 
 Role = Literal["source", "data"]
-"""What a place is to a data set: the photographs of a build, or the files of an index."""
+"""Purpose of a location: the source images of a build, or the files of an index."""
 
 
 def remember(folder: str, role: Role, location: str) -> None:
-    """Note the place that a user has named for a data set. Where nothing can be written, nothing is remembered."""
-    note = _note(folder, role)
+    """Store the location that the user entered for a data set. Do nothing if the cache folder is not writable."""
+    record = _record_file(folder, role)
     content = {"data_set": absolute(folder), "role": role, "location": absolute(location)}
     with suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        aside = note.with_suffix(f".{uuid.uuid4().hex}")
-        aside.write_text(json.dumps(content), encoding="utf-8")
-        os.replace(aside, note)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        temporary = record.with_suffix(f".{uuid.uuid4().hex}")
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        os.replace(temporary, record)
 
 
 def recall(folder: str, role: Role) -> str | None:
-    """Return the place that a user of this machine has named for a data set; None where none has."""
+    """Return the location that the user entered for a data set, or None if none is stored."""
     try:
-        content = json.loads(_note(folder, role).read_text(encoding="utf-8"))
+        content = json.loads(_record_file(folder, role).read_text(encoding="utf-8"))
         return str(content["location"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def absolute(location: str) -> str:
-    """Return a URL as it is, and a path from the root of the file system, its links followed."""
+    """Return a URL unchanged, or the absolute path of a local location with its links resolved."""
     return location.rstrip("/") if is_url(location) else str(local_path(location).resolve())
 
 
-def _note(folder: str, role: Role) -> Path:
+def _record_file(folder: str, role: Role) -> Path:
     name = hashlib.sha256(f"{role}\n{absolute(folder)}".encode("utf-8", "surrogateescape")).hexdigest()
     return user_cache() / "places" / f"{name[:32]}.json"

@@ -9,57 +9,59 @@ import tenacity
 
 from pipeline.errors import UnreachableError, UserError
 
-ATTEMPTS = 8
-LEAST_ATTEMPTS, LONGEST_S = 3, 30.0
-"""A library may wait long in each attempt: after so many seconds, only the first three attempts are made."""
+MAX_ATTEMPTS = 8
+MIN_ATTEMPTS, TIME_LIMIT_S = 3, 30.0
+"""After this many seconds, only the first attempts are made, because a library may wait long in each attempt."""
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 8.0
-"""Waits double from attempt to attempt; each is shortened at random by up to half, to spread the calls of workers."""
+FIRST_WAIT_S, MAX_WAIT_S = 0.25, 8.0
+"""First and longest wait between attempts. Waits double, and random jitter shortens each by up to half."""
 
 _FINAL = (
     *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),
     *(TypeError, UserError),
 )
-"""Answers, not failures: asking again would bring the same."""
+"""Errors that a retry cannot fix."""
 
 _WITHOUT_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError"})
-"""Of botocore, which need not be installed."""
+"""Exceptions of botocore for missing credentials, by name because botocore is optional."""
 
 Result = TypeVar("Result")
 
 
-def patiently(what: str, call: Callable[..., Result], *arguments: Any) -> Result:
-    """Return the result of a call, after up to eight attempts within about half a minute.
+def with_retries(what: str, call: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function and return its result; retry up to eight times within about 30 seconds.
 
     Args:
-        what: What the call does, as the message continues after "cannot".
-        call: The call to make.
+        what: Description of the call; it follows "cannot" in error messages.
+        call: The function to call.
         arguments: Its arguments.
 
     Raises:
-        UnreachableError: No attempt succeeds, or the credentials do not suffice.
-        UserError: There are no credentials.
-        OSError: The store's answer, for example that there is no such file; at once.
+        UnreachableError: No attempt succeeded, or permission was denied.
+        UserError: No credentials were found.
+        OSError: The storage service responded with an error that a retry cannot fix, for example FileNotFoundError.
     """
     try:
         return _RETRYING(call, *arguments)
     except tenacity.RetryError as error:
         failure, count = error.last_attempt.exception(), error.last_attempt.attempt_number
-        tried = f"cannot {what}, tried {count} times"
+        tried = f"cannot {what} after {count} attempts"
         raise UnreachableError(f"{tried}: {type(failure).__name__}: {failure}") from failure
-    except PermissionError as error:  # mostly a token that has run out: nothing that one sample is to blame for
-        raise UnreachableError(f"cannot {what}: not allowed ({error}); are the credentials still valid?") from error
+    except PermissionError as error:  # usually an expired token, which affects all samples alike
+        raise UnreachableError(
+            f"cannot {what}: permission denied ({error}); check that the credentials are valid"
+        ) from error
     except Exception as error:
         if not _lacks_credentials(error):
             raise
         raise UserError(
-            f"cannot {what}: no credentials were found; give them as the provider's own tools take them "
-            "(environment, configuration file, role of the machine)"
+            f"cannot {what}: no credentials found; set them as the provider documents, for example by environment "
+            "variables, a configuration file or the role of the machine"
         ) from error
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may succeed. Each library behind fsspec has failures of its own."""
+def _is_temporary(error: BaseException) -> bool:
+    """Return whether a retry may succeed. Each library behind fsspec has its own exceptions, so most are retried."""
     return isinstance(error, Exception) and not isinstance(error, _FINAL) and not _lacks_credentials(error)
 
 
@@ -68,14 +70,14 @@ def _lacks_credentials(error: BaseException) -> bool:
 
 
 def _waits() -> tenacity.wait.wait_base:
-    """Return half of each wait, and up to as much again at random."""
-    half = {"multiplier": FIRST_WAIT_S / 2, "max": LONGEST_WAIT_S / 2}
+    """Return waits of which half is fixed and the rest random."""
+    half = {"multiplier": FIRST_WAIT_S / 2, "max": MAX_WAIT_S / 2}
     return tenacity.wait_exponential(**half) + tenacity.wait_random_exponential(**half)
 
 
 _RETRYING = tenacity.Retrying(
-    retry=tenacity.retry_if_exception(_may_pass),
-    stop=tenacity.stop_after_attempt(ATTEMPTS)
-    | (tenacity.stop_after_attempt(LEAST_ATTEMPTS) & tenacity.stop_after_delay(LONGEST_S)),
+    retry=tenacity.retry_if_exception(_is_temporary),
+    stop=tenacity.stop_after_attempt(MAX_ATTEMPTS)
+    | (tenacity.stop_after_attempt(MIN_ATTEMPTS) & tenacity.stop_after_delay(TIME_LIMIT_S)),
     wait=_waits(),
 )

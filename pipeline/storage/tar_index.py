@@ -1,4 +1,4 @@
-"""Members of tars by name and place."""
+"""Random access to the members of a tar."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pipeline.storage.tars import MAX_MEMBERS, TarMember, UnsafeTarError, safe_m
 
 
 class Member(NamedTuple):
-    """Where the data of a member lies in its tar."""
+    """The position and size of a member's data in its tar, in bytes."""
 
     offset: int
     size: int
 
 
 class TarIndex:
-    """The plain files of an uncompressed tar, and their bytes wherever they lie in it."""
+    """An index of the regular files of an uncompressed tar. It reads any of them by name."""
 
     def __init__(self, store: Store, tar: str) -> None:
         self._store = store
@@ -26,27 +26,27 @@ class TarIndex:
         self._members: dict[str, Member] | None = None
 
     def members(self) -> Mapping[str, Member]:
-        """Name -> member, read once. Raises UserError for names that lead out, links, devices, and damaged tars."""
+        """Return name -> member. The tar is read on the first call. Raise UserError if the tar is damaged or unsafe."""
         if self._members is None:
             self._members = _all_members(Place(self._store, self._tar))
         return self._members
 
     def folders(self) -> list[str]:
-        """Return the folders that the tar names, which may be empty. Raises UserError as :meth:`members`."""
+        """Return the folders that the tar lists, also empty ones. Raise UserError if the tar is damaged or unsafe."""
         place = Place(self._store, self._tar)
         return [member.name.rstrip("/") for member in _read_members(place, folders=True) if member.name.endswith("/")]
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a member. Raises OSError."""
+        """Return the content of a member. Raise OSError if it cannot be read."""
         member = self.members()[name]
         data = self._store.read(self._tar, member.offset, member.size)
         if len(data) != member.size:
-            raise OSError(f"{self._tar} has become shorter: {len(data)} of {member.size} bytes are left")
+            raise OSError(f"{self._tar} was truncated while in use: read {len(data)} of {member.size} bytes of {name}")
         return data
 
 
 def _all_members(place: Place) -> dict[str, Member]:
-    """Return the plain files of a tar in their order. Raises UserError."""
+    """Return the regular files of a tar in order."""
     found: dict[str, Member] = {}
     for member in _read_members(place):
         try:
@@ -63,12 +63,12 @@ def _read_members(place: Place, folders: bool = False) -> Iterator[TarMember]:
     except UnsafeTarError as error:
         raise UserError(f"{place.location} {error}") from error
     except OSError as error:
-        raise UserError(f"{place.location} is no readable tar: {error.strerror or error}") from error
+        raise UserError(f"cannot read the tar {place.location}: {error.strerror or error}") from error
 
 
 def _add(found: dict[str, Member], member: TarMember) -> None:
     if member.name in found:
-        raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: readers would see one of them")
+        raise UnsafeTarError(f"has the member {member.name[:200]!r} twice: remove one")
     if len(found) == MAX_MEMBERS:
-        raise UnsafeTarError(f"has more than the {MAX_MEMBERS} members allowed: split it")
+        raise UnsafeTarError(f"has more than {MAX_MEMBERS} members, the maximum: split it")
     found[member.name] = Member(member.offset, member.size)

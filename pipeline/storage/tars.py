@@ -1,4 +1,4 @@
-"""Members of uncompressed tars that others wrote: every header is checked before anything is believed or allocated."""
+"""A reader for untrusted, uncompressed tars. It checks every header before using its values or allocating memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import BinaryIO, NamedTuple
 BLOCK = tarfile.BLOCKSIZE
 
 MAX_MEMBERS = 3_000_000
-"""Members of one tar, which readers keep in memory. ImageNet's training images with labels are 2,562,334."""
+"""Maximum number of members in a tar, because readers keep them in memory. ImageNet's training set has 2,562,334."""
 
 MAX_EXTENSION = 2**16
-"""Bytes of an extended header, which holds a long name, times, attributes."""
+"""Maximum size in bytes of an extended header, which contains long names, times and attributes."""
 
 MAX_NAME = 2**13
-"""Bytes of a member's name: two longest paths of Linux."""
+"""Maximum length of a member name: twice the longest path of Linux."""
 
 LARGEST_OCTAL = 8**11
-"""First size that the field of a plain header cannot hold: 8 GiB."""
+"""Smallest size in bytes that the octal field of a header cannot store: 8 GiB."""
 
 REGULAR = frozenset({b"0", b"\0", b"7"})
 FOLDER, LONG_NAME, LONG_LINK, EXTENDED, GLOBAL = b"5", b"L", b"K", b"x", b"g"
-"""Type flags: what else there is are links, devices, and sparse files."""
+"""Type flags of members and headers. All others (links, devices, sparse files) are refused."""
 
 COMPRESSED: Mapping[bytes, str] = {
     b"\x1f\x8b": "gzip",
@@ -31,15 +31,15 @@ COMPRESSED: Mapping[bytes, str] = {
     b"\xfd7zXZ": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-"""First bytes of a compressed file -> what compressed it."""
+"""First bytes of a compressed file -> name of the compression."""
 
 
 class UnsafeTarError(ValueError):
-    """A tar that is damaged, cut short, compressed, or made to mislead its readers. The message continues "it"."""
+    """An error for a tar that is damaged, truncated, compressed or unsafe. The message follows the name of the tar."""
 
 
 class TarMember(NamedTuple):
-    """A plain file in a tar: its name, and where its data lie."""
+    """A regular file in a tar: its name, and the position and size of its data in bytes."""
 
     name: str
     offset: int
@@ -47,7 +47,7 @@ class TarMember(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """One block of 512 bytes, read as it stands."""
+    """The fields of a header block of 512 bytes."""
 
     name: str
     size: int
@@ -55,15 +55,17 @@ class _Header(NamedTuple):
 
 
 def safe_members(file: BinaryIO, folders: bool = False) -> Iterator[TarMember]:
-    """Yield the plain files of a tar in their order, without reading their data.
+    """Yield the regular files of a tar in order, without reading their data.
 
-    Folders are passed over, or yielded with a slash behind their name and no data.
+    The tar must end with blocks of zeros, followed by nothing else.
 
-    Offsets rise and data lie inside the file. The tar ends with a block of zeros, and nothing follows.
+    Args:
+        file: The tar, opened for reading.
+        folders: Also yield folders, as members of size 0 whose names end with a slash. Default: skip them.
 
     Raises:
-        UnsafeTarError: A header is damaged, or a member is a link, a device, sparse, named twice by its headers, or
-            leads out; the tar is cut short, compressed, or has more than MAX_MEMBERS members.
+        UnsafeTarError: A header is damaged or its values conflict; a member is a link, a device, a sparse file or
+            outside of the tar's folder; or the tar is truncated, compressed, or has more than MAX_MEMBERS members.
         OSError: The file cannot be read.
     """
     total = file.seek(0, os.SEEK_END)
@@ -74,11 +76,12 @@ def safe_members(file: BinaryIO, folders: bool = False) -> Iterator[TarMember]:
         size = _checked_size(header, extended)
         if size > total - position:
             raise UnsafeTarError(
-                f"is cut short or damaged: {header.name!r} has {size} bytes at {position}, the file ends at {total}"
+                f"is truncated or damaged: {header.name!r} has {size} bytes at {position}, but the file ends at "
+                f"{total}; copy or download it again"
             )
         count += 1
         if count > 2 * MAX_MEMBERS:  # each may have an extended header
-            raise UnsafeTarError(f"has more than the {MAX_MEMBERS} members allowed: split it")
+            raise UnsafeTarError(f"has more than {MAX_MEMBERS} members, the maximum: split it")
         if header.kind in (EXTENDED, GLOBAL, LONG_NAME, LONG_LINK):
             content = _extension(file, position, size)
             if header.kind == GLOBAL:
@@ -93,35 +96,35 @@ def safe_members(file: BinaryIO, folders: bool = False) -> Iterator[TarMember]:
             if header.kind in REGULAR and not name.endswith("/"):
                 yield TarMember(name, position, size)
             elif header.kind not in {FOLDER} | REGULAR:
-                raise UnsafeTarError(f"is refused: its member {name!r} is a link, a device, or leads out")
+                raise UnsafeTarError(f"is refused: its member {name!r} is a link or a device, not a regular file")
             elif folders:
                 yield TarMember(f"{name.rstrip('/')}/", position, 0)
             extended = {}
         position += size + -size % BLOCK
     if extended:
-        raise UnsafeTarError("is cut short or damaged: it ends with an extended header without its member")
+        raise UnsafeTarError("is truncated or damaged: it ends after an extended header; copy or download it again")
 
 
 def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
-    """Return the header at a position; None for the end of the archive, after which there must be zeros alone."""
+    """Return the header at a position, or None at the end of the archive, which must contain only zeros."""
     file.seek(position)
     block = file.read(BLOCK)
     if not position:
         for magic, kind in COMPRESSED.items():
             if block.startswith(magic):
-                raise UnsafeTarError(f"is compressed ({kind}): decompress it, members are read in place")
+                raise UnsafeTarError(f"is compressed ({kind}): decompress it, because members are read in place")
     if len(block) < BLOCK:
         raise UnsafeTarError(
-            f"is cut short: it ends at {total} without the zeros that end a tar; copy or download it again"
+            f"is truncated: it ends at byte {total} without the zeros that end a tar; copy or download it again"
         )
     if not block.strip(b"\0"):
         _refuse_rest(file)
         return None
-    # The checksum counts itself as eight spaces; some old writers summed signed bytes.
+    # The checksum is computed with its own field as eight spaces; some old writers summed signed bytes.
     rest = block[:148] + b" " * 8 + block[156:]
     stated = _number(block[148:156], position)
     if stated != sum(rest) and stated != sum(rest) - 256 * sum(byte > 127 for byte in rest):
-        raise UnsafeTarError(f"is damaged or no tar: its header at {position} has a wrong checksum")
+        raise UnsafeTarError(f"is not a tar or is damaged: its header at byte {position} has an invalid checksum")
     prefix, name = _field(block[345:500]), _field(block[:100])
     full = prefix + b"/" + name if prefix and block[156:157] not in (LONG_NAME, LONG_LINK, b"S") else name
     return _Header(_text(full), _number(block[124:136], position), block[156:157])
@@ -130,58 +133,60 @@ def _header(file: BinaryIO, position: int, total: int) -> _Header | None:
 def _refuse_rest(file: BinaryIO) -> None:
     while chunk := file.read(2**20):
         if chunk.strip(b"\0"):
-            raise UnsafeTarError("goes on after its end: it is damaged, or several tars were put one after another")
+            raise UnsafeTarError("has data after its end: it is damaged, or consists of several tars; split it")
 
 
 def _checked_size(header: _Header, extended: Mapping[str, str]) -> int:
-    """Return the size of the data that follow a header; an extended header has it if the plain field is too small."""
+    """Return the size of a member's data; an extended header replaces the header's size if that is too small for it."""
     if "size" not in extended or header.kind in (EXTENDED, GLOBAL, LONG_NAME, LONG_LINK):
         return header.size
     size = _decimal(extended["size"])
     if size != header.size and size < LARGEST_OCTAL:
-        raise UnsafeTarError(f"is refused: the headers of {header.name!r} say {header.size} bytes and {size}")
+        raise UnsafeTarError(f"is refused: the headers of {header.name!r} give the sizes {header.size} and {size}")
     return size
 
 
 def _extension(file: BinaryIO, position: int, size: int) -> bytes:
     if size > MAX_EXTENSION:
-        raise UnsafeTarError(f"is refused: it has an extended header of {size} bytes; {MAX_EXTENSION} are allowed")
+        raise UnsafeTarError(f"is refused: it has an extended header of {size} bytes (maximum: {MAX_EXTENSION})")
     file.seek(position)
     return file.read(size)
 
 
 def _records(content: bytes) -> dict[str, str]:
-    """Return the ``length key=value`` lines of an extended header. Raises UnsafeTarError for those that change data."""
+    """Return the path and size from an extended header. Raise UnsafeTarError for keys that change how data is read."""
     found: dict[str, str] = {}
-    place = 0
-    while place < len(content) and content[place]:
-        digits, space, _ = content[place : place + 8].partition(b" ")
+    start = 0
+    while start < len(content) and content[start]:
+        digits, space, _ = content[start : start + 8].partition(b" ")
         length = _decimal(digits.decode("latin1")) if space else 0
-        record = content[place : place + length]
+        record = content[start : start + length]
         key, equals, value = record[len(digits) + 1 : -1].partition(b"=")
         if length <= len(digits) + 1 or len(record) < length or not equals or record[-1:] != b"\n":
-            raise UnsafeTarError("is damaged: an extended header cannot be read")
+            raise UnsafeTarError("is damaged: an extended header is invalid; copy or download it again")
         if key in (b"path", b"size"):
             found[key.decode()] = _text(value)
         elif key.startswith(b"GNU.sparse.") or key == b"hdrcharset":
-            raise UnsafeTarError(f"is refused: it has sparse or recoded members ({key.decode('latin1')[:40]})")
-        place += length
+            raise UnsafeTarError(
+                f"is refused: sparse files and recoded names are not supported ({key.decode('latin1')[:40]})"
+            )
+        start += length
     return found
 
 
 def _refuse_global(records: Mapping[str, str]) -> None:
     if records:
-        raise UnsafeTarError(f"is refused: a global header sets {', '.join(records)} of all members")
+        raise UnsafeTarError(f"is refused: a global header sets {', '.join(records)} for all members; pack it without")
 
 
 def _check_name(name: str) -> None:
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
-        raise UnsafeTarError(f"is refused: its member {name[:200]!r} is a link, a device, or leads out")
+        raise UnsafeTarError(f"is refused: its member {name[:200]!r} is outside of the tar's folder")
     if not name or "\0" in name or len(name) > MAX_NAME:
         raise UnsafeTarError(
-            f"is refused: its member {name[:40]!r} has a name of {len(name)} characters; 1 to {MAX_NAME} without NUL "
-            "bytes are allowed"
+            f"is refused: its member {name[:40]!r} has a name of {len(name)} characters; 1 to {MAX_NAME} are allowed, "
+            "without NUL bytes"
         )
 
 
@@ -198,15 +203,15 @@ def _text(raw: bytes) -> str:
 
 def _decimal(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise UnsafeTarError(f"is damaged: an extended header has {text[:20]!r} where a number belongs")
+        raise UnsafeTarError(f"is damaged: an extended header has {text[:20]!r} instead of a number")
     return int(text)
 
 
 def _number(raw: bytes, position: int) -> int:
-    """Return a number of a header: octal digits, or from 8 GiB on bytes with the highest bit set. None is negative."""
+    """Return the number in a header field: octal digits, or for 8 GiB and more, big-endian bytes after 0x80."""
     if raw[:1] == b"\x80":
         return int.from_bytes(raw[1:], "big")
     digits = raw.strip(b" \0")
     if digits.strip(b"01234567"):
-        raise UnsafeTarError(f"is damaged or no tar: its header at {position} has {raw!r} where a number belongs")
+        raise UnsafeTarError(f"is not a tar or is damaged: its header at byte {position} has {raw!r}, not a number")
     return int(digits or b"0", 8)

@@ -1,4 +1,4 @@
-"""A folder for temporary files of this process, which goes with it however it ends."""
+"""A folder for the temporary files of this process, deleted when the process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ _PREFIX, _MARK = "robustshards-", ".alive"
 
 
 @cache
-def own_folder() -> Path:
-    """Return the folder; those that killed processes left behind are cleared away.
+def temporary_folder() -> Path:
+    """Return the temporary folder of this process. Delete the folders that killed processes left.
 
-    Each holds a file that its process keeps locked: the kernel lets go of it when the process ends.
+    Each process holds a kernel lock on a file in its folder. The kernel releases the lock when the process ends.
     """
     for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_MARK}"):
-        _clear_if_dead(mark)
+        _delete_if_unlocked(mark)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        held = open(folder / _MARK, "w")  # noqa: SIM115 - for as long as the process
+        held = open(folder / _MARK, "w")  # noqa: SIM115 - stays open until the process ends
         fcntl.flock(held, fcntl.LOCK_EX)
-        if (folder / _MARK).exists():  # else somebody cleared it away before it was locked
+        if (folder / _MARK).exists():  # another process may have deleted the folder before it was locked
             _HELD.append(held)
-            atexit.register(_clear, folder, os.getpid())
+            atexit.register(_delete, folder, os.getpid())
             return folder
 
 
 _HELD: list[TextIO] = []
-"""Closing a file would unlock it."""
+"""Open lock files. Closing a file would release its lock."""
 
 
-def _clear(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child shares the folder, and must leave it
+def _delete(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child shares the folder and must not delete it
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _clear_if_dead(mark: Path) -> None:
+def _delete_if_unlocked(mark: Path) -> None:
     try:
         with open(mark, "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(mark.parent, ignore_errors=True)
-    except OSError:  # it is in use, or another user's, or somebody else has just cleared it
+    except OSError:  # in use, owned by another user, or already deleted by another process
         return

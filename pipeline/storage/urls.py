@@ -1,4 +1,4 @@
-"""A folder of an object store, or of whatever else fsspec reaches."""
+"""A store in an object store or any other file system that fsspec supports."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from urllib.parse import urlsplit
 import fsspec.core
 
 from pipeline.errors import RefusedFileError, UserError
-from pipeline.storage.base import FolderEntry, by_parts, nothing_skipped
+from pipeline.storage.base import FolderEntry, path_sort_key, skip_nothing
 from pipeline.storage.lease import check_lease, lease
 from pipeline.storage.locations import check_url
-from pipeline.storage.retry import patiently
-from pipeline.storage.temporary import own_folder
+from pipeline.storage.retry import with_retries
+from pipeline.storage.temporary import temporary_folder
 
 ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "hf", "abfs", "az"})
-"""Protocols in which a file appears whole or not at all. In others it is written aside and then given its name."""
+"""Protocols that write files atomically. In others, a file is written to a temporary name and then renamed."""
 
-_ASIDE = ".partial"
+_TEMPORARY = ".partial"
 
 _MD5: Mapping[str, Callable[[str], str]] = {
-    "ETag": lambda told: told.strip('"'),
-    "md5Hash": lambda told: base64.b64decode(told).hex(),
+    "ETag": lambda value: value.strip('"'),
+    "md5Hash": lambda value: base64.b64decode(value).hex(),
 }
-"""Where a store says what it has received: field of fsspec's ``info`` -> MD5 in hexadecimal. Amazon's ETag may be
-something else (large or encrypted objects), Google's field is always one."""
+"""Field of fsspec's ``info`` with the checksum of a stored file -> function that returns its MD5 in hexadecimal. The
+ETag of Amazon S3 is not an MD5 for large or encrypted objects; the field of Google Cloud Storage always is."""
 
 
 class UrlStore:
-    """A folder behind a URL. Every call is made again where the network fails; what is written is compared."""
+    """A folder behind a URL. Network calls are retried, and written files are verified."""
 
     def __init__(self, root: str) -> None:
-        """Raise UserError for a URL that is refused, or of a kind whose library is not installed."""
+        """Open a store. Raise UserError if the URL is invalid or the library for its protocol is not installed."""
         check_url(root)
         self.root = root.rstrip("/")
         try:
             self._folder = fsspec.core.url_to_fs(self.root)[1].rstrip("/")
         except (ImportError, ValueError, TypeError, OSError) as error:
             raise UserError(
-                f"{root} cannot be reached: {error}; s3:// needs pip install 'robustshards[s3]', gs:// "
-                "'robustshards[gs]', hf:// 'robustshards[hf]'"
+                f"cannot open {root}: {error}; s3:// requires pip install 'robustshards[s3]', gs:// requires "
+                "'robustshards[gs]', hf:// requires 'robustshards[hf]'"
             ) from error
 
     @property
     def _files(self) -> Any:
-        """The file system. fsspec keeps it, one for each process: those of a parent cannot be used in a child."""
+        """The file system. fsspec caches one per process, because a child process cannot use those of its parent."""
         return fsspec.core.url_to_fs(self.root, use_listings_cache=False)[0]
 
     @property
@@ -63,69 +63,71 @@ class UrlStore:
         return urlsplit(self.root).scheme in ATOMIC
 
     def above(self) -> UrlStore:
-        """Return the folder that holds this one."""
+        """Return the parent folder as a store."""
         above = self.root.rpartition("/")[0]
         return self if above.endswith(":/") else UrlStore(above)
 
     def path(self, name: str) -> Path:
-        """Return a copy of a file as it is now, which ends with this process."""
-        place = self._place(name)
+        """Return a local copy of the current file, which is deleted when this process ends."""
+        place = self._path(name)
         try:
-            state = patiently(f"read {self.root}/{name}", self._files.ukey, place)
+            state = with_retries(f"read {self.root}/{name}", self._files.ukey, place)
         except FileNotFoundError:
-            return own_folder() / "nothing" / name
-        copy = own_folder() / str(state) / name
+            return temporary_folder() / "nothing" / name
+        copy = temporary_folder() / str(state) / name
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             aside = copy.with_name(uuid.uuid4().hex)
-            patiently(f"read {self.root}/{name}", self._files.get_file, place, str(aside))
+            with_retries(f"read {self.root}/{name}", self._files.get_file, place, str(aside))
             os.replace(aside, copy)
         return copy
 
     def open(self, name: str) -> io.BufferedReader:
-        """Return a file to read from, at any place in it."""
-        return patiently(f"read {self.root}/{name}", self._files.open, self._place(name), "rb")
+        """Open a file for reading; the result supports seeking."""
+        return with_retries(f"read {self.root}/{name}", self._files.open, self._path(name), "rb")
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
-        """``size`` bytes of a file from ``offset`` on, or all that follow.
+        """Read ``size`` bytes of a file from ``offset``, or everything after ``offset``.
 
-        A ``limit`` costs a request more; without one, a file is as large as its listing says.
+        Without ``limit``, nothing is checked; with it, the size is requested first.
         """
         if limit is not None and self.size(name) - offset > limit:
-            raise RefusedFileError(errno.EFBIG, f"it has more than the {limit} bytes allowed", f"{self.root}/{name}")
+            raise RefusedFileError(
+                errno.EFBIG, f"the file is larger than {limit} bytes, the maximum", f"{self.root}/{name}"
+            )
         asked: dict[str, int] = {} if not offset and size is None else {"start": offset}
         if size is not None:
             asked["end"] = offset + size
-        return patiently(f"read {self.root}/{name}", partial(self._files.cat_file, self._place(name), **asked))
+        return with_retries(f"read {self.root}/{name}", partial(self._files.cat_file, self._path(name), **asked))
 
     def size(self, name: str) -> int:
-        """Length in bytes; -1 where there is no such file."""
-        told = self._info(name)
-        return -1 if told is None or told["type"] != "file" else int(told["size"])
+        """Return the size of a file in bytes, or -1 if it does not exist."""
+        info = self._info(name)
+        return -1 if info is None or info["type"] != "file" else int(info["size"])
 
     def is_folder(self) -> bool:
-        """Whether there is anything below it."""
-        told = self._info("")
-        return told is not None and told["type"] == "directory"
+        """Return whether the URL is a folder that contains files."""
+        info = self._info("")
+        return info is not None and info["type"] == "directory"
 
     def modified(self, name: str) -> datetime | None:
-        """When a file was last written, by the store's own clock; None where there is none."""
+        """Return when a file was last written, by the clock of the store, or None if it does not exist."""
         try:
-            return patiently(f"read {self.root}/{name}", self._files.modified, self._place(name))
+            return with_retries(f"read {self.root}/{name}", self._files.modified, self._path(name))
         except FileNotFoundError:
             return None
 
     def entries(self, folder: str) -> list[FolderEntry]:
-        """Return what lies in a folder, by name, without hidden names. Raises UserError where it cannot be listed."""
+        """Return the visible files and subfolders of a folder by name. Raise UserError if it cannot be listed."""
         try:
             listed = self._list(folder)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UserError(f"cannot list the folder {self.root}/{folder}: {error}") from error
         for each in listed:
-            if each["type"] not in ("directory", "file"):  # of file:// and sftp://
+            if each["type"] not in ("directory", "file"):  # possible with file:// and sftp://
                 raise UserError(
-                    f"{self.root}: {each['name']} is neither a file nor a folder (a link to nothing, a pipe, a device)"
-                    ": remove it"
+                    f"{self.root}: {each['name']} is neither a file nor a folder, but a dangling link, a pipe or a "
+                    "device: remove it"
                 )
         found = (
             FolderEntry(each["name"].rstrip("/").rpartition("/")[2], True, -1)
@@ -136,14 +138,14 @@ class UrlStore:
         return sorted(entry for entry in found if not entry.name.startswith("."))
 
     def listing(self, folder: str, suffix: str) -> dict[str, int]:
-        """Name -> bytes of all files below ``folder`` that end in ``suffix``, in the order of their names."""
+        """Return name -> size in bytes of all files below ``folder`` with this suffix, sorted by path."""
         find = self._find_at_once if self._atomic else self._find_by_folder
         found = ((each["name"].removeprefix(f"{self._folder}/"), int(each["size"])) for each in find(folder))
         named = {name: size for name, size in found if name.endswith(suffix)}
-        return {name: named[name] for name in sorted(named, key=by_parts)}
+        return {name: named[name] for name in sorted(named, key=path_sort_key)}
 
-    def walk(self, folder: str, skipped: Callable[[str], bool] = nothing_skipped) -> Iterator[tuple[str, int]]:
-        """Name -> bytes of all files below ``folder``, in no order, without hidden names."""
+    def walk(self, folder: str, skipped: Callable[[str], bool] = skip_nothing) -> Iterator[tuple[str, int]]:
+        """Yield the name and size in bytes of all visible files below ``folder``, unordered."""
         for entry in self.entries(folder):
             path = f"{folder}/{entry.name}" if folder else entry.name
             if not entry.is_folder:
@@ -152,30 +154,30 @@ class UrlStore:
                 yield from self.walk(path, skipped)
 
     def scratch(self) -> Path:
-        """Return a new local path to write aside, unknown to any other writer."""
-        return own_folder() / uuid.uuid4().hex
+        """Return a new local path for a temporary file, not used by any other writer."""
+        return temporary_folder() / uuid.uuid4().hex
 
     def publish(self, written: Path, name: str) -> None:
-        """Upload a finished scratch file under its name, compare what has arrived, and remove the scratch file."""
-        patiently(f"write {self.root}/{name}", self._upload, written, name)
+        """Upload a finished temporary file, verify the upload, and delete the temporary file."""
+        with_retries(f"write {self.root}/{name}", self._upload, written, name)
         written.unlink()
 
     def publish_bytes(self, data: bytes, name: str) -> None:
-        """Write a small file at once."""
+        """Write a small file atomically."""
         scratch = self.scratch()
         scratch.write_bytes(data)
         self.publish(scratch, name)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if there is one."""
+        """Delete a file if it exists."""
         try:
-            patiently(f"remove {self.root}/{name}", self._files.rm_file, self._place(name))
+            with_retries(f"remove {self.root}/{name}", self._files.rm_file, self._path(name))
         except FileNotFoundError:
             return
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the store for one build, by a lease. Raises UserError where another build holds it, or no bucket is."""
+        """Lock the store for one build with a lease. Raise UserError if another build holds it or no bucket exists."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(lease(self))
@@ -184,39 +186,39 @@ class UrlStore:
             yield
 
     def check_exclusive(self) -> None:
-        """Raise UserError where another build holds the store; writes nothing."""
+        """Raise UserError if another build holds the lease. Write nothing."""
         check_lease(self)
 
     def free(self) -> None:
-        """Nobody can tell."""
+        """Return None, because the free space of these stores is unknown."""
         return
 
     def _upload(self, written: Path, name: str) -> None:
-        files, target = self._files, self._place(name)
-        place = target if self._atomic else self._place(f"{_ASIDE}/{uuid.uuid4().hex}")
+        files, target = self._files, self._path(name)
+        place = target if self._atomic else self._path(f"{_TEMPORARY}/{uuid.uuid4().hex}")
         if not self._atomic:
             for each in (place, target):
                 files.makedirs(each.rpartition("/")[0], exist_ok=True)
         files.put_file(str(written), place)
-        _compare(written, files, place)
+        _verify_upload(written, files, place)
         if not self._atomic:
             files.mv(place, target)
 
     def _find_at_once(self, folder: str) -> Iterable[Mapping[str, Any]]:
-        """All files below a folder, of a store that knows no folders and lists whatever begins alike."""
+        """Return all files below a folder with one request, for object stores, which list by prefix."""
         try:
-            found: Mapping[str, Any] = patiently(
-                f"list {self.root}/{folder}", partial(self._files.find, self._place(folder), detail=True)
+            found: Mapping[str, Any] = with_retries(
+                f"list {self.root}/{folder}", partial(self._files.find, self._path(folder), detail=True)
             )
         except FileNotFoundError:
             return []
         return found.values()
 
     def _find_by_folder(self, folder: str) -> Iterator[Mapping[str, Any]]:
-        """All files below a folder. Not fsspec's ``find``, which leaves out in silence what it fails to list."""
+        """Yield all files below a folder. fsspec's own ``find`` silently skips folders that it cannot list."""
         try:
             listed = self._list(folder)
-        except FileNotFoundError:  # never there, or gone in the meantime
+        except FileNotFoundError:  # missing, or deleted in the meantime
             return
         for each in listed:
             if each["type"] == "directory":
@@ -225,33 +227,33 @@ class UrlStore:
                 yield each
 
     def _list(self, folder: str) -> list[Mapping[str, Any]]:
-        """Return what lies in a folder, without an empty object for the folder itself."""
-        place = self._place(folder)
-        listed = patiently(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
+        """Return the content of a folder, without the empty object that some stores keep for the folder itself."""
+        place = self._path(folder)
+        listed = with_retries(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
         return [each for each in listed if each["name"].rstrip("/") != place]
 
     def _info(self, name: str) -> Mapping[str, Any] | None:
         try:
-            told: Mapping[str, Any] = patiently(f"read {self.root}/{name}", self._files.info, self._place(name))
+            info: Mapping[str, Any] = with_retries(f"read {self.root}/{name}", self._files.info, self._path(name))
         except FileNotFoundError:
             return None
-        return told
+        return info
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         if ".." in name.split("/"):
-            raise UserError(f"{name!r} leads out of {self.root}")
+            raise UserError(f"{name!r} is outside of {self.root}")
         return f"{self._folder}/{name}" if name else self._folder
 
 
-def _compare(written: Path, files: Any, place: str) -> None:
-    """Raise OSError where a store has not received what was sent: by its own word, or else by reading it back."""
-    told, size = files.info(place), written.stat().st_size
-    if int(told["size"]) != size:
-        raise OSError(f"{told['size']} of {size} bytes have arrived at {place}")
+def _verify_upload(written: Path, files: Any, place: str) -> None:
+    """Raise OSError if an uploaded file differs in size or checksum, or in content if there is no checksum."""
+    info, size = files.info(place), written.stat().st_size
+    if int(info["size"]) != size:
+        raise OSError(f"upload incomplete: {place} has {info['size']} of {size} bytes")
     with open(written, "rb") as file:
         md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if any(field in told and read(told[field]) == md5 for field, read in _MD5.items()):
+    if any(field in info and read(info[field]) == md5 for field, read in _MD5.items()):
         return
     with open(written, "rb") as sent, files.open(place, "rb") as arrived:
         if hashlib.file_digest(sent, "sha256").digest() != hashlib.file_digest(arrived, "sha256").digest():
-            raise OSError(f"other bytes than were sent have arrived at {place}")
+            raise OSError(f"upload damaged: the content of {place} differs from what was sent")

@@ -302,7 +302,7 @@ def test_links_do_not_lead_out(finished: Path, tmp_path: Path, name: str, there:
         outside.mkdir()
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / name).symlink_to(outside)
-    refused("leads out of", finished / "source", tmp_path / "own")
+    refused("is outside of", finished / "source", tmp_path / "own")
     assert outside.exists() == there
     assert not list(outside.glob("*"))
 
@@ -310,7 +310,7 @@ def test_links_do_not_lead_out(finished: Path, tmp_path: Path, name: str, there:
 def test_links_below_the_shards_do_not_lead_out(data: Path, finished: Path, tmp_path: Path) -> None:
     shutil.move(data / "shards" / "contrast" / "2", tmp_path / "outside")
     (data / "shards" / "contrast" / "2").symlink_to(tmp_path / "outside")
-    refused("leads out of", finished / "source", data)
+    refused("is outside of", finished / "source", data)
 
 
 @pytest.mark.parametrize("name", ["manifest.parquet", "README.md", "croissant.json", "recipe.toml"])

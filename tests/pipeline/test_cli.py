@@ -120,7 +120,7 @@ def test_output_that_cannot_be_written_is_named(robustshards: Run, small_source:
     done = robustshards(*command, "--out", tmp_path / "file")
     assert done.returncode == 2
     assert f"cannot write to {tmp_path / 'file'}" in done.stderr
-    assert "cannot be reached" in robustshards(*command, "--out", "nowhere://bucket/data").stderr
+    assert "cannot open nowhere://bucket/data" in robustshards(*command, "--out", "nowhere://bucket/data").stderr
 
 
 def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:

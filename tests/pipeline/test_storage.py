@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.storage import READERS, LocalStore, UrlStore, lease, read_groups_ahead
-from pipeline.storage.retry import ATTEMPTS, patiently
+from pipeline.storage.retry import MAX_ATTEMPTS, with_retries
 
 
 @pytest.fixture
@@ -53,20 +53,20 @@ def test_long_attempts_are_fewer(no_waiting: list[float], monkeypatch: pytest.Mo
     """Libraries wait in each attempt, too; what does not answer is told of within a minute."""
     clock = count(step=31.0)
     monkeypatch.setattr("tenacity.time.monotonic", lambda: next(clock))
-    with pytest.raises(UnreachableError, match="tried 3 times: OSError: cut off"):
-        patiently("read it", failing(ATTEMPTS, OSError("cut off")))
+    with pytest.raises(UnreachableError, match="after 3 attempts: OSError: cut off"):
+        with_retries("read it", failing(MAX_ATTEMPTS, OSError("cut off")))
 
 
 def test_what_fails_is_tried_again_and_waits_grow(no_waiting: list[float]) -> None:
-    assert patiently("try", failing(ATTEMPTS - 1, OSError("cut off"))) == "done"
-    assert len(no_waiting) == ATTEMPTS - 1
+    assert with_retries("try", failing(MAX_ATTEMPTS - 1, OSError("cut off"))) == "done"
+    assert len(no_waiting) == MAX_ATTEMPTS - 1
     longest = [0.25, 0.5, 1, 2, 4, 8, 8]
     assert all(most / 2 <= waited <= most for waited, most in zip(no_waiting, longest, strict=True)), no_waiting
 
 
 def test_after_all_attempts_the_store_counts_as_unreachable(no_waiting: list[float]) -> None:
-    with pytest.raises(UnreachableError, match=f"cannot read it, tried {ATTEMPTS} times: OSError: cut off"):
-        patiently("read it", failing(ATTEMPTS, OSError("cut off")))
+    with pytest.raises(UnreachableError, match=f"cannot read it after {MAX_ATTEMPTS} attempts: OSError: cut off"):
+        with_retries("read it", failing(MAX_ATTEMPTS, OSError("cut off")))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_after_all_attempts_the_store_counts_as_unreachable(no_waiting: list[flo
 )
 def test_answers_are_not_asked_for_again(no_waiting: list[float], error: Exception, raised: type[Exception]) -> None:
     with pytest.raises(raised):
-        patiently("read it", failing(1, error))
+        with_retries("read it", failing(1, error))
     assert no_waiting == []
 
 
@@ -107,7 +107,7 @@ def test_a_damaged_upload_never_gets_its_name(
     store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LocalFileSystem, "put_file", lambda self, local, remote: Path(remote).write_bytes(b"half"))
-    with pytest.raises(UnreachableError, match="4 of 9 bytes have arrived"):
+    with pytest.raises(UnreachableError, match="has 4 of 9 bytes"):
         store.publish_bytes(b"all of it", "a/x.txt")
     assert store.size("a/x.txt") == -1
 
@@ -183,8 +183,8 @@ def test_groups_are_read_ahead_one_into_the_next(sizes: list[int]) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same lease in a tenth of the time."""
-    monkeypatch.setattr(lease, "RENEW_S", 0.3)
-    monkeypatch.setattr(lease, "DEAD_AFTER_S", 3.0)
+    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.3)
+    monkeypatch.setattr(lease, "TIMEOUT_S", 3.0)
 
 
 def test_a_second_build_is_refused_and_the_next_one_let_in(store: UrlStore, hurried: None) -> None:
@@ -268,7 +268,7 @@ def test_a_build_that_was_killed_holds_nothing_and_leaves_nothing(store: UrlStor
     holder.communicate()
     with store.exclusive():
         pass
-    program = "import sys; from pipeline.storage.temporary import own_folder; print(own_folder())"
+    program = "import sys; from pipeline.storage.temporary import temporary_folder; print(temporary_folder())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not scratch.exists(), "what a killed process wrote aside was left behind"
     assert not Path(done.stdout.strip()).exists(), "a process that ended left its folder behind"

@@ -107,7 +107,7 @@ def test_a_validation_tar_that_is_cut_short_is_named(tmp_path: Path) -> None:
     tar = ilsvrc_val_tar(tmp_path)
     content = tar.read_bytes()
     tar.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match="is cut short"):
+    with pytest.raises(UserError, match="is truncated"):
         listing("ilsvrc2012-val-tar", tar)
 
 
@@ -183,7 +183,7 @@ BOX = "<annotation><object><bndbox>{}</bndbox></object></annotation>"
         ),
         ('<?xml version="1.0" encoding="utf-16"?><!DOCTYPE a [<!ENTITY b "b">]><a/>'.encode("utf-16"), "is no UTF-8"),
         (b'<?xml version="1.0" encoding="cp037"?><a/>', "has no bounding box"),
-        (b" " * (2**20 + 1), "more than the 1048576 bytes allowed"),
+        (b" " * (2**20 + 1), "larger than 1048576 bytes"),
     ],
 )
 def test_damaged_boxes_are_named(tmp_path: Path, content: bytes, named: str) -> None:

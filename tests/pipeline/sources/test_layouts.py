@@ -147,7 +147,7 @@ def test_members_that_lead_out_are_refused(tmp_path: Path, name: str, kind: str)
     location = LAYOUTS[kind](tmp_path)
     tar = location if location.is_file() else location / "a-000001.tar"
     write_tar(tar, {name: png(0)})
-    with pytest.raises(UserError, match="is a link, a device, or leads out"):
+    with pytest.raises(UserError, match="is outside of"):
         list(open_source(kind, str(location)))
 
 
@@ -157,7 +157,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
         member = tarfile.TarInfo("x.jpg")
         member.type, member.linkname = kind, "/etc/passwd"
         tar.addfile(member)
-    with pytest.raises(UserError, match="is a link, a device, or leads out"):
+    with pytest.raises(UserError, match="is a link or a device"):
         list(open_source("webdataset", str(tmp_path)))
 
 

@@ -236,5 +236,5 @@ def test_a_list_that_is_no_file_is_named(tmp_path: Path) -> None:
         open_source("imagefolder", str(tmp_path / "data"), str(tmp_path / "pipe"))
     with open(tmp_path / "huge", "wb") as file:
         file.truncate(2**31)
-    with pytest.raises(UserError, match=r"huge: it has more than the 67108864 bytes allowed"):
+    with pytest.raises(UserError, match=r"huge: .*larger than 67108864 bytes"):
         open_source("imagefolder", str(tmp_path / "data"), str(tmp_path / "huge"))

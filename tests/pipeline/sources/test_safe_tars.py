@@ -84,35 +84,35 @@ def test_our_own_shards_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"", "is cut short"),
-        (header(size=3) + padded(b"abc"), "is cut short: it ends at 1024 without the zeros"),
-        (header(size=3) + padded(b"abc") + header("b.jpg")[:300], "is cut short"),
-        (header(size=5000) + padded(b"abc") + END, r"'a.jpg' has 5000 bytes at 512, the file ends at 2048"),
-        (header(size=b"-0000001000\0") + END, "where a number belongs"),
-        (header(size=b"\xff" * 12) + END, "where a number belongs"),
-        (header(size=b"\x80" + b"\xff" * 11) + END, "is cut short or damaged"),
-        (header(size=b"0x10_000000\0") + END, "where a number belongs"),
-        (header()[:200] + b"!" + header()[201:] + END, "wrong checksum"),
-        (b"no tar at all".ljust(BLOCK) + END, "is damaged or no tar"),
+        (b"", "is truncated"),
+        (header(size=3) + padded(b"abc"), "is truncated: it ends at byte 1024 without the zeros"),
+        (header(size=3) + padded(b"abc") + header("b.jpg")[:300], "is truncated"),
+        (header(size=5000) + padded(b"abc") + END, r"'a.jpg' has 5000 bytes at 512, but the file ends at 2048"),
+        (header(size=b"-0000001000\0") + END, "not a number|instead of a number"),
+        (header(size=b"\xff" * 12) + END, "not a number|instead of a number"),
+        (header(size=b"\x80" + b"\xff" * 11) + END, "is truncated or damaged"),
+        (header(size=b"0x10_000000\0") + END, "not a number|instead of a number"),
+        (header()[:200] + b"!" + header()[201:] + END, "invalid checksum"),
+        (b"no tar at all".ljust(BLOCK) + END, "is not a tar or is damaged"),
         (gzip.compress(header() + END, mtime=0), r"is compressed \(gzip\): decompress it"),
-        (header() + END + header("b.jpg") + END, "goes on after its end"),
-        (header(kind=b"2", link=b"/etc/passwd") + END, "is a link, a device, or leads out"),
-        (header(kind=b"S", size=0) + END, "is a link, a device, or leads out"),
-        (header("../a.jpg") + END, "leads out"),
-        (header("a.jpg", prefix=b"/etc") + END, "leads out"),
+        (header() + END + header("b.jpg") + END, "has data after its end"),
+        (header(kind=b"2", link=b"/etc/passwd") + END, "is a link or a device"),
+        (header(kind=b"S", size=0) + END, "is a link or a device"),
+        (header("../a.jpg") + END, "is outside of"),
+        (header("a.jpg", prefix=b"/etc") + END, "is outside of"),
         (header(b"\xff.jpg") + END, "not valid UTF-8"),
         (header("") + END, "has a name of 0 characters"),
         (extended(record("path", "a\0b.jpg")) + header() + END, "without NUL"),
         (extended(record("path", "x" * 9000)) + header() + END, "has a name of 9000 characters"),
-        (extended(record("size", "0")) + header(size=3) + padded(b"abc") + END, "say 3 bytes and 0"),
-        (extended(record("size", "-512")) + header() + END, "where a number belongs"),
-        (extended(record("size", "9" * 5000)) + header() + END, "where a number belongs"),
-        (extended(record("GNU.sparse.size", "9")) + header() + END, "sparse or recoded"),
+        (extended(record("size", "0")) + header(size=3) + padded(b"abc") + END, "the sizes 3 and 0"),
+        (extended(record("size", "-512")) + header() + END, "not a number|instead of a number"),
+        (extended(record("size", "9" * 5000)) + header() + END, "not a number|instead of a number"),
+        (extended(record("GNU.sparse.size", "9")) + header() + END, "sparse files and recoded names"),
         (extended(record("path", "b"), kind=b"g") + header() + END, "a global header sets path"),
-        (extended(b"7 path=abcdef\n") + header() + END, "an extended header cannot be read"),
-        (extended(b"1" * 60000) + header() + END, "is damaged: an extended header"),
-        (header("l", 2**17, b"L") + bytes(2**17) + END, "an extended header of 131072 bytes; 65536 are allowed"),
-        (extended(record("path", "b.jpg")) + END, "an extended header without its member"),
+        (extended(b"7 path=abcdef\n") + header() + END, "an extended header is invalid"),
+        (extended(b"1" * 60000) + header() + END, "extended header"),
+        (header("l", 2**17, b"L") + bytes(2**17) + END, "an extended header of 131072 bytes .maximum: 65536"),
+        (extended(record("path", "b.jpg")) + END, "it ends after an extended header"),
     ],
 )
 def test_unsound_tars_are_named(content: bytes, named: str) -> None:
@@ -124,7 +124,7 @@ def test_headers_that_lead_back_do_not_hang(tmp_path: Path) -> None:
     """CVE-2025-8194: a negative size leads tarfile back to the same header, for ever."""
     (tmp_path / "a.tar").write_bytes(extended(record("size", "-1024")) + header() + END)
     start = time.monotonic()
-    with pytest.raises(UserError, match="where a number belongs"):
+    with pytest.raises(UserError, match="instead of a number"):
         list(open_source("webdataset", str(tmp_path)))
     assert time.monotonic() - start < 5
 
@@ -133,7 +133,7 @@ def test_many_extended_headers_take_no_recursion(monkeypatch: pytest.MonkeyPatch
     chain = extended(record("comment", "x")) * 5000
     assert names(chain + header() + END) == ["a.jpg"]
     monkeypatch.setattr(tars, "MAX_MEMBERS", 100)
-    with pytest.raises(UnsafeTarError, match="more than the 100 members allowed"):
+    with pytest.raises(UnsafeTarError, match="more than 100 members"):
         names(chain + header() + END)
 
 
@@ -272,7 +272,7 @@ def test_a_tar_that_has_become_shorter_fails_the_sample(tmp_path: Path) -> None:
     source = open_source("webdataset", str(tmp_path))
     (image,) = source
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:1000])
-    with pytest.raises(OSError, match="has become shorter"):
+    with pytest.raises(OSError, match="was truncated"):
         source.read(image)
 
 
