@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, with nothing of the checkout in it."""
+"""A virtual environment in which the wheel is installed, isolated from the checkout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from packaging.utils import canonicalize_name
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT
 
-LOCAL = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
-"""Variables that would mix in what the tests run with, or have every process compile the same modules again."""
+REMOVED_VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
+"""Variables that would add modules of the checkout to the path, or disable caches of compiled code."""
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel from a copy of what belongs to it."""
+    """Build the wheel from a copy of its packages and return its path."""
     copy = folder / "source"
     for package in PACKAGES:
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
@@ -37,9 +37,9 @@ def build_wheel(folder: Path) -> Path:
 
 
 def environment_with(wheel: Path, folder: Path) -> Path:
-    """Return the Python of a new environment that has the wheel, and all that its metadata asks for.
+    """Create an environment with the wheel and its dependencies, and return the path of its Python.
 
-    Its libraries are links to those that the tests run with. pip installs what is missing.
+    The files of libraries that are installed for the tests are linked; pip installs the others.
     """
     run([sys.executable, "-m", "venv", "--without-pip", str(folder)], ROOT)
     (site_packages,) = folder.glob("lib/python*/site-packages")
@@ -55,27 +55,27 @@ def environment_with(wheel: Path, folder: Path) -> Path:
 
 
 def libraries() -> list[Distribution]:
-    """Return what is installed here of all that the project and its extra ``evaluate`` ask for, directly or not."""
+    """Return the installed direct and indirect dependencies of the project and its extra ``evaluate``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [Requirement(each) for each in (*project["dependencies"], *project["optional-dependencies"]["evaluate"])]
-    found: dict[str, Distribution] = {}
+    queue = [Requirement(each) for each in (*project["dependencies"], *project["optional-dependencies"]["evaluate"])]
+    installed: dict[str, Distribution] = {}
     seen = set()
-    while wanted:
-        library = wanted.pop()
+    while queue:
+        library = queue.pop()
         name = canonicalize_name(library.name)
         with suppress(PackageNotFoundError):
-            found.setdefault(name, distribution(name))
+            installed.setdefault(name, distribution(name))
         for extra in {"", *library.extras}:
-            if name in found and (name, extra) not in seen:
+            if name in installed and (name, extra) not in seen:
                 seen.add((name, extra))
-                asked = map(Requirement, found[name].requires or ())
-                wanted += [each for each in asked if not each.marker or each.marker.evaluate({"extra": extra})]
-    return list(found.values())
+                required = map(Requirement, installed[name].requires or ())
+                queue += [each for each in required if not each.marker or each.marker.evaluate({"extra": extra})]
+    return list(installed.values())
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Run a command in a folder, without what the tests have in their environment; return what it prints."""
-    environment = {name: value for name, value in os.environ.items() if name not in LOCAL}
+    """Run a command in a folder without REMOVED_VARIABLES, and return its standard output."""
+    environment = {name: value for name, value in os.environ.items() if name not in REMOVED_VARIABLES}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )

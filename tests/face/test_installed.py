@@ -1,4 +1,4 @@
-"""What a user gets by ``pip install robustshards``: the wheel works without the checkout."""
+"""The wheel, as installed by ``pip install robustshards``, works without the checkout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from tests.face.installed import build_wheel, environment_with, run
 
 DATA = ("*.toml", "*.jpg", "*.j2", "*.json", "py.typed")
-"""Files beside the modules that the program reads."""
+"""Data files that the wheel must contain."""
 
 MODEL = """
 import torch
@@ -48,7 +48,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_wheel_builds_verifies_and_evaluates_by_command_and_by_python(small_source: Path, tmp_path: Path) -> None:
+def test_wheel_builds_verifies_and_evaluates_from_command_and_python(small_source: Path, tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path / "wheel")
     expected = {
         path.relative_to(ROOT).as_posix()
@@ -74,11 +74,11 @@ def test_wheel_builds_verifies_and_evaluates_by_command_and_by_python(small_sour
     figures = json.loads(run([command, "report", "results", "--out", "report", "--json"], elsewhere))
     assert (elsewhere / "report" / "report.html").stat().st_size > 10_000
 
-    told = json.loads(run([str(python), "program.py", str(small_source), *PACKAGES], elsewhere))
-    assert (told["samples"], told["frames"]) == (12, 12)
-    assert told["error"] == figures["corruptions"][0]["mean_error"]
+    output = json.loads(run([str(python), "program.py", str(small_source), *PACKAGES], elsewhere))
+    assert (output["samples"], output["frames"]) == (12, 12)
+    assert output["error"] == figures["corruptions"][0]["mean_error"]
     assert digests(elsewhere / "by-python") == digests(elsewhere / "by-command")
     assert len(digests(elsewhere / "by-python")) == 2
-    assert len(told["recipes"]) == 2 * len(list((ROOT / "pipeline" / "recipes" / "shipped").glob("*.toml")))
-    assert Path(told["prefix"]) == tmp_path / "environment"
-    assert all(Path(file).is_relative_to(tmp_path / "environment" / "lib") for file in told["files"].values())
+    assert len(output["recipes"]) == 2 * len(list((ROOT / "pipeline" / "recipes" / "shipped").glob("*.toml")))
+    assert Path(output["prefix"]) == tmp_path / "environment"
+    assert all(Path(file).is_relative_to(tmp_path / "environment" / "lib") for file in output["files"].values())
