@@ -20,7 +20,7 @@ from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Attempt, Event, Failed, Lost, Progress
 from tests.conftest import ROOT
-from tests.factories.frail import (
+from tests.factories.faulty_workers import (
     ALL,
     ITEMS,
     BrokenWorker,
@@ -180,7 +180,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pipeline.execution.local_pool import LocalPool
-from tests.factories.frail import Fault, FaultyWorker, FaultPlan, run_all
+from tests.factories.faulty_workers import Fault, FaultyWorker, FaultPlan, run_all
 
 print("once", flush=True)
 pool = LocalPool(FaultPlan(({fault}), Path({folder!r})), 2, FaultyWorker)

@@ -23,7 +23,7 @@ from pipeline.execution.pools import (
 )
 from tests.conftest import Run
 from tests.factories.digests import data_digests
-from tests.factories.frail import FaultPlan, FaultyWorker
+from tests.factories.faulty_workers import FaultPlan, FaultyWorker
 from tests.factories.processes import is_local_worker
 
 SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", "4", "--workers", "2")

@@ -18,7 +18,7 @@ from pipeline.execution import ray_cluster, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
-from tests.factories.frail import ALL, ITEMS, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
+from tests.factories.faulty_workers import ALL, ITEMS, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
 from tests.factories.processes import is_ray_worker
 
 WORKERS = 2
