@@ -1,1 +1,1 @@
-"""Judging a model on a finished data set: its predictions, and the figures that the papers make of them."""
+"""Evaluation of models on data sets: predictions, benchmark metrics and reports."""

@@ -1,3 +1,5 @@
+"""Tests of the metrics: definitions, published values, leading axes, confidence intervals, invalid arguments."""
+
 from __future__ import annotations
 
 import json
@@ -34,7 +36,7 @@ RESNET_50 = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
 RESNET_50_RELATIVE = (104, 107, 107, 97, 126, 107, 110, 101, 97, 79, 62, 89, 146, 111, 132)
 RESNET_18_CLEAN_ERROR = 0.302
 RESNET_18 = (87, 88, 91, 84, 91, 87, 89, 86, 84, 78, 69, 78, 90, 80, 85)
-"""Percent of AlexNet's, in the order of the corruptions, rounded in the paper's table."""
+"""Published CE in percent, in the order of the corruptions, rounded as in the paper's table."""
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +64,8 @@ def top5_by_sorting(logits: np.ndarray) -> np.ndarray:
     return np.argsort(-logits, axis=-1, kind="stable")[..., :5]
 
 
-def made_logits(seed: int, *shape: int, levels: int = 7) -> np.ndarray:
-    """Logits of few different values, so that many are equal."""
+def random_logits(seed: int, *shape: int, levels: int = 7) -> np.ndarray:
+    """Return random logits with few distinct values, so that many are equal."""
     return np.random.default_rng(seed).integers(-levels, levels, shape).astype(np.float32)
 
 
@@ -74,7 +76,7 @@ def pairs_by_loop(frames: int, ordered: bool, difficulty: int) -> list[tuple[int
 
 
 def top5_distance_by_definition(earlier: np.ndarray, later: np.ndarray) -> int:
-    """The paper's double sum, of two frames' ranks."""
+    """Return the paper's double sum for the ranks of two frames."""
     distance = 0
     for i in range(1, min(5, len(earlier)) + 1):
         sigma = int(later[earlier.tolist().index(i)])
@@ -90,20 +92,20 @@ def zipf_distance_by_definition(earlier: np.ndarray, later: np.ndarray) -> float
 
 
 @pytest.mark.parametrize(("kind", "difficulty"), GOLDEN_PAIRS)
-def test_equals_the_golden_figures_of_sequences(
+def test_sequence_metrics_equal_the_golden_values(
     golden: dict[str, Any], logits: np.ndarray, kind: str, difficulty: int
 ) -> None:
     expected = golden["perturbation"][f"{kind}/difficulty{difficulty}"]
     how: Any = {"ordered": kind == "temporal", "difficulty": difficulty}
     ranks = metrics.ordinal_ranks(logits)
-    found = {
+    result = {
         "flip_probability": metrics.flip_probability(logits.argmax(axis=-1), **how),
         "top5_distance": metrics.top5_distance(ranks, **how),
         "zipf_distance": metrics.zipf_distance(ranks, **how),
     }
-    assert found == pytest.approx(expected, abs=GOLDEN_TOLERANCE, rel=0)
+    assert result == pytest.approx(expected, abs=GOLDEN_TOLERANCE, rel=0)
     of_lists = metrics.top5_distances_of_lists_by_sequence(top5_by_sorting(logits), **how)
-    assert of_lists.mean() == found["top5_distance"]
+    assert of_lists.mean() == result["top5_distance"]
 
 
 sequences = st.fixed_dictionaries(
@@ -120,8 +122,8 @@ sequences = st.fixed_dictionaries(
 
 @given(sequences)
 @settings(deadline=None, max_examples=200)
-def test_figures_of_sequences_equal_plain_loops(case: Mapping[str, Any]) -> None:
-    logits = made_logits(case["seed"], case["count"], case["frames"], case["classes"], levels=3)
+def test_sequence_metrics_equal_plain_loops(case: Mapping[str, Any]) -> None:
+    logits = random_logits(case["seed"], case["count"], case["frames"], case["classes"], levels=3)
     ordered, difficulty = case["ordered"], min(case["difficulty"], case["frames"] - 1)
     ranks = metrics.ordinal_ranks(logits)
     np.testing.assert_array_equal(ranks, ranks_by_sorting(logits))
@@ -132,12 +134,12 @@ def test_figures_of_sequences_equal_plain_loops(case: Mapping[str, Any]) -> None
     distances = [[top5_distance_by_definition(row[a], row[b]) for a, b in pairs] for row in ranks]
     zipf = [[zipf_distance_by_definition(row[a], row[b]) for a, b in pairs] for row in ranks]
     predictions = logits.argmax(axis=-1)
-    for found, expected in (
+    for result, expected in (
         (metrics.flip_probabilities_by_sequence(predictions, **how), flips),
         (metrics.top5_distances_by_sequence(ranks, **how), distances),
         (metrics.zipf_distances_by_sequence(ranks, **how), zipf),
     ):
-        np.testing.assert_allclose(found, np.mean(expected, axis=1), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(result, np.mean(expected, axis=1), rtol=1e-12, atol=1e-12)
     assert metrics.flip_probability(predictions, **how) == pytest.approx(np.mean(flips), abs=1e-12)
     assert metrics.top5_distance(ranks, **how) == pytest.approx(np.mean(distances), abs=1e-12)
     assert metrics.zipf_distance(ranks, **how) == pytest.approx(np.mean(zipf), abs=1e-12)
@@ -149,11 +151,11 @@ def test_figures_of_sequences_equal_plain_loops(case: Mapping[str, Any]) -> None
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_figures_of_sequences_stay_the_same(ordered: bool) -> None:
-    logits = made_logits(3, 6, 9, 30, levels=1000)
+def test_sequence_metrics_ignore_the_order_of_sequences_and_classes(ordered: bool) -> None:
+    logits = random_logits(3, 6, 9, 30, levels=1000)
     order = np.random.default_rng(1).permutation(6)
     classes = np.random.default_rng(2).permutation(30)
-    assert len(np.unique(logits[0, 0])) == 30  # renaming classes must not decide ties
+    assert len(np.unique(logits[0, 0])) == 30  # no ties, which renaming classes would break differently
     ranks = metrics.ordinal_ranks(logits)
     for figure in (metrics.top5_distance, metrics.zipf_distance):
         expected = figure(ranks, ordered=ordered)
@@ -165,11 +167,11 @@ def test_figures_of_sequences_stay_the_same(ordered: bool) -> None:
     assert metrics.flip_probability(predictions[order], ordered=ordered) == pytest.approx(expected, abs=1e-12)
     assert metrics.flip_probability(classes[predictions], ordered=ordered) == expected
     shuffled = np.concatenate([ranks[:, :1], ranks[:, :0:-1]], axis=1)
-    same = metrics.top5_distance(shuffled, ordered=False) == metrics.top5_distance(ranks, ordered=False)
-    assert same  # frames of noise have no order but for the first
+    # Only the first frame of a noise sequence has a fixed position.
+    assert metrics.top5_distance(shuffled, ordered=False) == metrics.top5_distance(ranks, ordered=False)
 
 
-def test_figures_of_sequences_by_hand() -> None:
+def test_sequence_metrics_equal_values_computed_by_hand() -> None:
     predictions = np.array([[1, 1, 2, 1], [4, 4, 4, 5]], np.int16)
     assert metrics.flip_probability(predictions, ordered=True) == pytest.approx(3 / 6)
     assert metrics.flip_probability(predictions, ordered=True, difficulty=2) == pytest.approx(2 / 4)
@@ -181,7 +183,7 @@ def test_figures_of_sequences_by_hand() -> None:
     lists = np.array([[[0, 1, 2, 3, 4], [1, 0, 2, 3, 9]]])
     assert metrics.top5_distances_of_lists_by_sequence(lists, ordered=True) == [
         1 + 1 + 1
-    ]  # two change places, the fifth leaves
+    ]  # two classes swap ranks, the fifth leaves the list
     apart = np.array([[[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]])
     assert metrics.top5_distances_of_lists_by_sequence(apart, ordered=True) == [15]
 
@@ -190,12 +192,12 @@ def test_figures_of_sequences_by_hand() -> None:
 
 
 def test_top5_distance_is_not_symmetric() -> None:
-    there = np.array([[[1, 2, 3, 4, 5, 6, 7], [7, 1, 2, 3, 4, 5, 6]]])
-    assert metrics.top5_distance(there, ordered=True) != metrics.top5_distance(there[:, ::-1], ordered=True)
+    ranks = np.array([[[1, 2, 3, 4, 5, 6, 7], [7, 1, 2, 3, 4, 5, 6]]])
+    assert metrics.top5_distance(ranks, ordered=True) != metrics.top5_distance(ranks[:, ::-1], ordered=True)
 
 
-def test_slices_of_rows_do_not_change_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    logits = made_logits(8, 7, 4, 11)
+def test_row_slices_do_not_change_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = random_logits(8, 7, 4, 11)
     ranks = metrics.ordinal_ranks(logits)
     figures: list[Callable[[], object]] = [
         lambda: metrics.ordinal_ranks(logits).tolist(),
@@ -214,8 +216,8 @@ def test_slices_of_rows_do_not_change_figures(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @given(st.integers(0, 2**32), st.integers(1, 300))
 @settings(deadline=None, max_examples=50)
-def test_ranks_of_every_type_break_ties_by_index(dtype: type, seed: int, classes: int) -> None:
-    logits: np.ndarray = made_logits(seed, 3, classes, levels=20).astype(dtype)
+def test_ranks_of_every_dtype_break_ties_by_index(dtype: type, seed: int, classes: int) -> None:
+    logits: np.ndarray = random_logits(seed, 3, classes, levels=20).astype(dtype)
     logits[logits == 19] = np.inf
     logits[logits == -20] = -np.inf
     logits[logits == 1] = -0.0
@@ -224,14 +226,14 @@ def test_ranks_of_every_type_break_ties_by_index(dtype: type, seed: int, classes
     np.testing.assert_array_equal(ranks, ranks_by_sorting(logits))
 
 
-def test_ranks_tell_close_logits_apart() -> None:
+def test_ranks_distinguish_adjacent_floats() -> None:
     assert metrics.ordinal_ranks(np.array([1.0, np.nextafter(1.0, 2)])).tolist() == [2, 1]
     near = np.nextafter(np.float32(-1), np.float32(0))
     assert metrics.ordinal_ranks(np.array([-1, near, 1e-45, 0], np.float32)).tolist() == [4, 3, 1, 2]
 
 
-def test_ranks_keep_the_shape_and_the_logits() -> None:
-    logits = made_logits(1, 2, 3, 4, 5)
+def test_ranks_have_the_shape_of_the_logits_and_do_not_modify_them() -> None:
+    logits = random_logits(1, 2, 3, 4, 5)
     before = logits.copy()
     assert metrics.ordinal_ranks(logits).shape == (2, 3, 4, 5)
     assert metrics.ordinal_ranks(logits[:0]).shape == (0, 3, 4, 5)
@@ -241,7 +243,7 @@ def test_ranks_keep_the_shape_and_the_logits() -> None:
 # ImageNet-C
 
 
-def test_equals_the_golden_figures_of_corruptions(golden: dict[str, Any]) -> None:
+def test_corruption_errors_equal_the_golden_values(golden: dict[str, Any]) -> None:
     given_rows = golden["corruption"]
     errors, clean = given_rows["errors"], given_rows["clean_error"]
     assert given_rows["alexnet_clean_error"] == ALEXNET_CLEAN_ERROR
@@ -269,14 +271,16 @@ def errors_of_published_row(row: Sequence[int]) -> dict[str, np.ndarray]:
     [(RESNET_50, RESNET_50_CLEAN_ERROR, 76.7, 105.0), (RESNET_18, RESNET_18_CLEAN_ERROR, 84.7, 103.9)],
     ids=["ResNet-50", "ResNet-18"],
 )
-def test_published_means(row: Sequence[int], clean: float, mean: float, relative_mean: float) -> None:
+def test_published_mce_and_relative_mce_are_reproduced(
+    row: Sequence[int], clean: float, mean: float, relative_mean: float
+) -> None:
     errors = errors_of_published_row(row)
     assert 100 * metrics.mean_corruption_error(errors, ALEXNET_ERRORS) == pytest.approx(mean, abs=0.3)
     relative = metrics.relative_mean_corruption_error(errors, clean, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR)
     assert 100 * relative == pytest.approx(relative_mean, abs=2)
 
 
-def test_published_relative_row() -> None:
+def test_published_relative_ce_is_reproduced() -> None:
     errors = errors_of_published_row(RESNET_50)
     for (name, row), expected in zip(errors.items(), RESNET_50_RELATIVE, strict=True):
         relative = metrics.relative_corruption_error(
@@ -285,7 +289,7 @@ def test_published_relative_row() -> None:
         assert 100 * relative == pytest.approx(expected, abs=2), name
 
 
-def test_figures_of_corruptions_by_hand() -> None:
+def test_metrics_equal_values_computed_by_hand() -> None:
     assert metrics.corruption_error([0.2, 0.4], [0.5, 0.7]) == pytest.approx(0.5)
     assert metrics.relative_corruption_error([0.2, 0.4], 0.1, [0.5, 0.7], 0.4) == pytest.approx(1.0)
     errors = {"fog": [0.2, 0.4], "snow": [0.6, 0.6]}
@@ -307,7 +311,7 @@ def test_figures_of_corruptions_by_hand() -> None:
     assert metrics.mean_over_transforms({"tilt": 3.0, "snow": 4.0}) == pytest.approx(3.5)
 
 
-def test_a_model_is_its_own_baseline() -> None:
+def test_ratios_of_the_baseline_to_itself_are_one() -> None:
     assert metrics.mean_corruption_error(ALEXNET_ERRORS, ALEXNET_ERRORS) == pytest.approx(1)
     assert metrics.relative_mean_corruption_error(
         ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR
@@ -318,7 +322,7 @@ def test_a_model_is_its_own_baseline() -> None:
 # Baselines
 
 
-def test_baselines_are_the_published_numbers(published: dict[str, Any]) -> None:
+def test_alexnet_constants_are_the_published_values(published: dict[str, Any]) -> None:
     assert published == {
         "imagenet_c_error_by_severity": {name: list(row) for name, row in ALEXNET_ERRORS.items()},
         "imagenet_c_mean_error_extra": baselines.ALEXNET_MEAN_ERRORS,
@@ -327,20 +331,20 @@ def test_baselines_are_the_published_numbers(published: dict[str, Any]) -> None:
     }
 
 
-def test_baselines_cover_the_benchmarks() -> None:
+def test_alexnet_constants_cover_all_transforms() -> None:
     assert (*ALEXNET_ERRORS, *baselines.ALEXNET_MEAN_ERRORS) == expected_names.published(expected_names.CORRUPTIONS)
     assert set(ALEXNET_FLIP_PROBABILITIES) == set(expected_names.published(expected_names.PERTURBATIONS))
 
 
-def test_alexnet_errors() -> None:
+def test_alexnet_errors_rejects_unpublished_values() -> None:
     assert baselines.alexnet_errors("fog", (3, 1)) == (0.84378, 0.67474)
     assert sum(baselines.alexnet_errors("spatter")) == pytest.approx(5 * 0.7175)
     for corruption, severities, message in (
-        ("rain", (1,), "no AlexNet error is known for 'rain': use one of gaussian_noise, "),
-        ("fog", (0, 1), "severities \\(0, 1\\): use one or more different ones of \\(1, 2, 3, 4, 5\\)"),
-        ("fog", (1, 1), "different ones"),
-        ("fog", (), "one or more"),
-        ("spatter", (1, 2), "spatter at the severities \\(1, 2\\) .* evaluate all five"),
+        ("rain", (1,), "'rain': use one of gaussian_noise, "),
+        ("fog", (0, 1), "severities \\(0, 1\\): use .* of \\(1, 2, 3, 4, 5\\)"),
+        ("fog", (1, 1), "severities \\(1, 1\\): use .* distinct"),
+        ("fog", (), "severities \\(\\): use one or more"),
+        ("spatter", (1, 2), "spatter at severities \\(1, 2\\) .* use all five"),
     ):
         with pytest.raises(ValueError, match=message):
             baselines.alexnet_errors(corruption, severities)
@@ -361,7 +365,7 @@ def average_precision_by_definition(scores: Sequence[float], anomalous: Sequence
 
 @given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=40))
 @settings(deadline=None)
-def test_area_equals_its_definition(images: list[tuple[int, bool]]) -> None:
+def test_area_under_precision_recall_equals_its_definition(images: list[tuple[int, bool]]) -> None:
     scores, anomalous = zip(*images, strict=True)
     if not any(anomalous):
         return
@@ -371,7 +375,7 @@ def test_area_equals_its_definition(images: list[tuple[int, bool]]) -> None:
     assert again == pytest.approx(area, abs=1e-12)
 
 
-def test_area_by_hand() -> None:
+def test_area_under_precision_recall_equals_values_computed_by_hand() -> None:
     anomalous = np.array([True, False, True, False])
     assert metrics.area_under_precision_recall([0.9, 0.8, 0.7, 0.1], anomalous) == pytest.approx(0.5 + 0.5 * 2 / 3)
     assert metrics.area_under_precision_recall([4, 1, 3, 0], anomalous) == 1
@@ -379,7 +383,7 @@ def test_area_by_hand() -> None:
     assert metrics.area_under_precision_recall([np.inf, 0, np.inf, -np.inf], anomalous) == 1
 
 
-def test_anomaly_scores() -> None:
+def test_anomaly_score_is_the_negated_maximum() -> None:
     scores = metrics.anomaly_score(np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
     np.testing.assert_array_equal(scores, [-0.75, -0.5])
 
@@ -392,12 +396,12 @@ def rates(shape: Sequence[int], seed: int) -> np.ndarray:
 
 
 def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Split the axis before the severities into corruptions."""
-    return {f"c{place}": values[..., place, :] for place in range(values.shape[-2])}
+    """Split the axis before the severities into a mapping from corruption to errors."""
+    return {f"c{index}": values[..., index, :] for index in range(values.shape[-2])}
 
 
 def columns(values: np.ndarray) -> dict[str, np.ndarray]:
-    return {f"c{place}": values[..., place] for place in range(values.shape[-1])}
+    return {f"c{index}": values[..., index] for index in range(values.shape[-1])}
 
 
 BASELINE = rates((4, 5), 1)
@@ -430,12 +434,12 @@ FIGURES: dict[str, Callable[[np.ndarray], Any]] = {
         means[..., 0, :].round(1), np.array([True, False, True, False, False])
     ),
 }
-"""Every figure with leading axes, as a function of (..., 4 corruptions, 5 severities)."""
+"""Metrics with leading axes, as functions of means of shape (..., 4 corruptions, 5 severities)."""
 
 FIGURES_OF_MEANS = [name for name in FIGURES if name != "area_under_precision_recall"]
 
 
-def test_every_figure_is_tried_with_leading_axes() -> None:
+def test_every_metric_is_tested_with_leading_axes() -> None:
     of_samples = {
         *("alexnet_errors", "estimate_of_groups", "ordinal_ranks"),
         *("flip_probability", "top5_distance", "zipf_distance"),
@@ -448,20 +452,20 @@ def test_every_figure_is_tried_with_leading_axes() -> None:
 @pytest.mark.parametrize("name", FIGURES)
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=25)
-def test_figures_with_leading_axes_equal_a_loop(name: str, leading: list[int], seed: int) -> None:
+def test_metrics_with_leading_axes_equal_a_loop(name: str, leading: list[int], seed: int) -> None:
     figure, means = FIGURES[name], rates((*leading, 4, 5), seed)
     before = means.copy()
-    found = figure(means)
-    assert isinstance(found, np.ndarray if leading else float)
-    assert np.shape(found) == tuple(leading)
-    for place in np.ndindex(*leading):
-        one = figure(means[place])
+    result = figure(means)
+    assert isinstance(result, np.ndarray if leading else float)
+    assert np.shape(result) == tuple(leading)
+    for index in np.ndindex(*leading):
+        one = figure(means[index])
         assert isinstance(one, float)
-        assert (found[place] if leading else found) == pytest.approx(one, abs=1e-14, rel=1e-14)
+        assert (result[index] if leading else result) == pytest.approx(one, abs=1e-14, rel=1e-14)
     np.testing.assert_array_equal(means, before)
 
 
-def test_area_takes_anomalies_for_each_row_or_for_all() -> None:
+def test_area_under_precision_recall_accepts_shared_or_per_row_labels() -> None:
     scores, anomalous = rates((6, 20), 3).round(1), rates((6, 20), 4) < 0.4
     each = [metrics.area_under_precision_recall(*pair) for pair in zip(scores, anomalous, strict=True)]
     np.testing.assert_allclose(metrics.area_under_precision_recall(scores, anomalous), each, rtol=1e-14)
@@ -469,17 +473,17 @@ def test_area_takes_anomalies_for_each_row_or_for_all() -> None:
     np.testing.assert_allclose(metrics.area_under_precision_recall(scores, anomalous[0]), alike, rtol=1e-14)
 
 
-def test_relative_figures_take_one_clean_error_or_one_for_each_draw() -> None:
+def test_relative_ce_accepts_one_clean_error_or_one_per_draw() -> None:
     errors, clean = rates((7, 5), 5), rates((7,), 6)
     each = [
         metrics.relative_corruption_error(row, one, BASELINE_ABOVE[0], 0.4)
         for row, one in zip(errors, clean, strict=True)
     ]
-    found = metrics.relative_corruption_error(errors, clean, BASELINE_ABOVE[0], 0.4)
-    np.testing.assert_allclose(found, each, rtol=1e-14)
+    result = metrics.relative_corruption_error(errors, clean, BASELINE_ABOVE[0], 0.4)
+    np.testing.assert_allclose(result, each, rtol=1e-14)
     alike = metrics.relative_corruption_error(errors, clean[0], BASELINE_ABOVE[0], 0.4)
-    assert alike[0] == found[0]
-    assert alike[1] != found[1]
+    assert alike[0] == result[0]
+    assert alike[1] != result[1]
 
 
 # Confidence intervals
@@ -490,25 +494,25 @@ def mean(means: np.ndarray) -> np.ndarray:
 
 
 def interval(values: np.ndarray, confidence: float = 0.95, **how: int) -> tuple[float, float]:
-    found = Bootstrap.of(values, **how).estimate(mean, confidence)
-    return found.low, found.high
+    result = Bootstrap.of(values, **how).estimate(mean, confidence)
+    return result.low, result.high
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+def test_intervals_cover_the_true_value_at_the_stated_rate() -> None:
     generator = np.random.default_rng(6)
-    found = [interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
-    covered = np.mean([low <= 0.3 <= high for low, high in found])
+    result = [interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
+    covered = np.mean([low <= 0.3 <= high for low, high in result])
     assert 0.90 <= covered <= 0.98
 
 
-def test_intervals_are_those_of_the_normal_distribution() -> None:
+def test_intervals_approximate_the_normal_distribution() -> None:
     values = np.random.default_rng(5).random(5000)
     low, high = interval(values, confidence=0.9, resamples=4000)
     half = 1.6449 * values.std() / np.sqrt(len(values))
     assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
-def test_intervals_depend_on_their_arguments_alone() -> None:
+def test_intervals_depend_only_on_the_arguments() -> None:
     values = np.random.default_rng(5).random(100)
     before = values.copy()
     np.random.seed(1)
@@ -521,8 +525,8 @@ def test_intervals_depend_on_their_arguments_alone() -> None:
     np.testing.assert_array_equal(values, before)
 
 
-def test_draws_are_those_of_the_generator() -> None:
-    """Intervals of a report stay the same from release to release."""
+def test_draws_equal_those_of_numpys_default_generator() -> None:
+    """Keep the intervals of reports the same across releases."""
     values = np.random.default_rng(5).random((60, 2))
     generator = np.random.default_rng(9)
     expected = [values[generator.integers(60, size=60)].mean(axis=0) for _ in range(50)]
@@ -532,7 +536,7 @@ def test_draws_are_those_of_the_generator() -> None:
     )
 
 
-def test_groups_are_drawn_as_by_choice_each_by_itself() -> None:
+def test_groups_are_resampled_independently() -> None:
     groups = [np.random.default_rng(5).random(30), np.random.default_rng(6).random(20)]
     generator = np.random.default_rng(0)
     draws = [np.subtract(*(generator.choice(group, len(group)).mean() for group in groups)) for _ in range(40)]
@@ -540,12 +544,12 @@ def test_groups_are_drawn_as_by_choice_each_by_itself() -> None:
     def difference(drawn: list[np.ndarray]) -> float:
         return drawn[0].mean() - drawn[1].mean()
 
-    found = estimate_of_groups(difference, groups, resamples=40)
-    assert found == Estimate(difference(groups), *percentile_interval(draws))
-    assert found.low < found.value < found.high
+    result = estimate_of_groups(difference, groups, resamples=40)
+    assert result == Estimate(difference(groups), *percentile_interval(draws))
+    assert result.low < result.value < result.high
 
 
-def test_a_single_group_shares_the_draws_of_means() -> None:
+def test_a_single_group_gets_the_draws_of_bootstrap_means() -> None:
     values = np.random.default_rng(5).random(60)
     by_groups = estimate_of_groups(lambda groups: groups[0].mean(), [values], resamples=50, seed=2)
     by_means = Bootstrap.of(values, resamples=50, seed=2).estimate(mean)
@@ -553,40 +557,40 @@ def test_a_single_group_shares_the_draws_of_means() -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES_OF_MEANS)
-def test_identical_images_give_an_interval_of_no_width(name: str) -> None:
-    """A figure is within its interval, and nothing but the images widens it."""
+def test_identical_images_give_an_interval_of_width_zero(name: str) -> None:
+    """Only differences between images widen an interval."""
     figure = FIGURES[name]
     row = np.array([0.25, 0.5, 0.75, 0.5, 1, 0.5, 0.25, 0.5, 0.5, 0.75] * 2)
-    found = Bootstrap.of(np.tile(row, (8, 1)), resamples=40)
-    estimate = found.estimate(lambda means: figure(means.reshape(*means.shape[:-1], 4, 5)))
+    result = Bootstrap.of(np.tile(row, (8, 1)), resamples=40)
+    estimate = result.estimate(lambda means: figure(means.reshape(*means.shape[:-1], 4, 5)))
     assert estimate.low == pytest.approx(estimate.value, abs=1e-14)
     assert estimate.high == pytest.approx(estimate.value, abs=1e-14)
 
 
 @pytest.mark.parametrize("name", FIGURES_OF_MEANS)
-def test_one_function_gives_the_figure_and_its_interval(name: str) -> None:
+def test_estimate_returns_the_metric_and_its_interval(name: str) -> None:
     values = np.random.default_rng(7).random((90, 20)) < 0.6
 
     def figure(means: np.ndarray) -> Any:
         return FIGURES[name](means.reshape(*means.shape[:-1], 4, 5))
 
-    found = Bootstrap.of(values, resamples=80, seed=4).estimate(figure, confidence=0.9)
+    result = Bootstrap.of(values, resamples=80, seed=4).estimate(figure, confidence=0.9)
     generator = np.random.default_rng(4)
     draws = [figure(values[generator.integers(90, size=90)].mean(axis=0)) for _ in range(80)]
-    assert found.value == pytest.approx(figure(values.mean(axis=0)), abs=1e-13)
-    assert (found.low, found.high) == pytest.approx(np.quantile(draws, [0.05, 0.95]).tolist(), abs=1e-12)
-    assert found.low < found.high
+    assert result.value == pytest.approx(figure(values.mean(axis=0)), abs=1e-13)
+    assert (result.low, result.high) == pytest.approx(np.quantile(draws, [0.05, 0.95]).tolist(), abs=1e-12)
+    assert result.low < result.high
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=50)
-def test_means_of_fractions_stay_fractions_in_every_draw(images: int, seed: int) -> None:
-    """Rounding takes no draw beyond 1, where figures would refuse it."""
+def test_bootstrap_means_of_fractions_do_not_exceed_one(images: int, seed: int) -> None:
+    """Metrics reject fractions above 1, even by a rounding error."""
     values = 1 - np.random.default_rng(seed).random((images, 3)) * 1e-16
     values[:, 1] = 29 / 30
-    found = Bootstrap.of(values, resamples=20, seed=seed)
-    assert found.draws.max() <= 1
-    assert found.estimate(metrics.mean_error).high <= 1
+    result = Bootstrap.of(values, resamples=20, seed=seed)
+    assert result.draws.max() <= 1
+    assert result.estimate(metrics.mean_error).high <= 1
 
 
 # Invalid arguments
@@ -606,11 +610,11 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: metrics.flip_probability(np.ones((2, 3)), ordered=True), "type float64: pass integers of"),
         (lambda: metrics.flip_probability(SOME, ordered=True), "shape \\(2, 3, 6\\).*\\(sequences, frames\\)"),
         (lambda: metrics.flip_probability(SOME[:0, :, 0], ordered=True), "shape \\(0, 3\\)"),
-        (lambda: metrics.flip_probability(SOME[:, :1, 0], ordered=False), "sequences of 1 frame"),
-        (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=True, difficulty=3), "difficulty 3: .* allow 1..2"),
+        (lambda: metrics.flip_probability(SOME[:, :1, 0], ordered=False), "sequences have 1 frame"),
+        (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=True, difficulty=3), "difficulty 3: use 1..2"),
         (lambda: metrics.flip_probability(SOME[:, :, 0], ordered=False, difficulty=0), "difficulty 0"),
         (lambda: metrics.top5_distance(SOME[0], ordered=True), "pass integers of shape \\(sequences, frames, classes"),
-        (lambda: metrics.top5_distance(SOME, ordered=True), "ranks with ties or gaps"),
+        (lambda: metrics.top5_distance(SOME, ordered=True), "ties or gaps: use ordinal ranks"),
         (lambda: metrics.top5_distance(SOME * 0, ordered=True), "ranks 0..0: use 1..6 for 6 classes"),
         (lambda: metrics.zipf_distance(SOME * 7, ordered=True), "ranks 7..7: use 1..6 for 6 classes"),
         (
@@ -620,7 +624,7 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: metrics.top5_distances_of_lists_by_sequence(SOME[..., :5], ordered=True), "a class twice"),
         (
             lambda: metrics.top5_distances_of_lists_by_sequence(-SOME[..., :5], ordered=True),
-            "class indices -1..-1 in top-5 lists: use 0 and more",
+            "class indices -1..-1 in top-5 lists: use 0 or more",
         ),
         (
             lambda: metrics.top5_distances_of_lists_by_sequence(3 * SOME[..., :2], ordered=True),
@@ -628,7 +632,7 @@ SOME = np.ones((2, 3, 6), np.int64)
         ),
         (
             lambda: metrics.corruption_error([0.1], [0.1, 0.2]),
-            "errors at 1 severities, but the baseline's have the shape \\(2,\\)",
+            "1 severities, but the baseline has shape \\(2,\\)",
         ),
         (
             lambda: metrics.corruption_error([10.0], [20.0]),
@@ -640,7 +644,7 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: metrics.relative_corruption_error([0.1], 2.0, [0.2], 0.1), "the clean error 2.0: use fractions"),
         (
             lambda: metrics.mean_corruption_error({"fog": [0.1]}, {"snow": [0.1]}),
-            "baseline lacks fog \\(it has snow\\)",
+            "baseline lacks fog; it has snow: use",
         ),
         (lambda: metrics.mean_corruption_error({}, {}), "at least one"),
         (lambda: metrics.unnormalised_mean_error({}), "pass one or more"),
@@ -677,15 +681,15 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: Bootstrap.of([1.0, np.nan]), "not finite"),
         (lambda: Bootstrap.of([1.0], resamples=0), "number of resamples 0: use at least 1"),
         (lambda: Bootstrap.of([1.0]).estimate(mean, confidence=95), "confidence 95"),
-        (lambda: percentile_interval(np.ones((2, 2))), "pass the shape \\(draws,\\)"),
+        (lambda: percentile_interval(np.ones((2, 2))), "shape \\(2, 2\\): pass .* \\(draws,\\)"),
         (
             lambda: Bootstrap.of(np.ones((9, 3))).estimate(lambda means: means.mean(axis=0)),
-            "one for each of 1000 draws",
+            "one value for each of 1000 draws",
         ),
         (lambda: estimate_of_groups(lambda groups: 0.0, [[1.0], []]), "shape \\(0,\\)"),
     ],
 )
-def test_invalid_arguments_are_named_with_what_is_allowed(call: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_named_with_the_remedy(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -1,8 +1,8 @@
-"""Figures of the benchmarks as pure functions of arrays, without models and files.
+"""Benchmark metrics as pure functions of arrays. They need no models and no files.
 
-Errors, accuracies and probabilities are fractions, 0..1; whoever shows percent multiplies. A figure made of means takes
-them with any leading axes, (..., severities) or (...), and returns (...): a float for one set of means, and an array
-for as many as ``Bootstrap`` draws. One function therefore gives the figure and its confidence interval.
+Errors, accuracies and probabilities are fractions 0..1, not percentages. Most functions accept any leading axes: an
+input of shape (..., severities) or (...) gives an output of shape (...), and a float if there are no leading axes. The
+same function therefore computes a metric and, for the draws of ``Bootstrap``, its confidence interval.
 """
 
 from pipeline.evaluate.metrics.alexnet import (

@@ -1,10 +1,10 @@
-"""AlexNet's errors and flip probabilities: the baseline of ImageNet-C and ImageNet-P.
+"""Published errors and flip probabilities of AlexNet, the baseline of ImageNet-C and ImageNet-P.
 
-All are fractions, 0..1, measured on the 50,000 validation photographs at 224 pixels.
+All values are fractions 0..1, measured on the 50,000 ImageNet validation photographs at 224 x 224 pixels.
 
-Never published, so missing here: AlexNet's top-5 distances, its flip probabilities at difficulties 2 and 3, and its
-errors at each severity of the four validation corruptions. No baseline is agreed on for CIFAR, Tiny ImageNet and
-ImageNet 64x64. To normalise by any of these, evaluate a baseline; any model will do.
+The following AlexNet values were never published: top-5 distances, flip probabilities at difficulties 2 and 3, and the
+errors at each severity of the four validation corruptions. CIFAR, Tiny ImageNet and ImageNet 64x64 have no standard
+baseline. To normalise by any of these, evaluate a baseline model of your choice.
 
 Source: Hendrycks and Dietterich, Benchmarking Neural Network Robustness to Common Corruptions and Perturbations, ICLR
 2019, arXiv 1903.12261.
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 SEVERITIES = (1, 2, 3, 4, 5)
 
 ALEXNET_CLEAN_ERROR = 0.4348
-"""Top-1 error on the clean validation photographs."""
+"""Top-1 error on clean validation photographs."""
 
 ALEXNET_ERRORS: Mapping[str, tuple[float, ...]] = {
     "gaussian_noise": (0.69528, 0.82542, 0.93554, 0.98138, 0.99452),
@@ -36,7 +36,7 @@ ALEXNET_ERRORS: Mapping[str, tuple[float, ...]] = {
     "pixelate": (0.52218, 0.5462, 0.73728, 0.87092, 0.91262),
     "jpeg_compression": (0.51002, 0.54718, 0.57294, 0.65458, 0.74778),
 }
-"""Top-1 error at severities 1 to 5 for the 15 corruptions of the benchmark, in their published order."""
+"""Top-1 errors at severities 1 to 5 for the 15 benchmark corruptions, in the published order."""
 
 ALEXNET_MEAN_ERRORS: Mapping[str, float] = {
     "speckle_noise": 0.8454,
@@ -44,7 +44,7 @@ ALEXNET_MEAN_ERRORS: Mapping[str, float] = {
     "spatter": 0.7175,
     "saturate": 0.6583,
 }
-"""Top-1 error of the four validation corruptions: only the mean over the five severities was published."""
+"""Mean top-1 errors over the five severities, for the four validation corruptions."""
 
 ALEXNET_FLIP_PROBABILITIES: Mapping[str, float] = {
     "gaussian_noise": 0.23653,
@@ -62,35 +62,36 @@ ALEXNET_FLIP_PROBABILITIES: Mapping[str, float] = {
     "gaussian_blur": 0.02775,
     "shear": 0.10658,
 }
-"""Flip probability at difficulty 1: the ten perturbations of the benchmark, then the four validation ones."""
+"""Flip probabilities at difficulty 1: the ten benchmark perturbations, then the four validation perturbations."""
 
 
 def alexnet_errors(corruption: str, severities: Sequence[int] = SEVERITIES) -> tuple[float, ...]:
-    """Return AlexNet's top-1 errors under a corruption, for ``corruption_error``.
+    """Return AlexNet's top-1 errors for a corruption, as the baseline of ``corruption_error``.
 
-    For a validation corruption this is its published mean, repeated for each of the five severities: their sum is right
-    but a single one is not, so they are returned for all five severities only.
+    For a validation corruption, only the mean over the five severities was published. The mean is returned once per
+    severity, which keeps the sum over all five severities correct, so all five must be requested.
 
     Args:
         corruption: Name of one of the 19 corruptions.
-        severities: Different numbers of 1..5.
+        severities: Distinct severities 1..5.
 
     Returns:
-        Fractions 0..1, one for each severity, in their order.
+        Error rates 0..1, one per severity, in the order of ``severities``.
 
     Raises:
-        ValueError: For an unknown corruption, other severities, and some of the severities of a validation corruption.
+        ValueError: If the corruption is unknown, if ``severities`` is empty, repeats a severity or is out of range, or
+            if only some severities of a validation corruption are requested.
     """
     if not severities or not set(severities) <= set(SEVERITIES) or len(set(severities)) < len(severities):
-        raise ValueError(f"invalid severities {tuple(severities)}: use one or more different ones of {SEVERITIES}")
+        raise ValueError(f"invalid severities {tuple(severities)}: use one or more distinct severities of {SEVERITIES}")
     if corruption in ALEXNET_ERRORS:
         return tuple(ALEXNET_ERRORS[corruption][severity - 1] for severity in severities)
     if corruption not in ALEXNET_MEAN_ERRORS:
         known = ", ".join((*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS))
-        raise ValueError(f"no AlexNet error is known for {corruption!r}: use one of {known}")
+        raise ValueError(f"AlexNet has no published error for {corruption!r}: use one of {known}")
     if len(severities) < len(SEVERITIES):
         raise ValueError(
-            f"AlexNet's errors for {corruption} at the severities {tuple(severities)} were never published, only their "
-            f"mean over {SEVERITIES}: evaluate all five, or a baseline of your own"
+            f"AlexNet's errors for {corruption} at severities {tuple(severities)} were not published, only the mean "
+            f"over severities {SEVERITIES}: use all five severities, or evaluate a baseline model"
         )
     return (ALEXNET_MEAN_ERRORS[corruption],) * len(SEVERITIES)

@@ -1,4 +1,4 @@
-"""Confidence intervals of figures over a finite number of images, by the bootstrap; only the seed decides the draws."""
+"""Bootstrap confidence intervals of metrics. The draws depend only on the seed and the number of images."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers
 from pipeline.evaluate.metrics.slices import row_slices
 
 CONFIDENCE = 0.95
-"""Share of draws within an interval, unless another one is asked for."""
+"""Default confidence level: the fraction of draws within an interval."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its confidence interval."""
+    """The value of a metric, and the lower and upper ends of its confidence interval."""
 
     value: float
     low: float
@@ -26,9 +26,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Means of columns of per-image values, (C,), and the same means in each bootstrap draw of images, (draws, C).
+    """Means of per-image values, and the same means in each bootstrap draw of images.
 
-    All columns and all figures share the draws. Of values without columns the shapes are () and (draws,).
+    All columns, and all metrics computed from them, share the same draws.
+
+    Attributes:
+        means: Mean of each column, shape (columns,), or () for values without columns.
+        draws: The same means in each draw, shape (draws, columns), or (draws,) for values without columns.
     """
 
     means: Floats
@@ -36,41 +40,53 @@ class Bootstrap:
 
     @classmethod
     def of(cls, values: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Bootstrap:
-        """Draw images with replacement; arguments and errors as of ``bootstrap_means``."""
-        draws = bootstrap_means(values, resamples=resamples, seed=seed)
-        return cls(np.asarray(_images(values).mean(axis=0, dtype=np.float64)), draws)
-
-    def estimate(self, figure: Callable[[Floats], Figures], confidence: float = CONFIDENCE) -> Estimate:
-        """Return a figure and its interval, both by one function.
+        """Draw images with replacement and compute the means.
 
         Args:
-            figure: Maps means (..., C) to figures (...). It is called with the means and with their draws.
-            confidence: Share of the draws within the interval, between 0 and 1.
+            values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
+            resamples: Number of draws, at least 1.
+            seed: Seed of the draws.
 
         Raises:
-            ValueError: Where ``figure`` does not return one number for each draw, and as ``percentile_interval``.
+            ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is below 1.
         """
-        found = np.asarray(figure(self.draws))
-        if found.shape != self.draws.shape[:1]:
-            raise ValueError(f"invalid figures of shape {found.shape}: return one for each of {len(self.draws)} draws")
-        return Estimate(float(figure(self.means)), *percentile_interval(found, confidence))
+        draws = bootstrap_means(values, resamples=resamples, seed=seed)
+        return cls(np.asarray(_check_values(values).mean(axis=0, dtype=np.float64)), draws)
+
+    def estimate(self, figure: Callable[[Floats], Figures], confidence: float = CONFIDENCE) -> Estimate:
+        """Return the value of a metric and its confidence interval.
+
+        Args:
+            figure: The metric: a function from means (..., columns) to values (...). It is called with ``means`` and
+                with ``draws``.
+            confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
+
+        Raises:
+            ValueError: If ``figure`` does not return one finite number per draw, or ``confidence`` is out of range.
+        """
+        figures = np.asarray(figure(self.draws))
+        if figures.shape != self.draws.shape[:1]:
+            raise ValueError(
+                f"invalid figures of shape {figures.shape}: return one value for each of {len(self.draws)} draws"
+            )
+        return Estimate(float(figure(self.means)), *percentile_interval(figures, confidence))
 
 
 def bootstrap_means(values: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Floats:
-    """Return means over images drawn with replacement.
+    """Return the means over images in each bootstrap draw. Images are drawn with replacement.
 
     Args:
-        values: Numbers or bool, (images,) or (images, C), one row for each image or sequence.
-        resamples: Number of draws.
-        seed: Seed of the draws, the only thing that decides them besides the number of images.
+        values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
+        resamples: Number of draws, at least 1.
+        seed: Seed of the draws. The draws depend only on it and on the number of images.
 
     Returns:
-        Means (resamples,) or (resamples, C).
+        Means, float64 of shape (resamples,) or (resamples, columns).
 
     Raises:
-        ValueError: For other shapes and types, numbers that are not finite, and less than one draw.
+        ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is below 1.
     """
-    array = _images(values).astype(np.float64)
+    array = _check_values(values).astype(np.float64)
     draws = _resamples([len(array)], resamples, seed)
     means = np.empty((resamples, *array.shape[1:]))
     for part in row_slices(resamples, len(array)):
@@ -89,47 +105,54 @@ def estimate_of_groups(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """Return a figure of whole groups of images that is not made of means, such as AUPR, and its interval.
+    """Return a metric that is not a function of means, such as AUPR, and its confidence interval.
 
     Args:
-        figure: Maps groups to a figure. It is called once for each draw.
-        groups: Numbers or bool, (images,) or (images, C) each. Every group is drawn from by itself.
-        resamples: Number of draws.
-        seed: Seed of the draws; those of a single group are the ones of ``bootstrap_means``.
-        confidence: Share of the draws within the interval, between 0 and 1.
+        figure: The metric: a function from a list of groups to a number. It is called once per draw.
+        groups: Groups of images: numbers or bool, each of shape (images,) or (images, columns). Each group is resampled
+            independently.
+        resamples: Number of draws, at least 1.
+        seed: Seed of the draws. A single group gets the same draws as in ``bootstrap_means``.
+        confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
 
     Raises:
-        ValueError: As ``bootstrap_means`` and ``percentile_interval``.
+        ValueError: If a shape or dtype is wrong, a value or metric is not finite, or ``resamples`` or ``confidence`` is
+            out of range.
     """
-    arrays = [_images(group) for group in groups]
+    arrays = [_check_values(group) for group in groups]
     draws = _resamples([len(array) for array in arrays], resamples, seed)
-    found = [float(figure([array[rows] for array, rows in zip(arrays, drawn, strict=True)])) for drawn in draws]
-    return Estimate(float(figure(arrays)), *percentile_interval(found, confidence))
+    figures = [float(figure([array[rows] for array, rows in zip(arrays, drawn, strict=True)])) for drawn in draws]
+    return Estimate(float(figure(arrays)), *percentile_interval(figures, confidence))
 
 
 def percentile_interval(figures: Sequence[float] | Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the lower and upper end of the middle ``confidence`` of figures, (draws,).
+    """Return the ends of the central interval that contains a fraction ``confidence`` of the draws.
+
+    Args:
+        figures: Value of the metric in each draw, shape (draws,).
+        confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
 
     Raises:
-        ValueError: For other shapes, numbers that are not finite, and a confidence not between 0 and 1.
+        ValueError: If the shape is wrong, a value is not finite, or ``confidence`` is out of range.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"invalid confidence {confidence}: use a number between 0 and 1, for example {CONFIDENCE}")
     if np.ndim(figures) != 1:
-        raise ValueError(f"invalid figures of shape {np.shape(figures)}: pass the shape (draws,)")
-    low, high = np.quantile(_images(figures), [(1 - confidence) / 2, (1 + confidence) / 2])
+        raise ValueError(f"invalid figures of shape {np.shape(figures)}: pass an array of shape (draws,)")
+    low, high = np.quantile(_check_values(figures), [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 
 def _resamples(sizes: Sequence[int], resamples: int, seed: int) -> Iterator[list[NDArray[np.int64]]]:
-    """Return, for each draw, the rows of each group."""
+    """Return the drawn row indices of each group, for each draw."""
     if resamples < 1:
         raise ValueError(f"invalid number of resamples {resamples}: use at least 1")
     generator = np.random.default_rng(seed)
     return ([generator.integers(size, size=size) for size in sizes] for _ in range(resamples))
 
 
-def _images(values: ArrayLike) -> Numbers:
+def _check_values(values: ArrayLike) -> Numbers:
+    """Return per-image values as an array. Raise ValueError if they are invalid."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or array.ndim not in {1, 2} or array.size == 0:
         raise ValueError(

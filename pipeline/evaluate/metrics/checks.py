@@ -1,4 +1,4 @@
-"""Types that the metrics share, and checks of their arguments."""
+"""Shared types and argument checks of the metrics."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ Numbers = NDArray[Any]
 Floats = NDArray[np.float64]
 
 Figures = float | Floats
-"""A figure: a float, or a float64 array with one figure for each element of the leading axes."""
+"""Metric values: a float, or a float64 array with one value per element of the leading axes."""
 
 
 def fractions(values: ArrayLike, name: str, axes: int) -> Floats:
-    """Return values as an array.
+    """Return values as a float64 array, after checking that they are fractions.
 
     Args:
-        values: Numbers 0..1 with at least ``axes`` axes, at least one number.
-        name: What an error message calls them.
-        axes: Number of axes that one figure needs: 0 for a single number, 1 for a row.
+        values: Numbers 0..1 with at least ``axes`` axes and at least one element.
+        name: Name of the values in error messages.
+        axes: Minimum number of axes: 0 for a number, 1 for a row.
 
     Raises:
-        ValueError: For fewer axes, no number, and numbers outside 0..1, which includes NaN.
+        ValueError: If there are too few axes, no elements, or a value is NaN or outside 0..1.
     """
     array = np.asarray(values, np.float64)
     if array.ndim < axes or array.size == 0:
         needed = "a row of at least one number" if axes else "at least one number"
         raise ValueError(f"invalid {name} of shape {array.shape}: pass {needed}")
     if not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(f"invalid {name} {span(array)}: use fractions 0..1, not percent")
+        raise ValueError(f"invalid {name} {value_range(array)}: use fractions 0..1, not percent")
     return array
 
 
 def check_covers(figures: Mapping[str, object], baseline: Mapping[str, object]) -> None:
-    """Raise ValueError if there is no figure, or if the baseline lacks one of them."""
+    """Raise ValueError if there are no figures, or if the baseline has no value for one of them."""
     if not figures:
-        raise ValueError("no figures: a mean needs at least one")
+        raise ValueError("no figures: pass at least one")
     if missing := [name for name in figures if name not in baseline]:
         raise ValueError(
-            f"the baseline lacks {', '.join(missing)} (it has {', '.join(baseline) or 'nothing'}): "
-            "use a baseline with all of them"
+            f"the baseline lacks {', '.join(missing)}; it has {', '.join(baseline) or 'no values'}: "
+            "use a baseline with a value for each"
         )
 
 
-def span(values: Numbers) -> str:
-    """Return the smallest and the largest value for an error message."""
+def value_range(values: Numbers) -> str:
+    """Return the minimum and maximum as text, for error messages."""
     return f"{values.min()}..{values.max()}" if values.ndim else str(values)
 
 
-def plain(figures: Numbers) -> Figures:
-    """Return a single figure as a float, and an array of figures unchanged."""
+def float_if_scalar(figures: Numbers) -> Figures:
+    """Return a zero-dimensional array as a float, and any other array unchanged."""
     return figures if figures.ndim else float(figures)

@@ -1,4 +1,4 @@
-"""Errors under corruptions, ImageNet-C: CE, mCE and their relatives.
+"""Corruption error metrics of ImageNet-C: CE, mCE and their relative versions.
 
 Source: Hendrycks and Dietterich, ICLR 2019, arXiv 1903.12261.
 """
@@ -9,54 +9,55 @@ from collections.abc import Mapping
 
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Figures, check_covers, fractions, plain
+from pipeline.evaluate.metrics.checks import Figures, check_covers, float_if_scalar, fractions
 from pipeline.evaluate.metrics.means import mean_over_transforms, ratio
 
 
 def mean_error(errors: ArrayLike) -> Figures:
-    """Return the mean error over severities, not normalised.
+    """Return the mean error over severities, without normalisation.
 
     Args:
-        errors: Error rates 0..1, (..., severities).
+        errors: Error rates 0..1 of shape (..., severities).
 
     Returns:
-        Means (...), 0..1.
+        Mean errors 0..1 of shape (...).
 
     Raises:
-        ValueError: For no severity and for numbers outside 0..1.
+        ValueError: If there are no severities or a value is outside 0..1.
     """
-    return plain(fractions(errors, "errors", axes=1).mean(axis=-1))
+    return float_if_scalar(fractions(errors, "errors", axes=1).mean(axis=-1))
 
 
 def unnormalised_mean_error(errors: Mapping[str, ArrayLike]) -> Figures:
-    """Return the mean over corruptions of the mean error over severities.
+    """Return the mean error over severities, averaged over corruptions, without normalisation.
 
-    This is not mCE, which is relative to a baseline: show it as "mean corruption error (unnormalised)".
+    This is not mCE, which is normalised by a baseline. Display it as "mean corruption error (unnormalised)".
 
     Args:
-        errors: Corruption -> error rates 0..1, (..., severities). Corruptions may differ in their severities.
+        errors: Mapping from corruption to error rates 0..1 of shape (..., severities). The number of severities may
+            differ between corruptions.
 
     Returns:
-        Means (...), 0..1.
+        Mean errors 0..1 of shape (...).
 
     Raises:
-        ValueError: For no corruption, no severity and numbers outside 0..1.
+        ValueError: If there are no corruptions or no severities, or a value is outside 0..1.
     """
     return mean_over_transforms({name: mean_error(fractions(row, name, axes=1)) for name, row in errors.items()})
 
 
 def corruption_error(errors: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return CE: the sum of errors over severities, divided by the baseline's.
+    """Return CE: the sum of errors over severities, divided by the same sum for the baseline.
 
     Args:
-        errors: Error rates 0..1, (..., severities).
-        baseline: The baseline's error rates at the same severities, (severities,).
+        errors: Error rates 0..1 of shape (..., severities).
+        baseline: Error rates of the baseline at the same severities, shape (severities,).
 
     Returns:
-        CE (...): 0 without errors, 1 for the baseline itself.
+        CE of shape (...): 0 for a perfect model, 1 for the baseline itself.
 
     Raises:
-        ValueError: For numbers outside 0..1, different numbers of severities, and a baseline without errors.
+        ValueError: If a value is outside 0..1, the number of severities differs, or the baseline has no errors.
     """
     return relative_corruption_error(errors, 0.0, baseline, 0.0)
 
@@ -64,49 +65,64 @@ def corruption_error(errors: ArrayLike, baseline: ArrayLike) -> Figures:
 def relative_corruption_error(
     errors: ArrayLike, clean: ArrayLike, baseline: ArrayLike, baseline_clean: float
 ) -> Figures:
-    """Return relative CE: ``corruption_error`` of what each error exceeds the error on clean images by.
+    """Return relative CE: ``corruption_error`` with the clean error subtracted from every error.
 
     Args:
-        errors: Error rates 0..1, (..., severities).
-        clean: Error rate on clean images, 0..1, a number or (...).
-        baseline: The baseline's error rates at the same severities, (severities,).
-        baseline_clean: The baseline's error rate on clean images.
+        errors: Error rates 0..1 of shape (..., severities).
+        clean: Error rate on clean images, 0..1, a number or an array of shape (...).
+        baseline: Error rates of the baseline at the same severities, shape (severities,).
+        baseline_clean: Error rate of the baseline on clean images.
 
     Returns:
-        Relative CE (...), negative where the model is better on corrupted images than on clean ones.
+        Relative CE of shape (...). It is negative if the model is better on corrupted images than on clean ones.
 
     Raises:
-        ValueError: As ``corruption_error``, and for a baseline whose errors do not exceed its clean error on average.
+        ValueError: If a value is outside 0..1, the number of severities differs, or the mean error of the baseline is
+            not above its clean error.
     """
     above = fractions(errors, "errors", axes=1) - fractions(clean, "the clean error", axes=0)[..., None]
     reference = fractions(baseline, "the baseline's errors", axes=1)
     if reference.shape != above.shape[-1:]:
         raise ValueError(
-            f"errors at {above.shape[-1]} severities, but the baseline's have the shape {reference.shape}: "
-            "pass one baseline error for each severity"
+            f"errors have {above.shape[-1]} severities, but the baseline has shape {reference.shape}: "
+            "pass one baseline error per severity"
         )
     reference_above = reference - fractions(baseline_clean, "the baseline's clean error", axes=0)
     return ratio(above.sum(axis=-1), float(reference_above.sum()), "the errors")
 
 
 def mean_corruption_error(errors: Mapping[str, ArrayLike], baseline: Mapping[str, ArrayLike]) -> Figures:
-    """Return the mean of ``corruption_error``; over the benchmark's 15 corruptions and AlexNet's errors this is mCE.
+    """Return mCE: the mean of ``corruption_error`` over corruptions.
+
+    The published mCE uses the 15 benchmark corruptions and AlexNet's errors.
 
     Args:
-        errors: Corruption -> error rates 0..1, (..., severities).
-        baseline: Corruption -> the baseline's error rates, (severities,), at least for those in ``errors``.
+        errors: Mapping from corruption to error rates 0..1 of shape (..., severities).
+        baseline: Mapping from corruption to error rates of the baseline, shape (severities,). It must contain every
+            corruption in ``errors``.
 
     Returns:
-        mCE (...), 1 for the baseline itself.
+        mCE of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: As ``corruption_error``, for no corruption, and for a corruption that the baseline lacks.
+        ValueError: If there are no corruptions, the baseline has no errors for a corruption, or ``corruption_error``
+            rejects the values.
     """
     return relative_mean_corruption_error(errors, 0.0, baseline, 0.0)
 
 
 def corruption_robustness(errors: Mapping[str, ArrayLike], baseline: Mapping[str, ArrayLike]) -> Figures:
-    """Return 1 - mCE, larger is better; arguments and errors as of ``mean_corruption_error``.
+    """Return 1 - mCE. Larger is better.
+
+    Args:
+        errors: Mapping from corruption to error rates 0..1 of shape (..., severities).
+        baseline: Mapping from corruption to error rates of the baseline, shape (severities,).
+
+    Returns:
+        1 - mCE of shape (...), 0 for the baseline itself.
+
+    Raises:
+        ValueError: If ``mean_corruption_error`` rejects the values.
 
     Source: RobustART, arXiv 2109.05211; ARES-Bench, arXiv 2302.14301.
     """
@@ -116,19 +132,21 @@ def corruption_robustness(errors: Mapping[str, ArrayLike], baseline: Mapping[str
 def relative_mean_corruption_error(
     errors: Mapping[str, ArrayLike], clean: ArrayLike, baseline: Mapping[str, ArrayLike], baseline_clean: float
 ) -> Figures:
-    """Return relative mCE: the mean of ``relative_corruption_error`` over the corruptions in ``errors``.
+    """Return relative mCE: the mean of ``relative_corruption_error`` over corruptions.
 
     Args:
-        errors: Corruption -> error rates 0..1, (..., severities).
-        clean: Error rate on clean images, 0..1, a number or (...).
-        baseline: Corruption -> the baseline's error rates, (severities,), at least for those in ``errors``.
-        baseline_clean: The baseline's error rate on clean images.
+        errors: Mapping from corruption to error rates 0..1 of shape (..., severities).
+        clean: Error rate on clean images, 0..1, a number or an array of shape (...).
+        baseline: Mapping from corruption to error rates of the baseline, shape (severities,). It must contain every
+            corruption in ``errors``.
+        baseline_clean: Error rate of the baseline on clean images.
 
     Returns:
-        Relative mCE (...).
+        Relative mCE of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: As ``relative_corruption_error``, for no corruption, and for a corruption that the baseline lacks.
+        ValueError: If there are no corruptions, the baseline has no errors for a corruption, or
+            ``relative_corruption_error`` rejects the values.
     """
     check_covers(errors, baseline)
     return mean_over_transforms(

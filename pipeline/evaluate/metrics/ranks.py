@@ -1,4 +1,4 @@
-"""Ranks of classes by their logits."""
+"""Ranks of classes by logit."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from pipeline.evaluate.metrics.checks import Numbers
 from pipeline.evaluate.metrics.slices import row_slices
 
 TOP = 5
-"""Number of leading ranks that top-5 error and top-5 distance count."""
+"""Number of classes in a top-5 list."""
 
 
 def ordinal_ranks(logits: ArrayLike) -> Numbers:
-    """Return the rank of every class: 1 for the largest logit, and for equal logits the lower index first.
+    """Return the rank of every class. The largest logit has rank 1; of equal logits, the lower class index ranks first.
 
     Args:
-        logits: Floats (..., classes), larger is more likely. Infinite ones are allowed.
+        logits: Floats of shape (..., classes). Infinite values are allowed.
 
     Returns:
-        Ranks 1..classes, (..., classes), in the smallest unsigned integer type that holds them.
+        Ranks 1..classes of shape (..., classes), in the smallest unsigned integer dtype that fits.
 
     Raises:
-        ValueError: For another type, no class and NaN.
+        ValueError: If the values are not floats, there are no classes, or a logit is NaN.
     """
     rows = _logit_rows(logits)
     classes = rows.shape[-1]
     ranks = np.empty(rows.shape, np.min_scalar_type(classes))
-    rising = np.arange(1, classes + 1, dtype=ranks.dtype)[None]
+    consecutive = np.arange(1, classes + 1, dtype=ranks.dtype)[None]
     for part in row_slices(len(rows), classes):
-        np.put_along_axis(ranks[part], _order(rows[part]), rising, axis=-1)
+        np.put_along_axis(ranks[part], _order(rows[part]), consecutive, axis=-1)
     return ranks.reshape(np.shape(logits))
 
 
 def _logit_rows(logits: ArrayLike) -> Numbers:
-    """Return logits as (N, K)."""
+    """Return logits reshaped to (N, classes). Raise ValueError if they are invalid."""
     array = np.asarray(logits)
     if not np.issubdtype(array.dtype, np.floating) or array.ndim == 0 or array.shape[-1] == 0:
         raise ValueError(
@@ -44,13 +44,14 @@ def _logit_rows(logits: ArrayLike) -> Numbers:
 
 
 def _order(logits: Numbers) -> Numbers:
-    """Return the class indices of (N, K) logits in rank order."""
+    """Return the class indices of each row of (N, classes) logits, in rank order."""
     if np.isnan(logits).any():
-        raise ValueError("invalid logits: some are NaN, which has no rank")
+        raise ValueError("invalid logits: some are NaN; pass logits that can be sorted")
     if logits.dtype.itemsize > 4:
         return np.argsort(-logits, axis=-1, kind="stable")
-    # One integer holds the negated logit and the index: no two are equal, so NumPy's fastest (unstable) sort will do.
-    # The bits of positive floats rise with their values, those of negative ones fall; 0 - x turns -0.0 into 0.0.
+    # Pack the negated logit and the class index into one integer. All keys differ, so an unstable sort is enough.
+    # As integers, the bits of positive floats sort in ascending order and those of negative floats in descending
+    # order. 0 - x maps both zeros to 0.0.
     bits = (np.float32(0) - logits.astype(np.float32)).view(np.int32)
     keys = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
     keys <<= 32

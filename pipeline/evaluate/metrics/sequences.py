@@ -1,10 +1,10 @@
-"""Stability over sequences of frames, ImageNet-P: flip probability, top-5 distance and their ratios to a baseline.
+"""Stability metrics of ImageNet-P: flip probability, top-5 distance, and their ratios to a baseline.
 
-Predictions have the shape (S, T): S sequences of T frames. ``ordered`` says whether the frames have an order in time,
-which all have but those of the noise perturbations. Each ordered frame is compared with the frame ``difficulty`` before
-it, each frame of noise with the first of its sequence; for noise the difficulty lies in the data and the argument
-changes nothing. Functions ``..._by_sequence`` return one value for each sequence. A figure is the mean of these, so the
-bootstrap draws sequences; ratios and means over perturbations take figures with any leading axes.
+Predictions have the shape (sequences, frames). The frames of all perturbations except noise are ordered in time: each
+frame is compared with the frame ``difficulty`` frames before it. Frames of noise are not ordered: each is compared with
+the first frame of its sequence, and ``difficulty`` is ignored, since it is already part of the data. Functions named
+``..._by_sequence`` return one value per sequence, which the bootstrap draws from; the metric is their mean. Ratios, and
+means over perturbations, accept any leading axes.
 
 Source: Hendrycks and Dietterich, ICLR 2019, arXiv 1903.12261.
 """
@@ -23,50 +23,51 @@ from pipeline.evaluate.metrics.slices import row_slices
 
 
 def flip_probability(predictions: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return FP: the share of compared pairs of frames whose predicted classes differ.
+    """Return FP: the fraction of compared frame pairs whose predicted classes differ.
 
     Args:
-        predictions: Predicted classes, integers (sequences, frames).
-        ordered: Whether the frames have an order in time; False for noise.
-        difficulty: Distance of compared frames, 1..frames - 1.
+        predictions: Predicted classes, integers of shape (sequences, frames).
+        ordered: Whether the frames are ordered in time. False for noise perturbations.
+        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
 
     Returns:
-        FP, 0..1.
+        FP 0..1.
 
     Raises:
-        ValueError: For another shape or type, and for a difficulty out of range.
+        ValueError: If the shape or dtype is wrong, or ``difficulty`` is out of range.
     """
     return float(flip_probabilities_by_sequence(predictions, ordered=ordered, difficulty=difficulty).mean())
 
 
 def flip_probabilities_by_sequence(predictions: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the ``flip_probability`` of each sequence, (sequences,)."""
+    """Return the flip probability of each sequence, shape (sequences,). Arguments: see ``flip_probability``."""
     array = _sequences(predictions, "predictions", 2)
     earlier, later = _pairs(array, ordered, difficulty)
     return (earlier != later).mean(axis=1)
 
 
 def top5_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return uT5D: how far the earlier frame's top five classes move, as a mean over compared pairs of frames.
+    """Return uT5D: the mean over frame pairs of how many ranks the earlier frame's top-5 classes move.
 
-    A class that leaves the top five counts as sixth, wherever it goes.
+    A class that leaves the top five is counted as rank 6.
 
     Args:
-        ranks: Integers (sequences, frames, classes), in each frame 1..classes once each (see ``ordinal_ranks``).
-        ordered: Whether the frames have an order in time; False for noise.
-        difficulty: Distance of compared frames, 1..frames - 1.
+        ranks: Integers of shape (sequences, frames, classes). Each frame contains each of 1..classes once (see
+            ``ordinal_ranks``).
+        ordered: Whether the frames are ordered in time. False for noise perturbations.
+        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
 
     Returns:
-        uT5D, 0..15.
+        uT5D 0..15.
 
     Raises:
-        ValueError: For other shapes, types and ranks, and for a difficulty out of range.
+        ValueError: If the shape or dtype is wrong, the ranks are invalid, or ``difficulty`` is out of range.
     """
     return float(top5_distances_by_sequence(ranks, ordered=ordered, difficulty=difficulty).mean())
 
 
 def top5_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the ``top5_distance`` of each sequence, (sequences,)."""
+    """Return the top-5 distance of each sequence, shape (sequences,). Arguments: see ``top5_distance``."""
     array = _sequences(ranks, "ranks", 3)
     count, frames, classes = array.shape
     lists = np.empty((count, frames, min(TOP, classes)), np.min_scalar_type(classes - 1))
@@ -76,28 +77,30 @@ def top5_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
 
 
 def top5_distances_of_lists_by_sequence(top5: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the ``top5_distance`` of each sequence from its top five classes alone.
+    """Return the top-5 distance of each sequence, computed from top-5 lists instead of ranks.
 
     Args:
-        top5: Class indices in rank order, integers (sequences, frames, 5); for fewer than five classes
-            (sequences, frames, classes) with each class in every list.
-        ordered: Whether the frames have an order in time; False for noise.
-        difficulty: Distance of compared frames, 1..frames - 1.
+        top5: Class indices in rank order, integers of shape (sequences, frames, 5). With fewer than five classes, the
+            shape is (sequences, frames, classes) and each list contains all classes.
+        ordered: Whether the frames are ordered in time. False for noise perturbations.
+        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
 
     Returns:
-        Distances 0..15, (sequences,).
+        Distances 0..15 of shape (sequences,).
 
     Raises:
-        ValueError: For other shapes and types, negative indices, a class twice in a list, and a difficulty out of
-            range.
+        ValueError: If the shape or dtype is wrong, an index is negative, a list contains a class twice, or
+            ``difficulty`` is out of range.
     """
     array = _sequences(top5, "top-5 lists", 3)
     width = array.shape[2]
-    places = np.ascontiguousarray(np.moveaxis(array, 2, 0))  # (5, S, T): one plane for each rank
-    _check_lists(places)
-    earlier, later = zip(*(_pairs(plane, ordered, difficulty) for plane in places), strict=True)
+    planes = np.ascontiguousarray(np.moveaxis(array, 2, 0))  # (5, sequences, frames): one plane per rank
+    _check_lists(planes)
+    earlier, later = zip(*(_pairs(plane, ordered, difficulty) for plane in planes), strict=True)
     pairs = np.broadcast_shapes(earlier[0].shape, later[0].shape)[1]
-    total = np.full(len(array), pairs * sum(TOP - i for i in range(width)), np.int64)  # as if all had left the five
+    total = np.full(
+        len(array), pairs * sum(TOP - i for i in range(width)), np.int64
+    )  # the distance if no class stayed in the top five
     for i in range(width):
         for j in range(width):
             stayed = np.count_nonzero(earlier[i] == later[j], axis=1)
@@ -106,26 +109,27 @@ def top5_distances_of_lists_by_sequence(top5: ArrayLike, *, ordered: bool, diffi
 
 
 def zipf_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return the mean over pairs of frames of sum over classes of abs(1 / earlier - 1 / later rank) / earlier rank.
+    """Return the Zipf distance: the mean over frame pairs of the rank changes, weighted by the earlier rank.
 
-    The evaluation script of ImageNet-P prints it beside the published figures.
+    For each pair it sums abs(1 / earlier_rank - 1 / later_rank) / earlier_rank over all classes. The evaluation script
+    of ImageNet-P prints this metric next to the published ones.
 
     Args:
-        ranks: Integers 1..classes, (sequences, frames, classes).
-        ordered: Whether the frames have an order in time; False for noise.
-        difficulty: Distance of compared frames, 1..frames - 1.
+        ranks: Ranks 1..classes, integers of shape (sequences, frames, classes).
+        ordered: Whether the frames are ordered in time. False for noise perturbations.
+        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
 
     Returns:
-        The distance, 0 or more.
+        The distance, at least 0.
 
     Raises:
-        ValueError: For other shapes, types and ranks, and for a difficulty out of range.
+        ValueError: If the shape or dtype is wrong, a rank is out of range, or ``difficulty`` is out of range.
     """
     return float(zipf_distances_by_sequence(ranks, ordered=ordered, difficulty=difficulty).mean())
 
 
 def zipf_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the ``zipf_distance`` of each sequence, (sequences,)."""
+    """Return the Zipf distance of each sequence, shape (sequences,). Arguments: see ``zipf_distance``."""
     array = _sequences(ranks, "ranks", 3)
     count, frames, classes = array.shape
     distances = np.empty(count)
@@ -138,49 +142,52 @@ def zipf_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
 
 
 def flip_rate(flip_probability: ArrayLike, baseline: float) -> Figures:
-    """Return FR: a flip probability divided by the baseline's.
+    """Return FR: a flip probability divided by that of the baseline.
 
     Args:
-        flip_probability: Fractions 0..1, a number or (...).
-        baseline: The baseline's flip probability under the same perturbation.
+        flip_probability: Flip probability 0..1, a number or an array of shape (...).
+        baseline: Flip probability of the baseline under the same perturbation, above 0.
 
     Returns:
-        FR (...), 1 for the baseline itself.
+        FR of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: For numbers outside 0..1 and a baseline of zero.
+        ValueError: If a value is outside 0..1, or the baseline is 0.
     """
     return ratio(fractions(flip_probability, "flip probabilities", axes=0), baseline, "the flip probability")
 
 
 def mean_flip_rate(flip_probabilities: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
-    """Return the mean of ``flip_rate``; over the benchmark's ten perturbations and AlexNet's figures this is mFR.
+    """Return mFR: the mean of ``flip_rate`` over perturbations.
+
+    The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities.
 
     Args:
-        flip_probabilities: Perturbation -> fractions 0..1, numbers or (...).
-        baseline: Perturbation -> the baseline's flip probability, at least for those in ``flip_probabilities``.
+        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
+        baseline: Mapping from perturbation to the flip probability of the baseline. It must contain every perturbation
+            in ``flip_probabilities``.
 
     Returns:
-        mFR (...), 1 for the baseline itself.
+        mFR of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: For no perturbation, numbers outside 0..1, and a perturbation that the baseline lacks or has zero
-            for.
+        ValueError: If there are no perturbations, a value is outside 0..1, or the baseline is missing or 0 for a
+            perturbation.
     """
     return mean_ratio(_flip_probabilities(flip_probabilities), baseline)
 
 
 def negative_mean_flip_probability(flip_probabilities: Mapping[str, ArrayLike]) -> Figures:
-    """Return NmFP: minus the mean of the flip probabilities, not normalised, larger is better.
+    """Return NmFP: the negated mean flip probability, without normalisation. Larger is better.
 
     Args:
-        flip_probabilities: Perturbation -> fractions 0..1, numbers or (...).
+        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
 
     Returns:
-        NmFP (...), -1..0.
+        NmFP -1..0 of shape (...).
 
     Raises:
-        ValueError: For no perturbation and numbers outside 0..1.
+        ValueError: If there are no perturbations or a value is outside 0..1.
 
     Source: RobustART, arXiv 2109.05211.
     """
@@ -188,47 +195,48 @@ def negative_mean_flip_probability(flip_probabilities: Mapping[str, ArrayLike]) 
 
 
 def top5_ratio(distance: ArrayLike, baseline: float) -> Figures:
-    """Return T5D: a top-5 distance divided by the baseline's.
+    """Return T5D: a top-5 distance divided by that of the baseline.
 
     Args:
-        distance: uT5D, a number or (...).
-        baseline: The baseline's uT5D under the same perturbation.
+        distance: uT5D, a number or an array of shape (...).
+        baseline: uT5D of the baseline under the same perturbation, above 0.
 
     Returns:
-        T5D (...), 1 for the baseline itself.
+        T5D of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: For numbers that are not finite and a baseline of zero.
+        ValueError: If a value is not finite, or the baseline is 0.
     """
     return ratio(distance, baseline, "the top-5 distance")
 
 
 def mean_top5_distance(distances: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
-    """Return the mean of ``top5_ratio``; over the benchmark's ten perturbations this is mT5D.
+    """Return mT5D: the mean of ``top5_ratio`` over perturbations.
 
-    AlexNet's distances were never published, so this needs a baseline that was evaluated.
+    AlexNet's top-5 distances were never published, so the baseline must be evaluated first.
 
     Args:
-        distances: Perturbation -> uT5D, numbers or (...).
-        baseline: Perturbation -> the baseline's uT5D, at least for those in ``distances``.
+        distances: Mapping from perturbation to uT5D, numbers or arrays of shape (...).
+        baseline: Mapping from perturbation to uT5D of the baseline. It must contain every perturbation in
+            ``distances``.
 
     Returns:
-        mT5D (...), 1 for the baseline itself.
+        mT5D of shape (...), 1 for the baseline itself.
 
     Raises:
-        ValueError: For no perturbation, numbers that are not finite, and a perturbation that the baseline lacks or has
-            zero for.
+        ValueError: If there are no perturbations, a value is not finite, or the baseline is missing or 0 for a
+            perturbation.
     """
     return mean_ratio(distances, baseline)
 
 
 def _flip_probabilities(figures: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-    """Return figures by perturbation as arrays. Raises ValueError for numbers outside 0..1."""
+    """Return flip probabilities as arrays. Raise ValueError if a value is outside 0..1."""
     return {name: fractions(figure, f"flip probabilities of {name}", axes=0) for name, figure in figures.items()}
 
 
 def _sequences(values: ArrayLike, name: str, dimensions: int) -> Numbers:
-    """Return integers of the shape (S, T) or (S, T, K), of which no axis is empty."""
+    """Return integers of shape (sequences, frames) or (sequences, frames, classes). Raise ValueError if invalid."""
     array = np.asarray(values)
     if not np.issubdtype(array.dtype, np.integer) or array.ndim != dimensions or array.size == 0:
         shape = ("sequences", "frames", "classes")[:dimensions]
@@ -239,41 +247,41 @@ def _sequences(values: ArrayLike, name: str, dimensions: int) -> Numbers:
 
 
 def _pairs(frames: Numbers, ordered: bool, difficulty: int) -> tuple[Numbers, Numbers]:
-    """Return views of the earlier and later frames of all pairs, along axis 1; without order the two broadcast."""
+    """Return views of the earlier and later frames of all pairs along axis 1; unordered ones broadcast."""
     last = frames.shape[1] - 1
     if last < 1:
-        raise ValueError(f"sequences of {last + 1} frame: pass at least two frames")
+        raise ValueError(f"sequences have {last + 1} frame: pass at least 2 frames")
     if difficulty < 1 or (ordered and difficulty > last):
-        raise ValueError(f"invalid difficulty {difficulty}: sequences of {last + 1} frames allow 1..{last}")
+        raise ValueError(f"invalid difficulty {difficulty}: use 1..{last} for sequences of {last + 1} frames")
     return (frames[:, :-difficulty], frames[:, difficulty:]) if ordered else (frames[:, :1], frames[:, 1:])
 
 
 def _check_ranks(ranks: Numbers) -> None:
-    """Raise ValueError for ranks outside 1..classes."""
+    """Raise ValueError if a rank is outside 1..classes."""
     low, high, classes = ranks.min(), ranks.max(), ranks.shape[-1]
     if low < 1 or high > classes:
         raise ValueError(f"invalid ranks {low}..{high}: use 1..{classes} for {classes} classes")
 
 
 def _leading_classes(ranks: Numbers) -> Numbers:
-    """Return the classes with the first five of (S, T, K) ranks, (S, T, min(5, K)), in rank order."""
+    """Return the top-5 lists of (sequences, frames, classes) ranks: class indices in rank order."""
     _check_ranks(ranks)
     flat = ranks.reshape(-1, ranks.shape[-1])
     lists = np.full((len(flat), min(TOP, flat.shape[1])), -1)
     frames, classes = np.nonzero(flat <= TOP)
     lists[frames, flat[frames, classes] - 1] = classes
     if len(frames) != lists.size or (lists < 0).any():
-        raise ValueError("ranks with ties or gaps: use ordinal ranks, each of 1, 2, 3 ... once in a frame")
+        raise ValueError("ranks have ties or gaps: use ordinal ranks, where each frame contains 1, 2, 3, ... once")
     return lists.reshape(*ranks.shape[:-1], -1)
 
 
-def _check_lists(places: Numbers) -> None:
-    """Raise ValueError for lists, one plane for each rank, that follow from no ranks."""
-    width, low, high = len(places), places.min(), places.max()
+def _check_lists(planes: Numbers) -> None:
+    """Raise ValueError if top-5 lists, given as one plane per rank, are invalid."""
+    width, low, high = len(planes), planes.min(), planes.max()
     if width > TOP:
         raise ValueError(f"invalid top-5 lists of {width} classes: pass at most {TOP}")
     if low < 0 or (width < TOP and high >= width):
-        allowed = "0 and more" if width == TOP else f"0..{width - 1} in lists of {width}"
+        allowed = "0 or more" if width == TOP else f"0..{width - 1} in lists of {width}"
         raise ValueError(f"invalid class indices {low}..{high} in top-5 lists: use {allowed}")
-    if any((places[i] == places[j]).any() for i in range(width) for j in range(i)):
-        raise ValueError("top-5 lists with a class twice: list each class once")
+    if any((planes[i] == planes[j]).any() for i in range(width) for j in range(i)):
+        raise ValueError("top-5 lists contain a class twice: list each class once")
