@@ -1,4 +1,4 @@
-"""A shard in the making, and how it is published with its manifest part."""
+"""Writing of one shard, and publishing it with its manifest part."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from pipeline.build.failures import Failure
 from pipeline.build.plan import ShardTask
 from pipeline.build.records import Payload, SampleResult
 from pipeline.datasets.paths import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
-from pipeline.datasets.samples import side_members, told_columns
+from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import Store
 
 
 class ShardBuilder:
-    """A shard that is being written: its tar in a scratch file, its rows in memory.
+    """A shard that is being written: its tar in a scratch file, its manifest rows in memory.
 
-    Leaving its context removes the scratch file unless it was published: where the disk is full, the next attempt
-    needs the room.
+    Leaving the context removes an unpublished scratch file, because the next attempt needs the space on a full disk.
     """
 
     def __init__(self, task: ShardTask, recipe: Recipe, scratch: Path) -> None:
@@ -30,8 +29,8 @@ class ShardBuilder:
         self._condition = str(task.condition)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
-        self._blank = _blank_row(task, recipe)
-        self._told = told_columns(self._blank)
+        self._template = _template_row(task, recipe)
+        self._description = described_columns(self._template)
         self._rows: list[Row] = []
 
     def __enter__(self) -> Self:
@@ -44,12 +43,16 @@ class ShardBuilder:
             self._scratch.unlink(missing_ok=True)
 
     def append(self, result: SampleResult) -> None:
-        """Write a sample and keep its row; of a failed one, keep the row alone.
+        """Write a sample to the tar and keep its manifest row. A failed sample has a row only.
 
-        Raises OSError, after which the tar is of no use.
+        Args:
+            result: The sample.
+
+        Raises:
+            OSError: The tar cannot be written, and must not be used any more.
         """
         source, payload = result.source, result.payload
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "key": f"{source.id}-{self._condition}",
             "source_id": source.id,
             "source_sha256": result.source_sha256,
@@ -58,12 +61,12 @@ class ShardBuilder:
             "class_name": source.class_name,
         }
         if isinstance(payload, Failure):
-            self._rows.append(self._blank._replace(**known, error=payload.reason))
+            self._rows.append(self._template._replace(**fields, error=payload.reason))
         else:
-            offset, size = self._store(known, payload)
+            offset, size = self._store(fields, payload)
             self._rows.append(
-                self._blank._replace(
-                    **known,
+                self._template._replace(
+                    **fields,
                     offset=offset,
                     size=size,
                     frames=payload.frames,
@@ -76,22 +79,33 @@ class ShardBuilder:
             )
 
     def publish(self, store: Store) -> int:
-        """Finish the tar, commit it with its rows, and return its bytes. Raises OSError."""
+        """Finish the tar, publish it with its manifest part, and return its size in bytes. Raises OSError."""
         sha256, size = self._tar.finish()
         commit(store, self._task, self._scratch, size, [row._replace(shard_sha256=sha256) for row in self._rows])
         return size
 
-    def _store(self, known: Mapping[str, Any], payload: Payload) -> tuple[int, int]:
-        """Write the members of a sample. Return where its payload begins in the tar, and its bytes. Raises OSError."""
-        members = {**payload.members, **side_members({**self._told, **known})}
-        key = known["key"]
+    def _store(self, fields: Mapping[str, Any], payload: Payload) -> tuple[int, int]:
+        """Write a sample to the tar, and return offset and length of its payload in bytes. Raises OSError."""
+        members = {**payload.members, **side_members({**self._description, **fields})}
+        key = fields["key"]
         offsets = self._tar.add({key + suffix: data for suffix, data in members.items()})
         *_, last = payload.members.values()
         return offsets[0], offsets[len(payload.members) - 1] + len(last) - offsets[0]
 
 
 def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[Row]) -> None:
-    """Publish a finished tar, then its manifest part: a shard exists once its part does."""
+    """Publish a finished tar, then its manifest part. A shard without a part does not count as finished.
+
+    Args:
+        store: The output.
+        task: The task of the shard.
+        tar: Path of the finished tar.
+        size: Size of the tar in bytes.
+        rows: Manifest rows of the shard.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
     store.publish(tar, task.shard)
     failed = sum(row.status == manifests.FAILED for row in rows)
     facts = {FACT_TASK: task.digest, FACT_FAILED: str(failed), FACT_SHARD_SIZE: str(size)}
@@ -101,14 +115,14 @@ def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[R
     store.publish(part, task.part)
 
 
-def _blank_row(task: ShardTask, recipe: Recipe) -> Row:
-    """Return what all rows of a shard share; the sample is a failed one as long as nothing has been stored of it."""
+def _template_row(task: ShardTask, recipe: Recipe) -> Row:
+    """Return a manifest row with the fields that all samples of a shard share. Its status is failed."""
     condition = task.condition
     pair = recipe.pair(condition)
     return Row(
         key="",
         shard=task.shard,
-        shard_sha256="",  # known when the tar is finished
+        shard_sha256="",  # set when the tar is finished
         offset=None,
         size=None,
         source_id="",

@@ -1,1 +1,1 @@
-"""Data sets: built here, or found and indexed; what reads, checks and converts them."""
+"""Finished data sets, built or indexed, and what opens, checks and converts them."""

@@ -1,6 +1,7 @@
-"""A finished data set as its readers see it: rows of the manifest, and the samples that they tell of.
+"""The interface of a finished data set: rows of the manifest, and the samples they describe.
 
-Two kinds: what a build wrote, and what others made and :mod:`pipeline.datasets.index` wrote a manifest for.
+There are two kinds: built data sets, and data sets of other tools for which :mod:`pipeline.datasets.index` wrote a
+manifest.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from pipeline.transforms.family import Condition, Family
 from pipeline.transforms.registry import FAMILIES
 
 MAX_PAYLOAD_BYTES = 2**28
-"""Of one sample: a manifest that tells of a larger one is refused, and nothing read."""
+"""Maximum payload size of a sample in bytes. Rows of a manifest with a larger size are refused."""
 
 MAX_CHUNKS = 2**20
-"""Of one data set: its readers keep a list of them."""
+"""Maximum number of chunks of a data set, because readers keep a list of them."""
 
 
 Read = TypeVar("Read")
@@ -36,7 +37,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is not as it should be. ``where`` is a file of the data set or a sample's key."""
+    """A fault of a data set. ``where`` is a file of the data set or the key of a sample."""
 
     where: str
     what: str
@@ -45,8 +46,8 @@ class Fault:
         return f"{self.where}: {self.what}"
 
 
-class UnsoundShardError(Exception):
-    """A shard is not what its manifest says, so that nothing after this point in it can be told; holds the fault."""
+class DamagedShardError(Exception):
+    """An error for a shard that does not match its manifest, so the rest of it cannot be read. Holds the fault."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -55,7 +56,7 @@ class UnsoundShardError(Exception):
 
 @dataclass(frozen=True)
 class CheckedSample:
-    """A sample that was read, and what beside its payload is not as the manifest has it."""
+    """A sample that was read, and the faults outside of its payload."""
 
     sample: Sample
     faults: list[Fault] = field(default_factory=list)
@@ -63,9 +64,9 @@ class CheckedSample:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of the manifest that are read together: ``count`` from ``first``, all of one condition.
+    """Rows of the manifest that are read together: ``count`` rows from index ``first``, all of one condition.
 
-    ``samples`` and ``frames`` count those that are ``ok``; ``name`` is unique in the data set.
+    ``samples`` and ``frames`` are numbers of the ``ok`` rows only. ``name`` is unique in the data set.
     """
 
     name: str
@@ -78,9 +79,15 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A finished data set. ``conditions`` are those that it must hold; None where only the manifest tells.
+    """A finished data set.
 
-    ``decoders`` are the fingerprints of the decoders that it was made with; ``files`` is where its shards are.
+    Attributes:
+        store: The folder with the manifest.
+        name: Name of the data set.
+        family_name: Name of the family of its transforms.
+        conditions: Conditions that it must contain, or None if only the manifest lists them.
+        decoders: Fingerprints of the decoders used to build it, by name.
+        files: The folder with its shards.
     """
 
     store: Store
@@ -96,22 +103,28 @@ class DataSet:
         return FAMILIES[self.family_name]
 
     def rows(self, where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[Row]:
-        """Yield the manifest, or the rows of it that are asked for: column -> values.
+        """Yield rows of the manifest.
 
-        Raises UserError where the data set is not finished or the file is damaged.
+        Args:
+            where: Column -> allowed values. Default: all rows.
+
+        Raises:
+            UserError: The data set is not finished, or the manifest is damaged.
         """
-        return _told(self.store, manifests.read_rows, where)
+        return _read_manifest(self.store, manifests.read_rows, where)
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some columns of the manifest, a row group at a time. Raises UserError as :meth:`rows`."""
-        return _told(self.store, manifests.read_tables, columns)
+        """Yield columns of the manifest, one row group at a time. Raise UserError like :meth:`rows`."""
+        return _read_manifest(self.store, manifests.read_tables, columns)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the whole data set in chunks, in the manifest's order: its shards; of an index, up to 1,000 rows each.
+        """Yield the chunks of the data set, in manifest order.
 
-        Raises UserError as :meth:`rows`.
+        A chunk is a shard of a built data set, or up to 1,000 rows of an indexed one. Raise UserError like
+        :meth:`rows`.
         """
-        columns = _told(self.store, manifests.read_columns, ("transform", "level", "shard", "status", "frames"))
+        names = ("transform", "level", "shard", "status", "frames")
+        columns = _read_manifest(self.store, manifests.read_columns, names)
         first, counts = 0, Counter[Condition]()
         for (transform, level, _), group in groupby(columns, key=self._chunk_of()):
             condition, oks = Condition(transform, level), list[int]()
@@ -120,30 +133,37 @@ class DataSet:
                 count += 1
                 if count > MAX_SHARD_SIZE:
                     where = f"{self.store.root}/{MANIFEST_FILE}"
-                    raise UserError(f"{where} has more than {MAX_SHARD_SIZE} rows of {shown(shard)}: it is damaged")
+                    raise UserError(
+                        f"{where} has more than {MAX_SHARD_SIZE} rows for {shown(shard)}: it is damaged; copy or "
+                        "download it again"
+                    )
                 if status == manifests.OK:
                     oks.append(frames or 0)
             if counts.total() == MAX_CHUNKS:
-                raise UserError(f"{self.store.root}/{MANIFEST_FILE} names more than {MAX_CHUNKS} shards: it is damaged")
+                where = f"{self.store.root}/{MANIFEST_FILE}"
+                raise UserError(
+                    f"{where} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
+                )
             yield Chunk(f"{condition}-{counts[condition]:06d}", condition, first, count, len(oks), sum(oks))
             counts[condition] += 1
             first += count
 
     def rows_of(self, chunk: Chunk) -> list[Row]:
-        """Return the rows of a chunk. Raises UserError as :meth:`rows`."""
-        return list(_told(self.store, manifests.read_slice, chunk.first, chunk.count))
+        """Return the rows of a chunk. Raise UserError like :meth:`rows`."""
+        return list(_read_manifest(self.store, manifests.read_slice, chunk.first, chunk.count))
 
     def samples(self, transform: str | None = None, level: int | None = None) -> Iterator[Sample]:
-        """Yield the samples that did not fail, in the manifest's order, each compared with its digest.
+        """Yield the samples that did not fail, in manifest order. The digest of each payload is checked.
 
-        A bounded number is in memory. ``pixels()`` of a sample decodes it, ``row`` is its row of the manifest.
+        Only a few samples are in memory at a time. ``sample.pixels()`` decodes the payload; ``sample.row`` is its row
+        of the manifest.
 
         Args:
-            transform: Only those of this transform, for example ``"fog"``. Default: all.
-            level: Only those of this level, for example 3. Default: all.
+            transform: Only samples of this transform, for example ``"fog"``. Default: all.
+            level: Only samples of this level, for example 3. Default: all.
 
         Raises:
-            UserError: The data set is not finished, holds no such transform and level, or is damaged.
+            UserError: The data set is not finished, has no samples of this transform and level, or is damaged.
         """
         found = False
         for chunk in self.chunks():
@@ -151,50 +171,57 @@ class DataSet:
                 found = True
                 try:
                     yield from self.intact_samples(self.rows_of(chunk))
-                except (UnsoundShardError, OSError) as error:
+                except (DamagedShardError, OSError) as error:
                     raise UserError(f"{self.store.root} is damaged: {error}; run robustshards verify") from error
         if not found:
             wanted = " ".join(map(str, (part for part in (transform, level) if part is not None)))
-            held = ", ".join(map(str, self.conditions or ())) or "what its manifest lists"
-            raise UserError(f"{self.name} holds no samples of {wanted or 'any transform'}; it holds {held}")
+            held = ", ".join(map(str, self.conditions or ())) or "only those listed in its manifest"
+            raise UserError(f"{self.name} has no samples of {wanted or 'any transform'}; it has {held}")
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of the ``ok`` rows among some, each once and in their order.
+        """Yield the samples of the ``ok`` rows in ``rows``, in order.
 
-        Raises UnsoundShardError for a sample whose payload, label or description is not what the manifest says, and
-        OSError where a shard cannot be read.
+        Raises:
+            DamagedShardError: A payload, label or description does not match the manifest.
+            OSError: A shard cannot be read.
         """
         for shard, group in groupby(rows, key=lambda row: row.shard):
-            for finding in self.read(shard, list(group)):
-                for fault in finding.faults:
-                    raise UnsoundShardError(fault)
-                if not finding.sample.intact:
-                    key = finding.sample.row.key
-                    raise UnsoundShardError(Fault(key, f"its payload in {shard} is another than the manifest says"))
-                yield finding.sample
+            for checked in self.read(shard, list(group)):
+                for fault in checked.faults:
+                    raise DamagedShardError(fault)
+                if not checked.sample.intact:
+                    key = checked.sample.row.key
+                    raise DamagedShardError(Fault(key, f"its payload in {shard} does not match the manifest"))
+                yield checked.sample
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
-        """Rows with equal values are of one chunk."""
+        """Return a function of (transform, level, shard) whose value is the same for all rows of a chunk."""
         return lambda row: (row[0], row[1], row[2])
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
-        """Yield the samples of a shard's ``ok`` rows, all of them and in their order.
+        """Yield the samples of the ``ok`` rows of a shard, in order.
 
-        Raises UnsoundShardError, or OSError where the shard cannot be read.
+        Args:
+            shard: Path of the shard.
+            rows: All rows of the shard, in order.
+
+        Raises:
+            DamagedShardError: The shard does not match the rows.
+            OSError: The shard cannot be read.
         """
         raise NotImplementedError
 
     def pick(self, row: Row) -> Sample:
-        """One ``ok`` sample by itself. Raises UserError where it is not there as the manifest says."""
+        """Return the sample of one ``ok`` row. Raise UserError if it does not match the row."""
         if row.key != f"{row.source_id}-{Condition(row.transform, row.level)}":
-            raise UserError(f"{row.key} in {row.shard} is not what its row tells: run robustshards verify")
+            raise UserError(f"{row.key} in {row.shard} does not match its manifest row: run robustshards verify")
         try:
             with self.files.open(row.shard) as file:
                 sample = self._pick(file, row)
         except (OSError, ValueError) as error:
-            raise UserError(f"{row.key} in {row.shard} cannot be read ({error}): run robustshards verify") from error
+            raise UserError(f"cannot read {row.key} in {row.shard} ({error}): run robustshards verify") from error
         if not sample.intact:
-            raise UserError(f"{row.key} in {row.shard} is not what was built: run robustshards verify")
+            raise UserError(f"{row.key} in {row.shard} has a payload with another sha256: run robustshards verify")
         return sample
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
@@ -202,21 +229,21 @@ class DataSet:
 
 
 def payload_size(row: Row) -> int:
-    """Return the bytes of a payload. Raises ValueError for more than any sample has."""
+    """Return the size of a payload in bytes. Raise ValueError if it is not in the allowed range."""
     if not 0 < (row.size or 0) <= MAX_PAYLOAD_BYTES:
-        raise ValueError(f"has {row.size} bytes in the manifest; 1 to {MAX_PAYLOAD_BYTES} can be")
+        raise ValueError(f"has a size of {row.size} bytes in the manifest; allowed: 1 to {MAX_PAYLOAD_BYTES}")
     return row.size or 0
 
 
-def _told(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
-    """Yield what is read of a merged manifest, its faults told as the user's."""
+def _read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
+    """Yield what ``read`` returns for the manifest. Raise its errors as UserError."""
     where = f"{store.root}/{MANIFEST_FILE}"
     if store.size(MANIFEST_FILE) < 0:
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"
-        raise UserError(f"{store.root} has no {MANIFEST_FILE}: it is not finished; {remedy}")
+        raise UserError(f"{store.root} has no {MANIFEST_FILE}: the data set is not finished; {remedy}")
     try:
         yield from read(store.path(MANIFEST_FILE), *arguments)
     except ValueError as error:
-        raise UserError(f"the manifest cannot be read: {error}; copy or download it again") from error
+        raise UserError(f"cannot read the manifest: {error}; copy or download it again") from error
     except OSError as error:
-        raise UserError(f"the manifest {where} cannot be read: {error.strerror or error}") from error
+        raise UserError(f"cannot read the manifest {where}: {error.strerror or error}") from error

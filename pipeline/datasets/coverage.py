@@ -1,4 +1,4 @@
-"""What must hold across the shards of a data set."""
+"""Checks across the shards of a data set."""
 
 from __future__ import annotations
 
@@ -12,43 +12,57 @@ from pipeline.errors import UserError
 from pipeline.transforms.family import Condition
 
 MAX_CONDITIONS = 10_000
-"""Transforms and levels of one data set."""
+"""Maximum number of conditions of a data set."""
 
 
 class Coverage:
-    """Checks that each condition of the recipe is in the manifest, in one place, over the same images and labels."""
+    """A check that the manifest has each condition of the recipe, as consecutive rows, with equal images and labels."""
 
     def __init__(self, conditions: Sequence[Condition] | None, tars: Iterable[str]) -> None:
-        """Expect these conditions, or any if None; ``tars`` are the shards that the folder holds."""
+        """Start a check.
+
+        Args:
+            conditions: Conditions that the manifest must have, or None to allow any.
+            tars: Paths of the shards in the folder.
+        """
         self.found = Findings()
         self._conditions = conditions
-        self._foreign = set(tars)
+        self._unlisted = set(tars)
         self._images: dict[Condition, tuple[int, Any]] = {}
         self._latest: Condition | None = None
         self._changes = 0
 
-    def see(self, condition: Condition, count: int, content: bytes) -> None:
-        """Take note of some rows of a condition; ``content`` says which images they are of.
+    def add(self, condition: Condition, count: int, content: bytes) -> None:
+        """Add rows of a condition, in manifest order.
 
-        Raises UserError for more conditions than any data set has.
+        Args:
+            condition: Condition of the rows.
+            count: Number of rows.
+            content: Bytes that identify the images and labels of the rows.
+
+        Raises:
+            UserError: The manifest has too many conditions.
         """
         if condition != self._latest:
             self._changes += 1
             if self._changes > MAX_CONDITIONS:
-                raise UserError(f"{MANIFEST_FILE} has more than {MAX_CONDITIONS} transforms and levels: it is damaged")
+                raise UserError(
+                    f"{MANIFEST_FILE} has more than {MAX_CONDITIONS} transforms and levels: it is damaged; copy or "
+                    "download it again"
+                )
             if condition in self._images:
-                self.found.fault(MANIFEST_FILE, f"has {condition} in two places")
+                self.found.fault(MANIFEST_FILE, f"has rows of {condition} that are not consecutive")
             self._latest = condition
-        so_far, digest = self._images.get(condition, (0, hashlib.sha256()))
+        earlier, digest = self._images.get(condition, (0, hashlib.sha256()))
         digest.update(content)
-        self._images[condition] = (so_far + count, digest)
+        self._images[condition] = (earlier + count, digest)
 
-    def see_shard(self, shard: str) -> None:
-        """Take note of a shard that the manifest names."""
-        self._foreign.discard(shard)
+    def add_shard(self, shard: str) -> None:
+        """Add a shard that the manifest lists."""
+        self._unlisted.discard(shard)
 
-    def findings(self) -> Findings:
-        """Return all that was found, once every row has been seen."""
+    def finish(self) -> Findings:
+        """Return the findings. Call it after all rows were added."""
         conditions = list(self._images) if self._conditions is None else self._conditions
         images = {condition: (count, digest.digest()) for condition, (count, digest) in self._images.items()}
         reference = next(iter(images.values()), None)
@@ -57,7 +71,7 @@ class Coverage:
         for condition in (condition for condition in images if condition not in conditions):
             self.found.fault(MANIFEST_FILE, f"{condition} is not in the recipe")
         for condition in (condition for condition, content in images.items() if content != reference):
-            self.found.fault(str(condition), f"covers other images or labels than {next(iter(images))}")
-        for name in sorted(self._foreign):
-            self.found.fault(name, "is not in the manifest: left from another build, delete it")
+            self.found.fault(str(condition), f"has other images or labels than {next(iter(images))}")
+        for name in sorted(self._unlisted):
+            self.found.fault(name, "is not in the manifest: delete it, it belongs to another build")
         return self.found

@@ -1,4 +1,4 @@
-"""What a verification has found."""
+"""The results of a verification."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 from pipeline.datasets.base import Fault
 
 MAX_FAULTS = 1000
-"""Faults that are kept; further ones are counted."""
+"""Maximum number of faults that are kept; more are only counted."""
 
 
 @dataclass(kw_only=True)
 class Findings:
-    """What a verification came to. ``decoder_changed`` counts samples whose payload is intact, but which this machine
-    decodes to other pixels than the building one did; ``further`` counts faults beyond those that are kept."""
+    """The results of a verification.
+
+    ``decoder_changed`` is the number of samples whose intact payload this machine decodes to other pixels than the
+    building machine did. ``further`` is the number of faults after the first MAX_FAULTS.
+    """
 
     shards: int = 0
     samples: int = 0
@@ -27,18 +30,18 @@ class Findings:
 
     @property
     def count(self) -> int:
-        """The number of all faults, of which the first are kept."""
+        """Total number of faults."""
         return len(self.faults) + self.further
 
     def fault(self, where: str, what: str) -> None:
-        """Take note of a fault; beyond MAX_FAULTS they are only counted."""
+        """Add a fault. After MAX_FAULTS, only count it."""
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(where, what))
         else:
             self.further += 1
 
     def add(self, other: Findings) -> None:
-        """Add the findings of another part."""
+        """Add the results of another part."""
         self.shards += other.shards
         self.samples += other.samples
         self.failed += other.failed
@@ -48,7 +51,7 @@ class Findings:
             self.fault(fault.where, fault.what)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the results for JSON output."""
         numbers = {name: getattr(self, name) for name in ("shards", "samples", "failed", "decoder_changed")}
         return {
             **numbers,
@@ -58,7 +61,7 @@ class Findings:
         }
 
     def lines(self, verb: str = "checked") -> Iterator[str]:
-        """For people: each fault, then what was looked at."""
+        """Yield the results as lines of text: faults, warnings, and a summary that starts with ``verb``."""
         for fault in self.faults:
             yield f"FAULT {fault}"
         if self.further:
@@ -67,8 +70,8 @@ class Findings:
             yield f"WARNING {warning}"
         if self.decoder_changed:
             yield (
-                f"WARNING {self.decoder_changed:,} intact payloads decode to other pixels here than where they were "
-                "built: the decoder differs, and results may too"
+                f"WARNING {self.decoder_changed:,} intact payloads decode to other pixels on this machine than when "
+                "they were built, because the image decoder differs: results may differ too"
             )
         failed = f", {self.failed:,} recorded as failed" if self.failed else ""
         shards = f" in {self.shards:,} shards" if self.shards else ""

@@ -1,4 +1,4 @@
-"""Data sets that others made and that were indexed: files, members of tars, rows of arrays."""
+"""The reader of indexed data sets: files, members of tars, or rows of arrays of other tools."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any, BinaryIO
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import CheckedSample, DataSet, Fault, UnsoundShardError, payload_size
+from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
 from pipeline.datasets.samples import Sample
 from pipeline.images.encoders import ENCODERS, Npy, npy_header
 from pipeline.text import shown
 
 PIXELS = "pixels"
-"""The encoder of samples that lie as bare pixels in a larger array."""
+"""Encoder name of samples that are raw pixels in a larger array."""
 
 
 CHUNK_ROWS = 1000
-"""Of an index: what is evaluated, and committed, at one go."""
+"""Number of rows in a chunk of an index."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Indexed(DataSet):
-    """What others made: files, members of tars, or rows of arrays, each a range of bytes in a "shard" of theirs."""
+    """An indexed data set. Each sample is a range of bytes in a file, which takes the condition of a shard."""
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
 
         def chunk(row: Sequence[Any]) -> tuple[str, int, int]:
-            place = (row[0], row[1])
-            seen[place] += 1
-            return (*place, (seen[place] - 1) // CHUNK_ROWS)
+            condition = (row[0], row[1])
+            seen[condition] += 1
+            return (*condition, (seen[condition] - 1) // CHUNK_ROWS)
 
         return chunk
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
-        """Each range of bytes by itself."""
+        """Yield the samples of a file; each is read from its own range of bytes."""
         with self.files.open(shard) as file:
             for row in rows:
                 if row.status == manifests.OK:
                     try:
                         sample = self._pick(file, row)
                     except ValueError as error:
-                        raise UnsoundShardError(Fault(row.key, str(error))) from error
+                        raise DamagedShardError(Fault(row.key, str(error))) from error
                     yield CheckedSample(sample)
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
         file.seek(row.offset or 0)
-        return found_payload(row, file.read(payload_size(row)))
+        return indexed_sample(row, file.read(payload_size(row)))
 
 
-def found_payload(row: Row, data: bytes) -> Sample:
-    """Return the sample of an indexed data set that ``data`` is; bare pixels become an array of their own."""
+def indexed_sample(row: Row, data: bytes) -> Sample:
+    """Return the sample with the payload ``data``. Raw pixels get the header of an array file."""
     if row.encoder != PIXELS:
         if row.encoder not in ENCODERS:
             allowed = ", ".join((*ENCODERS, PIXELS))
-            raise ValueError(f"has the encoder {shown(row.encoder)} in the manifest; allowed: {allowed}")
+            raise ValueError(f"has the unknown encoder {shown(row.encoder)} in the manifest; allowed: {allowed}")
         encoder = ENCODERS[row.encoder](name=row.encoder)
         return Sample(row, {encoder.suffix: data}, encoder)
     npy = Npy()

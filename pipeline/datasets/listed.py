@@ -1,4 +1,4 @@
-"""The manifest against the listing of a data set's files: names, lengths and counts, without reading a payload."""
+"""Quick verification: compares the manifest with file names, sizes and counts, without reading payloads."""
 
 from __future__ import annotations
 
@@ -22,54 +22,56 @@ from pipeline.datasets.findings import Findings
 from pipeline.datasets.indexed import PIXELS
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import MANIFEST_FILE, SHARDS
-from pipeline.datasets.samples import TOLD, side_members
+from pipeline.datasets.samples import DESCRIBED_COLUMNS, side_members
 from pipeline.datasets.shards import tar_length
 from pipeline.errors import UserError
 from pipeline.storage import READERS, Store
 from pipeline.transforms.family import Condition
 
-COLUMNS = (*TOLD, "shard", "status", "offset", "size")
-"""Columns that are read: neither digests nor sizes of images."""
+COLUMNS = (*DESCRIBED_COLUMNS, "shard", "status", "offset", "size")
+"""Columns of the manifest that are read. Digests and image sizes are not needed."""
 
 ROWS_TOGETHER = 8192
-"""Rows whose texts are in memory at one time."""
+"""Number of rows whose strings are in memory at a time."""
 
 Checked = Callable[[Findings], None]
 
 Part = tuple[Condition, pa.Table]
-"""Some rows of one condition, as columns."""
+"""Rows of one condition, as a table."""
 
 
 def verify_listing(output: str, checked: Checked = lambda findings: None, data: str | None = None) -> Findings:
-    """Check a finished data set by its manifest and the listing of its files; no payload is read.
+    """Compare the manifest of a finished data set with the listing of its files. No payload is read.
 
-    Finds shards that are missing, left over, cut short or of any other length than the manifest implies; rows that are
-    missing, doubled or foreign; conditions that are not those of the recipe, or do not cover the same images and
-    labels. Does not find changed bytes in a file of the right length, nor rows whose digests were changed: ``verify``
-    reads every byte.
+    This finds missing, extra and truncated shards, and those of any other wrong size; missing, duplicate and extra
+    rows; and conditions that are not in the recipe or have other images or labels. It does not find changed bytes in a
+    file of the right size, or rows with changed digests: ``verify`` reads every byte.
 
     Args:
         output: Path or URL of the data set.
-        checked: Called now and then with what was found so far.
-        data: Path or URL of the files of an index, as of ``open_data_set``.
+        checked: Function called at intervals with the results so far.
+        data: Path or URL of the files of an index, see ``open_data_set``.
+
+    Returns:
+        The results.
 
     Raises:
-        UserError: There is no finished data set.
+        UserError: The folder is not a finished data set.
     """
     data_set = open_data_set(output, data)
     sizes = data_set.store.listing(SHARDS, ".tar") if isinstance(data_set, Built) else {}
     coverage = Coverage(data_set.conditions, sizes)
-    parts = _seen(_parts(data_set), coverage, checked)
+    parts = _checked_parts(_parts(data_set), coverage, checked)
     if isinstance(data_set, Built):
         _check_shards(_shards(parts), sizes, data_set.recipe.shards.size, coverage)
     else:
         with ThreadPoolExecutor(READERS) as pool:
-            _check_files(parts, _Lengths(data_set.files, pool), coverage.found)
-    return coverage.findings()
+            _check_files(parts, _FileSizes(data_set.files, pool), coverage.found)
+    return coverage.finish()
 
 
 def _parts(data_set: DataSet) -> Iterator[Part]:
-    """Yield the manifest, some rows of one condition at a time."""
+    """Yield the manifest in parts of up to ROWS_TOGETHER rows of one condition."""
     for table in data_set.tables(COLUMNS):
         for start, stop in _runs(table, "transform", "level"):
             for first in range(start, stop, ROWS_TOGETHER):
@@ -78,7 +80,7 @@ def _parts(data_set: DataSet) -> Iterator[Part]:
 
 
 def _runs(table: pa.Table, *names: str) -> list[tuple[int, int]]:
-    """Return first and last + 1 of consecutive rows with the same values in these columns."""
+    """Return (start, stop) of each run of consecutive rows with equal values in these columns."""
     if not table.num_rows:
         return []
     changed = np.zeros(table.num_rows - 1, bool)
@@ -90,7 +92,7 @@ def _runs(table: pa.Table, *names: str) -> list[tuple[int, int]]:
 
 
 def _codes(values: pa.Array) -> NDArray[np.int64]:
-    """Return a number for each value; different numbers for different values."""
+    """Return an integer for each value, equal for equal values."""
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     codes: NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False)
     return codes
@@ -105,14 +107,14 @@ def _texts(table: pa.Table, name: str) -> pa.Array:
     return manifests.decode_dictionary(_values(table, name))
 
 
-def _seen(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterator[Part]:
-    """Pass the parts on; what they say of images, labels and keys is checked on the way."""
+def _checked_parts(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterator[Part]:
+    """Yield the parts unchanged, and check their images, labels and keys."""
     found, images = coverage.found, _Images(coverage.found)
     for condition, part in parts:
         source_id, class_name = _texts(part, "source_id"), _texts(part, "class_name")
         label = _values(part, "label")
-        coverage.see(condition, part.num_rows, _content(source_id, label.cast(pa.string()), class_name))
-        images.see(condition, source_id, label, class_name)
+        coverage.add(condition, part.num_rows, _content(source_id, label.cast(pa.string()), class_name))
+        images.add(condition, source_id, label, class_name)
         wrong = pc.not_equal(_texts(part, "key"), pc.binary_join_element_wise(source_id, str(condition), "-"))
         for row in part.filter(wrong).select(["key", "shard"]).to_pylist():
             found.fault(row["key"], f"does not belong in {row['shard']}")
@@ -123,14 +125,14 @@ def _seen(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterat
 
 
 def _content(*columns: pa.Array) -> bytes:
-    """Return the values of the columns row by row, each with a line end behind it."""
+    """Return the values of the columns as bytes, row by row, with a newline after each value."""
     lines = pc.binary_join_element_wise(*columns, "", "\n")
     _, offsets, content = lines.buffers()
     return bytes(content[: int(np.frombuffer(offsets, np.int32)[len(lines)])])
 
 
 class _Images:
-    """The images of the first condition: none is there twice. Others cover the same, as their digests tell."""
+    """A check for duplicate images in the first condition. The coverage compares the other conditions with it."""
 
     def __init__(self, found: Findings) -> None:
         self._found = found
@@ -138,8 +140,8 @@ class _Images:
         self._ids: set[str] = set()
         self._classes: dict[int, str] = {}
 
-    def see(self, condition: Condition, source_ids: pa.Array, labels: pa.Array, class_names: pa.Array) -> None:
-        """Take note of some images of a condition."""
+    def add(self, condition: Condition, source_ids: pa.Array, labels: pa.Array, class_names: pa.Array) -> None:
+        """Add images of a condition."""
         self._first = self._first or condition
         if condition != self._first:
             return
@@ -147,15 +149,16 @@ class _Images:
             *(each.to_pylist() for each in (source_ids, labels, class_names)), strict=True
         ):
             if id_ in self._ids:
-                self._found.fault(f"{id_}-{condition}", "stands in the manifest twice")
+                self._found.fault(f"{id_}-{condition}", "is listed twice in the manifest")
             self._ids.add(id_)
             if self._classes.setdefault(label, class_name) != class_name:
-                self._found.fault(f"{id_}-{condition}", f"label {label} is of class {self._classes[label]}")
+                what = f"has another class name than the label {label} before: {self._classes[label]}"
+                self._found.fault(f"{id_}-{condition}", what)
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """What the manifest says of a built shard; ``last`` has the columns of the last sample in it, if there is one."""
+    """A built shard according to the manifest. ``last`` has the columns of its last sample, or None if all failed."""
 
     name: str
     condition: Condition
@@ -164,7 +167,7 @@ class _Shard:
 
     @property
     def length(self) -> int:
-        """Bytes of the tar: a build writes nothing behind the last sample but the end of a tar."""
+        """Expected size of the tar in bytes: the end of the last sample, plus the end of a tar."""
         if self.last is None:
             return tar_length(0, {})
         sides = {f"{self.last['key']}{suffix}": data for suffix, data in side_members(self.last).items()}
@@ -172,7 +175,7 @@ class _Shard:
 
 
 def _shards(parts: Iterable[Part]) -> Iterator[_Shard]:
-    """Yield the shards of a built data set in the manifest's order."""
+    """Yield the shards of a built data set in manifest order."""
     waiting: _Shard | None = None
     for shard in (shard for condition, part in parts for shard in _shards_of(condition, part)):
         if waiting is None:
@@ -196,42 +199,45 @@ def _shards_of(condition: Condition, part: pa.Table) -> Iterator[_Shard]:
 
 
 def _check_shards(shards: Iterable[_Shard], sizes: Mapping[str, int], shard_size: int, coverage: Coverage) -> None:
-    """Compare the shards of a built data set with the files that there are. Raises UserError for too many."""
+    """Compare the shards of a built data set with the files. Raise UserError if the manifest lists too many."""
     found, names, before = coverage.found, set[str](), None
     for shard in shards:
         if len(names) == MAX_CHUNKS:
-            raise UserError(f"{MANIFEST_FILE} names more than {MAX_CHUNKS} shards: it is damaged")
+            raise UserError(
+                f"{MANIFEST_FILE} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
+            )
         if shard.name in names:
-            found.fault(shard.name, "stands in the manifest twice")
+            found.fault(shard.name, "is listed twice in the manifest")
         names.add(shard.name)
-        coverage.see_shard(shard.name)
+        coverage.add_shard(shard.name)
         found.shards += 1
         if before and before.condition == shard.condition and before.rows < shard_size:
-            found.fault(before.name, f"has {before.rows} rows in the manifest, the recipe has {shard_size} in a shard")
+            what = f"has {before.rows} rows in the manifest; the recipe has {shard_size} in a shard"
+            found.fault(before.name, what)
         if shard.rows > shard_size:
-            found.fault(shard.name, f"has {shard.rows} rows in the manifest, the recipe has {shard_size} in a shard")
+            found.fault(shard.name, f"has {shard.rows} rows in the manifest; the recipe has {shard_size} in a shard")
         if (size := sizes.get(shard.name)) is None:
             found.fault(shard.name, "is missing")
         elif size != shard.length:
-            found.fault(shard.name, f"has {size} bytes, by the manifest it has {shard.length}")
+            found.fault(shard.name, f"has {size} bytes; {shard.length} expected from the manifest")
         before = shard
 
 
-class _Lengths:
-    """Lengths of files that others made: each folder is listed once, those that are asked for together at one time."""
+class _FileSizes:
+    """The sizes of the files of an index. Each folder is listed once; several are listed concurrently."""
 
     def __init__(self, files: Store, pool: ThreadPoolExecutor) -> None:
         self._files, self._pool = files, pool
         self._folders: dict[str, dict[str, int]] = {}
 
     def of(self, names: Iterable[str]) -> dict[str, int]:
-        """Return name -> bytes of what is in the folders of these files."""
+        """Return name -> size in bytes of all files in the folders of these files."""
         folders = list(dict.fromkeys(map(dirname, names)))
         new = [folder for folder in folders if folder not in self._folders]
         listed = dict(zip(new, self._pool.map(self._listed, new), strict=True))
-        # Rows of a folder follow each other: older folders are not asked for again.
+        # Rows of a folder are consecutive, so earlier folders are not needed again.
         self._folders = {folder: listed.get(folder, self._folders.get(folder, {})) for folder in folders}
-        return {name: size for lengths in self._folders.values() for name, size in lengths.items()}
+        return {name: size for sizes in self._folders.values() for name, size in sizes.items()}
 
     def _listed(self, folder: str) -> dict[str, int]:
         try:
@@ -245,30 +251,30 @@ class _Lengths:
         }
 
 
-def _check_files(parts: Iterable[Part], lengths: _Lengths, found: Findings) -> None:
-    """Compare the files of an index with those that there are."""
-    latest, faulty = "", ""
+def _check_files(parts: Iterable[Part], file_sizes: _FileSizes, found: Findings) -> None:
+    """Compare the rows of an index with the sizes of its files."""
+    latest, reported = "", ""
     for _, part in parts:
         shards, encoders, offsets, sizes = (
             _texts(part, name).to_pylist() for name in ("shard", "encoder", "offset", "size")
         )
-        there = lengths.of(shards)
+        existing = file_sizes.of(shards)
         for shard, encoder, offset, size in zip(shards, encoders, offsets, sizes, strict=True):
             found.shards += shard != latest
             latest = shard
-            if shard != faulty and (what := _fault_of_file(there.get(shard), encoder, offset, size)):
+            if shard != reported and (what := _fault_of_file(existing.get(shard), encoder, offset, size)):
                 found.fault(shard, what)
-                faulty = shard
+                reported = shard
 
 
 def _fault_of_file(length: int | None, encoder: str, offset: int | None, size: int | None) -> str:
-    """Return what is wrong with a file of which these bytes are a payload; empty if nothing is."""
+    """Return the fault of a file that has a payload at these bytes, or an empty string."""
     if length is None:
         return "is missing"
     if offset is None or size is None:
         return ""
     if offset + size > length:
-        return f"has {length} bytes, by the manifest at least {offset + size}"
-    if not offset and encoder != PIXELS and size != length:  # no row of an array, but a file of its own
-        return f"has {length} bytes, by the manifest it has {size}"
+        return f"has {length} bytes; at least {offset + size} expected from the manifest"
+    if not offset and encoder != PIXELS and size != length:  # a file of its own, not a row of an array
+        return f"has {length} bytes; {size} expected from the manifest"
     return ""

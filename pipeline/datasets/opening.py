@@ -1,4 +1,4 @@
-"""Open a data set, of whichever kind it is."""
+"""Functions that open a finished data set."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pipeline.transforms.registry import FAMILIES
 
 
 class IndexTable(StrictTable):
-    """``index.toml``: where the files of somebody else's data set are, and what they hold.
+    """The content of ``index.toml``: location and layout of the files of an indexed data set.
 
-    ``manifest`` is the sha256 of the manifest, since nothing else tells the labels of such files; empty in older ones.
+    ``manifest`` is the sha256 of the manifest, which protects the labels. It is empty in indexes of older versions.
     """
 
     name: str
@@ -33,15 +33,15 @@ class IndexTable(StrictTable):
 
 
 def open_data_set(folder: str, data: str | None = None) -> DataSet:
-    """Open the data set that was built or indexed into a folder.
+    """Open the data set in a folder.
 
     Args:
         folder: Path or URL of the data set.
-        data: Path or URL of the files of an index, where the user names it. Without it, an index is only believed
-            where its files are in or below its own folder, or where this user made it on this machine.
+        data: Path or URL of the files of an index. Without it, the location in the index is used only if it is in the
+            folder of the index, or if this user created the index on this machine.
 
     Raises:
-        UserError: There is no readable data set, or nobody may say where its files are.
+        UserError: The folder is not a readable data set, or the location of its files is not trusted.
     """
     store = open_store(folder)
     if store.size(INDEX_FILE) >= 0:
@@ -53,7 +53,7 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
             and file_digest(store.path(MANIFEST_FILE)) != table.manifest
         ):
             raise UserError(
-                f"the manifest {store.root}/{MANIFEST_FILE} is not the one that index wrote: its sha256 is not that in "
+                f"the manifest {store.root}/{MANIFEST_FILE} was changed: its sha256 differs from the one in "
                 f"{INDEX_FILE}; run index again, or copy both files again"
             )
         return Indexed(
@@ -66,20 +66,20 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
         )
     built = _built(store)
     if data is not None:
-        raise UserError(f"{folder} was built and holds its own shards: omit --data {data}, which is for indexes")
+        raise UserError(f"invalid option --data {data}: {folder} contains its own shards; omit --data")
     return built
 
 
 def open_built(folder: str) -> Built:
-    """As :func:`open_data_set`, for what needs the recipe. Raises UserError for an indexed data set."""
+    """Open a built data set. Raise UserError like :func:`open_data_set`, and for an index, which has no recipe."""
     store = open_store(folder)
     if store.size(INDEX_FILE) >= 0:
-        raise UserError(f"{folder} is an index of files that others made: it has no recipe to make them by")
+        raise UserError(f"{folder} is an index, which has no recipe: give a data set that robustshards built")
     return _built(store)
 
 
 def _built(store: Store) -> Built:
-    """Open what was built into a store. Raises UserError where nothing was."""
+    """Open the built data set in a store. Raise UserError if there is none."""
     recipe = read_recipe(store)
     return Built(
         store=store,
@@ -93,49 +93,49 @@ def _built(store: Store) -> Built:
 
 
 def read_recipe(store: Store) -> Recipe:
-    """Return the recipe that a data set was built by. Raises UserError where there is none."""
+    """Return the recipe of a built data set. Raise UserError if there is none."""
     if store.size(RECIPE_FILE) < 0:
-        raise UserError(f"{store.root} is no data set: it has no {RECIPE_FILE}")
+        raise UserError(f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set")
     return library.parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
 
 
 def _settings(store: Store, name: str) -> bytes:
-    """Return the content of a small file of a data set. Raises UserError."""
+    """Return the content of a settings file of a data set. Raise UserError if it cannot be read."""
     try:
         return store.read(name, limit=SMALL_FILE)
     except OSError as error:
-        raise UserError(f"{store.root}/{name} cannot be read: {error.strerror or error}") from error
+        raise UserError(f"cannot read {store.root}/{name}: {error.strerror or error}") from error
 
 
 def _files_of_index(store: Store, location: str, data: str | None) -> Store:
-    """Return where the files of an index are: no file of a data set may send its reader anywhere. Raises UserError."""
+    """Return the store with the files of an index. Raise UserError if the location in the index is not trusted."""
     if data is not None:
         return _folder_of_files(data, f"--data {data}")
     if is_url(location) or (is_url(store.root) and location.startswith("/")):
-        place, inside = location, False
+        place, is_inside = location, False
     elif is_url(store.root):
-        place, inside = f"{store.root}/{location}", ".." not in location.split("/")
+        place, is_inside = f"{store.root}/{location}", ".." not in location.split("/")
     else:
         folder = local_path(store.root).resolve()
         place = _resolved(folder, location)
-        inside = local_path(place).is_relative_to(folder)
-    if inside or places.recall(store.root, "data") == places.absolute(place):
+        is_inside = local_path(place).is_relative_to(folder)
+    if is_inside or places.recall(store.root, "data") == places.absolute(place):
         return _folder_of_files(place, f"the location {shown(location)} in {store.root}/{INDEX_FILE}")
     raise UserError(
-        f"{store.root}/{INDEX_FILE} names {shown(location)} as the location of its files: files outside of the index's "
-        "folder are only read where the user says so; give --data PATH, the folder that holds them"
+        f"{store.root}/{INDEX_FILE} refers to files outside of its folder, in {shown(location)}: they are read only if "
+        "you confirm the location; give --data PATH, the folder that contains them"
     )
 
 
 def _folder_of_files(place: str, named: str) -> Store:
     if not is_url(place) and not os.path.isdir(local_path(place)):  # unlike Path.is_dir, False for any bad name
-        raise UserError(f"{named} is not a folder: give with --data PATH the folder that holds the files of the index")
+        raise UserError(f"{named} is not a folder: give --data PATH, the folder that contains the files of the index")
     return open_store(place)
 
 
 def _resolved(folder: Path, location: str) -> str:
-    """Return the path that an index of this machine names, its links followed. Raises UserError."""
+    """Return the path in a local index with its links resolved. Raise UserError if it is invalid."""
     try:
         return str((folder / local_path(location)).resolve())
     except (OSError, RuntimeError) as error:
-        raise UserError(f"the location {shown(location)} in {folder}/{INDEX_FILE} cannot be used: {error}") from error
+        raise UserError(f"invalid location {shown(location)} in {folder}/{INDEX_FILE}: {error}") from error

@@ -1,4 +1,4 @@
-"""Names of the files of a data set, and the facts that parts of its manifest record."""
+"""File names of a data set, and metadata keys of its manifest parts."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ INDEX_FILE = "index.toml"
 MANIFEST_FILE = "manifest.parquet"
 
 SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
-"""Folders of a data set: tars, the parts of the manifest, and records of the builds."""
+"""Folders of a data set: tars, manifest parts, and records of the builds."""
 
 FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
-"""What a manifest part records about its shard as a whole: the task's digest, failed samples, bytes of the tar."""
+"""Metadata of a manifest part about its shard: digest of the task, number of failed samples, size of the tar."""
 
 FACT_IMAGES, FACT_LISTING = "images", "listing"
-"""What it records about its block: the number of images, and the digest of their listing."""
+"""Metadata of a manifest part about its block: number of images, and digest of their listing."""
 
 FACT_PLAN = "plan"
-"""Metadata of the merged manifest: the digest of the plan that it completes."""
+"""Metadata of the merged manifest: digest of the plan that it completes."""
 
 
 def file_digest(path: Path) -> str:
-    """Return the sha256 of a file, in hexadecimal."""
+    """Return the sha256 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the parts of a manifest or of predictions that are there, and the facts of each; of damaged ones none."""
+    """Yield the name and metadata of each part in a folder; the metadata of a damaged part is empty."""
     for part in read_ahead(store, store.listing(folder, ".parquet")):
         yield part[0], manifests.part_facts(part)
 
 
 def shard_name(condition: Condition, block: int) -> str:
-    """``<transform>-<level>-<block>``."""
+    """Return ``<transform>-<level>-<block>``."""
     return f"{condition}-{block:06d}"
 
 
 def shard_file(condition: Condition, block: int) -> str:
-    """Return the tar's path in the data set."""
+    """Return the path of a shard's tar in the data set."""
     return f"{SHARDS}/{condition.transform}/{condition.level}/{shard_name(condition, block)}.tar"
 
 
 def part_file(condition: Condition, block: int) -> str:
-    """Return the manifest part's path in the data set."""
+    """Return the path of a shard's manifest part in the data set."""
     return f"{PARTS}/{shard_name(condition, block)}.parquet"
 
 
 def shard_of_part(part: str) -> str:
-    """Return the tar whose rows a manifest part holds."""
+    """Return the path of the tar that a manifest part describes."""
     transform, level, block = part.removeprefix(f"{PARTS}/").removesuffix(".parquet").rsplit("-", 2)
     return shard_file(Condition(transform, int(level)), int(block))

@@ -1,4 +1,4 @@
-"""A sample as it lies in a shard: payload members, then its label and what it is."""
+"""Samples and their members in a shard: payload, label and description."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pydantic_core import to_json
 from manifests import Row
 from pipeline.images.encoders import Encoder, decode_members
 
-TOLD = (
+DESCRIBED_COLUMNS = (
     *("class_name", "decoder", "encoder", "key", "label", "level", "origin", "profile", "resize", "source_id"),
     *("transform", "version"),
 )
-"""Columns of the manifest that stand in a sample's description too."""
+"""Columns of the manifest that the JSON member of a sample contains."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A row and the payload members that were found for it, suffix -> bytes."""
+    """A manifest row and its payload members, suffix -> bytes."""
 
     row: Row
     members: Mapping[str, bytes]
@@ -31,21 +31,21 @@ class Sample:
 
     @property
     def intact(self) -> bool:
-        """Whether the payload is the one that the manifest tells of."""
+        """Whether the digest of the payload matches the manifest."""
         return payload_digest(self.members.values()) == self.row.payload_sha256
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return what a reader gets: (H, W, 3), or (T, H, W, 3). Raises ValueError."""
+        """Decode the payload: uint8 (H, W, 3), or (T, H, W, 3) for a sequence. Raise ValueError if it is damaged."""
         return decode_members(self.encoder, self.members)
 
     def payload(self) -> bytes:
-        """Return the one payload of an image, or of a sequence that is stored whole."""
+        """Return the only payload member, of an image or of a sequence stored in one file."""
         (data,) = self.members.values()
         return data
 
 
 def payload_digest(payloads: Iterable[bytes]) -> str:
-    """Return the sha256 of a sample's payload members one after another, in hexadecimal."""
+    """Return the sha256 of the concatenated payload members in hexadecimal."""
     digest = hashlib.sha256()
     for payload in payloads:
         digest.update(payload)
@@ -53,19 +53,20 @@ def payload_digest(payloads: Iterable[bytes]) -> str:
 
 
 def pixel_digest(pixels: NDArray[np.uint8]) -> str:
-    """Return the sha256 of a decoded array's bytes, in hexadecimal."""
+    """Return the sha256 of the bytes of a decoded array in hexadecimal."""
     return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
 
 
-def told_columns(row: Row) -> dict[str, Any]:
-    """Return the columns of a row that its description tells."""
-    return {name: getattr(row, name) for name in TOLD}
+def described_columns(row: Row) -> dict[str, Any]:
+    """Return the columns of a row that its JSON member contains."""
+    return {name: getattr(row, name) for name in DESCRIBED_COLUMNS}
 
 
 def side_members(columns: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the members that stand beside a payload: the label, and what the sample is (no field is ever null).
+    """Return the members that follow a payload: ``.cls`` with the label and ``.json`` with the description.
 
-    ``columns``: those of the manifest, or at least the ones that are told.
+    Args:
+        columns: Column -> value, at least for ``DESCRIBED_COLUMNS``. No value may be None.
     """
-    about = {name: columns[name] for name in TOLD}
-    return {".cls": str(columns["label"]).encode(), ".json": to_json(about)}  # the library's takes four times as long
+    description = {name: columns[name] for name in DESCRIBED_COLUMNS}
+    return {".cls": str(columns["label"]).encode(), ".json": to_json(description)}  # faster than the json module

@@ -1,4 +1,4 @@
-"""Byte-stable WebDataset tars."""
+"""A writer for WebDataset tars with reproducible bytes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from functools import cache
 from pathlib import Path
 
 _BUFFER = 2**16
-"""Bytes: samples are written at once, and many shards are open side by side."""
+"""Size of the write buffer in bytes. It is small because many shards are open at a time."""
 
-_SETTLED = 2**20
-"""Bytes after which the system is asked to bring a tar to the disk and to keep no copy of it in memory. Nobody reads it
-soon; without this a build fills all memory with shards, which takes longer than writing into the same memory again
-and again, and the flush at the end of a block has everything still to do."""
+_FLUSH_BYTES = 2**20
+"""Number of bytes after which the system must write a tar to disk and drop its cached copy. Otherwise a build fills the
+memory with shards, and the flush at the end of a block is slow."""
 
 OWNER = "robustshards"
 MODE = 0o644
 MTIME = 0
 
 _NAME, _SIZE, _CHECKSUM = slice(0, 100), slice(124, 136), slice(148, 156)
-"""Fields of a header that differ between members of one kind (POSIX.1-1988, ustar)."""
+"""Fields of a ustar header (POSIX.1-1988) that differ between members."""
 
 
 class ShardWriter:
-    """A tar whose bytes depend on its members alone: fixed time, owner and mode, members in the order of arrival."""
+    """A tar writer whose output depends only on the members and their order: time, owner and mode are fixed."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 - see close()
@@ -34,7 +33,14 @@ class ShardWriter:
         self._position = 0
 
     def add(self, members: Mapping[str, bytes]) -> list[int]:
-        """Append members, name -> data; returns the offset of each one's first byte of data in the tar."""
+        """Append members.
+
+        Args:
+            members: Name -> data, in order.
+
+        Returns:
+            The offset of each member's data in the tar, in bytes.
+        """
         pieces, offsets, position = [], [], self._position
         for name, data in members.items():
             header = member_header(name, len(data))
@@ -46,28 +52,33 @@ class ShardWriter:
         return offsets
 
     def finish(self) -> tuple[str, int]:
-        """End the tar; returns its sha256 (hex) and length in bytes."""
+        """Finish the tar. Return its sha256 in hexadecimal and its size in bytes."""
         self._write(bytes(2 * tarfile.BLOCKSIZE))
         self._write(bytes(-self._position % tarfile.RECORDSIZE))
         self.close()
         return self._hash.hexdigest(), self._position
 
     def close(self) -> None:
-        """Let go of the file; an unfinished tar stays unfinished."""
+        """Close the file. Without :meth:`finish`, the tar stays incomplete."""
         self._file.close()
 
     def _write(self, data: bytes) -> None:
         self._file.write(data)
         self._hash.update(data)
-        settled = self._position // _SETTLED
+        flushes = self._position // _FLUSH_BYTES
         self._position += len(data)
-        if self._position // _SETTLED > settled and hasattr(os, "posix_fadvise"):  # not on macOS
+        if self._position // _FLUSH_BYTES > flushes and hasattr(os, "posix_fadvise"):  # not on macOS
             self._file.flush()
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def tar_length(end: int, members: Mapping[str, bytes]) -> int:
-    """Return the bytes of a tar whose data so far end at ``end``, and that ends after these members."""
+    """Return the size in bytes of a tar that ends after ``members``.
+
+    Args:
+        end: Offset of the end of the preceding data.
+        members: Name -> data of the last members.
+    """
     for name, data in members.items():
         end = _rounded(end, tarfile.BLOCKSIZE) + len(member_header(name, len(data))) + len(data)
     return _rounded(_rounded(end, tarfile.BLOCKSIZE) + 2 * tarfile.BLOCKSIZE, tarfile.RECORDSIZE)
@@ -78,10 +89,10 @@ def _rounded(size: int, unit: int) -> int:
 
 
 def member_header(name: str, size: int) -> bytes:
-    """Return the header of a member, as tarfile writes it; long or non-ASCII names take a PAX header before it."""
+    """Return the header that tarfile writes for a member. Long or non-ASCII names get an additional PAX header."""
     if not name.isascii() or len(name) > tarfile.LENGTH_NAME:
         return _tarfile_header(name, size)
-    # tarfile takes 40 microseconds for a header, three times for each sample: here only what differs is filled in.
+    # tarfile is slow and runs three times per sample, so this fills in only the fields that differ.
     template, total = _template()
     encoded, length = name.encode(), b"%011o\0" % size
     return template % (encoded.ljust(tarfile.LENGTH_NAME, b"\0"), length, total + sum(encoded) + sum(length))
@@ -89,9 +100,9 @@ def member_header(name: str, size: int) -> bytes:
 
 @cache
 def _template() -> tuple[bytes, int]:
-    """Return the header of a member with places for name, size and checksum, and the sum of its other bytes.
+    """Return a header with format fields for name, size and checksum, and the sum of its other bytes.
 
-    For its own checksum, that of a header counts as eight spaces.
+    The checksum of a header counts its own field as eight spaces.
     """
     header = _tarfile_header("", 0)
     before, between, after = (

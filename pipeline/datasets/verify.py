@@ -1,4 +1,4 @@
-"""The manifest against the tars: every digest, count, label and picture."""
+"""Full verification: compares the manifest with every payload, digest, count and label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import groupby, islice
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, UnsoundShardError
+from pipeline.datasets.base import DamagedShardError, DataSet
 from pipeline.datasets.built import Built
 from pipeline.datasets.coverage import Coverage
 from pipeline.datasets.findings import Findings
@@ -32,41 +32,44 @@ def verify(
     checked: Callable[[Findings], None] = lambda findings: None,
     data: str | None = None,
 ) -> Findings:
-    """Check a finished data set without its source.
+    """Compare every byte of a finished data set with its manifest.
 
     Args:
         output: Path or URL of the data set.
-        threads: Shards that are checked at one time.
-        checked: Called after each shard with what was found so far.
-        data: Path or URL of the files of an index, as of ``open_data_set``.
+        threads: Number of shards checked concurrently.
+        checked: Function called after each shard with the results so far.
+        data: Path or URL of the files of an index, see ``open_data_set``.
+
+    Returns:
+        The results.
 
     Raises:
-        UserError: There is no finished data set.
+        UserError: The folder is not a finished data set.
     """
     data_set = open_data_set(output, data)
     tars = data_set.store.listing("shards", ".tar") if isinstance(data_set, Built) else ()
     coverage = Coverage(data_set.conditions, tars)
-    census = _Census(coverage)
+    manifest_checks = _ManifestChecks(coverage)
     total = Findings(warnings=list(changes(data_set.decoders)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for chunk in _shard_chunks(data_set):
-            census.see(chunk)
+            manifest_checks.add(chunk)
             pending.append(pool.submit(_check_chunk, data_set, chunk))
-            # Few shards wait at a time, so that memory does not grow with the data set.
+            # Limit the number of pending shards, so that memory does not grow with the data set.
             while len(pending) > 2 * threads:
                 total.add(pending.popleft().result())
                 checked(total)
         for check in pending:
             total.add(check.result())
             checked(total)
-    total.add(coverage.findings())
+    total.add(coverage.finish())
     return total
 
 
 @dataclass(frozen=True)
 class _ShardChunk:
-    """Rows of one condition in one shard; ``sha256`` is the shard's digest by the first of all such rows."""
+    """Rows of one condition in one shard. ``sha256`` is the digest of the shard in the first of its rows."""
 
     shard: str
     condition: Condition
@@ -76,24 +79,27 @@ class _ShardChunk:
 
 
 def _shard_chunks(data_set: DataSet) -> Iterator[_ShardChunk]:
-    """Yield the manifest, a shard of a built data set at a time; arrays of others have many rows, and are cut."""
+    """Yield the manifest by shards. Files of an index may have many rows, which are split."""
     most = MAX_SHARD_SIZE if isinstance(data_set, Built) else CHUNK_ROWS
-    for (shard, transform, level), group in groupby(data_set.rows(), key=_place):
+    for (shard, transform, level), group in groupby(data_set.rows(), key=_shard_key):
         sha256 = None
         while rows := list(islice(group, most)):
             if sha256 is not None and isinstance(data_set, Built):
-                raise UserError(f"{MANIFEST_FILE} has more than {most} rows of {shown(shard)}: it is damaged")
+                raise UserError(
+                    f"{MANIFEST_FILE} has more than {most} rows for {shown(shard)}: it is damaged; copy or download "
+                    "it again"
+                )
             is_first, sha256 = sha256 is None, sha256 or rows[0].shard_sha256
             yield _ShardChunk(shard, Condition(transform, level), rows, sha256, is_first)
 
 
-def _place(row: Row) -> tuple[str, str, int]:
-    """Rows with the same place stand next to each other, in the manifest and in their shard."""
+def _shard_key(row: Row) -> tuple[str, str, int]:
+    """Return a key that is the same for consecutive rows of one condition in one shard."""
     return row.shard, row.transform, row.level
 
 
-class _Census:
-    """What must hold across shards, beside the coverage: no key twice, and one class name for each label."""
+class _ManifestChecks:
+    """Checks across shards in addition to the coverage: unique keys, and one class name per label."""
 
     def __init__(self, coverage: Coverage) -> None:
         self._coverage = coverage
@@ -101,40 +107,41 @@ class _Census:
         self._latest: Condition | None = None
         self._classes: dict[int, str] = {}
 
-    def see(self, chunk: _ShardChunk) -> None:
-        """Take note of the rows of one condition in one shard."""
+    def add(self, chunk: _ShardChunk) -> None:
+        """Add the rows of one condition in one shard."""
         shard, condition, rows, found = chunk.shard, chunk.condition, chunk.rows, self._coverage.found
         if condition != self._latest:
-            # Of one condition at a time, so that memory does not grow with the data set.
+            # Keep the ids of one condition only, so that memory does not grow with the data set.
             self._ids, self._latest = set(), condition
         ids = {row.source_id for row in rows}
         content = "".join(f"{row.source_id}\n{row.label}\n{row.source_sha256}\n" for row in rows).encode()
-        self._coverage.see(condition, len(rows), content)
-        self._coverage.see_shard(shard)
+        self._coverage.add(condition, len(rows), content)
+        self._coverage.add_shard(shard)
         if ids <= self._ids:
-            found.fault(shard, "stands in the manifest twice")
+            found.fault(shard, "is listed twice in the manifest")
         elif len(ids) != len(rows) or ids & self._ids:
-            found.fault(shard, "holds a key twice")
+            found.fault(shard, "has the same key twice")
         self._ids |= ids
         for row in rows:
             if row.key != f"{row.source_id}-{condition}":
                 found.fault(row.key, f"does not belong in {shard}")
             if self._classes.setdefault(row.label, row.class_name) != row.class_name:
-                found.fault(row.key, f"label {row.label} is of class {self._classes[row.label]}")
+                what = f"has another class name than the label {row.label} before: {self._classes[row.label]}"
+                found.fault(row.key, what)
 
 
 def _check_chunk(data_set: DataSet, chunk: _ShardChunk) -> Findings:
-    """Compare some rows of one shard with it."""
+    """Compare rows of one shard with its content."""
     shard, rows = chunk.shard, chunk.rows
     failed = sum(row.status == manifests.FAILED for row in rows)
     found = Findings(shards=int(chunk.is_first), samples=len(rows), failed=failed)
     try:
         _check_digest(data_set, chunk, found)
-        for finding in data_set.read(shard, rows):
-            for fault in finding.faults:
+        for checked in data_set.read(shard, rows):
+            for fault in checked.faults:
                 found.fault(fault.where, fault.what)
-            _check_payload(finding.sample, data_set.family.sequences, found)
-    except UnsoundShardError as error:
+            _check_payload(checked.sample, data_set.family.sequences, found)
+    except DamagedShardError as error:
         found.fault(error.fault.where, error.fault.what)
     except FileNotFoundError:
         found.fault(shard, "is missing")
@@ -146,7 +153,7 @@ def _check_chunk(data_set: DataSet, chunk: _ShardChunk) -> Findings:
 
 
 def _check_digest(data_set: DataSet, chunk: _ShardChunk, found: Findings) -> None:
-    """Whether the rows have the digest of the shard, which is read once."""
+    """Compare the digest of a shard, which is read once, with its rows."""
     sha256 = chunk.sha256
     if chunk.is_first:
         with data_set.files.open(chunk.shard) as file:
@@ -157,10 +164,10 @@ def _check_digest(data_set: DataSet, chunk: _ShardChunk, found: Findings) -> Non
 
 
 def _check_payload(sample: Sample, sequence: bool, found: Findings) -> None:
-    """Whether the payload is the one that was built, and what this machine decodes it to."""
+    """Compare a payload and its decoded pixels with the manifest."""
     row = sample.row
     if not sample.intact:
-        found.fault(row.key, "payload is not the one that was built: its sha256 differs")
+        found.fault(row.key, "has a payload that was changed: its sha256 differs from the manifest")
         return
     try:
         pixels = sample.pixels()
@@ -169,9 +176,9 @@ def _check_payload(sample: Sample, sequence: bool, found: Findings) -> None:
         return
     wanted = (*((row.frames,) if sequence else ()), row.height, row.width)
     if pixels.shape[:-1] != wanted:
-        found.fault(row.key, f"is {pixels.shape[:-1]}, the manifest has {wanted}")
+        found.fault(row.key, f"has the size {pixels.shape[:-1]}; the manifest has {wanted}")
     elif pixel_digest(pixels) != row.pixel_sha256:
         if sample.encoder.bare:
-            found.fault(row.key, "is intact, but its pixels are not those that the manifest tells of")
+            found.fault(row.key, "has an intact payload, but other pixels than the manifest")
         else:
             found.decoder_changed += 1

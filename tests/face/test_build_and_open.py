@@ -156,7 +156,7 @@ def test_samples_can_be_filtered_by_transform_and_level(data_folder: Path) -> No
 
 @pytest.mark.parametrize("choice", [("fog", None), ("contrast", 2), (None, 5)])
 def test_missing_condition_raises_user_error(choice: tuple[str | None, int | None], data_folder: Path) -> None:
-    with pytest.raises(rs.UserError, match=r"holds no samples of .*contrast-3"):
+    with pytest.raises(rs.UserError, match=r"has no samples of .*contrast-3"):
         next(rs.open(data_folder).samples(*choice))
 
 
@@ -171,12 +171,12 @@ def test_damaged_shard_raises_user_error(data_folder: Path, copied: Path) -> Non
 
 def test_unfinished_build_raises_user_error(copied: Path) -> None:
     (copied / "manifest.parquet").unlink()
-    with pytest.raises(rs.UserError, match=r"has no manifest.parquet: it is not finished"):
+    with pytest.raises(rs.UserError, match=r"has no manifest.parquet: the data set is not finished"):
         list(rs.open(copied).samples())
 
 
 def test_open_rejects_folders_that_hold_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for place, value in ((tmp_path, "is no data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
+    for place, value in ((tmp_path, "is not a data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
         with pytest.raises(rs.UserError, match=value):
             rs.open(place)

@@ -130,7 +130,7 @@ def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.M
         ({"name": ""}, "''"),
         ({"name": 3}, "invalid name 3"),
         ({"precision": "fp8"}, "'fp8'"),
-        ({"data": "/nowhere"}, "/nowhere is no data set"),
+        ({"data": "/nowhere"}, "/nowhere is not a data set"),
         ({"data": 3}, "invalid data 3"),
         ({"model": 3}, "the model is a int"),
         ({"model": "resnet50"}, "'resnet50' names no model"),

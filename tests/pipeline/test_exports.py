@@ -152,7 +152,7 @@ def test_a_shard_that_is_not_what_was_built_stops_it(built: Path, tmp_path: Path
     (built / row.shard).write_bytes(content)
     done = robustshards("export", built, "--to", "imagefolder", "--out", tmp_path)
     assert done.returncode == 2
-    assert "is not what was built: run robustshards verify" in done.stderr
+    assert "has a payload with another sha256: run robustshards verify" in done.stderr
     (built / row.shard).unlink()
     done = robustshards("export", built, "--to", "imagefolder", "--out", tmp_path)
     assert f"{row.shard} is missing" in done.stderr
@@ -420,7 +420,7 @@ def test_failed_samples_are_counted_and_told(tmp_path: Path) -> None:
             assert (done.samples, done.passed_over, done.facts()["passed_over"]) == (1, 1, 1)
             assert "of 1 samples; 1 failed samples passed over" in list(done.lines())[-1]
     change_rows(data, status=lambda place, row: "failed")
-    with pytest.raises(UserError, match="no sound sample"):
+    with pytest.raises(UserError, match="no samples to export"):
         export(str(data), "imagefolder", str(tmp_path / "none"))
 
 

@@ -96,7 +96,7 @@ def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robusts
     (damaged / row.shard).write_bytes(content)
     done = robustshards("export", damaged, "--to", "imagenet-s-folder", "--out", tmp_path / "s")
     assert done.returncode == 2
-    assert f"{row.key} in {row.shard} is not what was built" in done.stderr
+    assert f"{row.key} in {row.shard} has a payload with another sha256" in done.stderr
 
 
 def test_one_decoder_and_one_resize_setting_for_every_recipe(

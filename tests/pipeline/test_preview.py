@@ -75,7 +75,7 @@ def test_a_damaged_sample_stops_it(built: Path, tmp_path: Path, robustshards: Ru
     (built / row.shard).write_bytes(content)
     done = robustshards("preview", built, "--out", tmp_path / "page.html")
     assert done.returncode == 2
-    assert f"{row.key} in {row.shard} is not what was built: run robustshards verify" in done.stderr
+    assert f"{row.key} in {row.shard} has a payload with another sha256: run robustshards verify" in done.stderr
 
 
 def test_a_page_replaces_no_other_file(tmp_path: Path) -> None:
@@ -158,5 +158,5 @@ def test_a_sample_that_cannot_be_decoded_is_told(tmp_path: Path) -> None:
 
 def test_rows_that_contradict_their_keys_are_not_shown(tmp_path: Path) -> None:
     data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"])), transform=lambda place, row: "fOg")
-    with pytest.raises(UserError, match=r"cat/image0-fog-1 .* is not what its row tells: run robustshards verify"):
+    with pytest.raises(UserError, match=r"cat/image0-fog-1 .* does not match its manifest row: run robustshards verify"):
         preview(str(data), str(tmp_path / "page.html"))

@@ -91,7 +91,7 @@ def test_a_changed_frame_is_found(sequences_once: Path, tmp_path: Path, robustsh
     shard.write_bytes(content)
     done = robustshards("verify", data)
     assert done.returncode == 1
-    assert f"{rows[0].key}: payload is not the one that was built" in done.stdout
+    assert f"{rows[0].key}: has a payload that was changed" in done.stdout
     assert f"{rows[0].shard}: sha256 is" in done.stdout
 
 
@@ -106,7 +106,7 @@ def test_a_missing_frame_is_found(sequences_once: Path, tmp_path: Path, robustsh
             tar.addfile(member, io.BytesIO(payload))
     done = robustshards("verify", data)
     assert done.returncode == 1
-    assert f"has {row.key}.006.png where {row.key}.005.png belongs" in done.stdout
+    assert f"has {row.key}.006.png instead of {row.key}.005.png" in done.stdout
 
 
 def test_webdataset_reads_frames(sequences_once: Path) -> None:

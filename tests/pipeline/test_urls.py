@@ -156,7 +156,7 @@ def test_damage_is_found_there_too(built: Path) -> None:
 
 def test_what_is_not_there(s3: ObjectStore, tmp_path: Path, robustshards: Run) -> None:
     for arguments, text in (
-        (("verify", f"{s3.url}/none"), "is no data set: it has no recipe.toml"),
+        (("verify", f"{s3.url}/none"), "is not a data set: it has no recipe.toml"),
         (("verify", "nowhere://bucket/data"), "cannot open nowhere://bucket/data"),
         (("plan", "imagenet-c", "--source", f"{s3.url}/none"), "does not exist"),
         (("plan", "imagenet-c", "--source", "s3://no-such-bucket/x"), "does not exist"),

@@ -14,7 +14,7 @@ import pytest
 
 import manifests
 from manifests import Row
-from pipeline.datasets.samples import side_members, told_columns
+from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
 from pipeline.datasets.verify import verify
 from pipeline.images.encoders import Jpeg
@@ -60,7 +60,7 @@ def test_one_flipped_bit_is_found_and_its_sample_named(built: Path) -> None:
     (built / SHARD).write_bytes(data)
     shard, sample = faults(built)
     assert shard.startswith(f"{SHARD}: sha256 is")
-    assert sample == f"{rows[1].key}: payload is not the one that was built: its sha256 differs"
+    assert sample == f"{rows[1].key}: has a payload that was changed: its sha256 differs from the manifest"
 
 
 def test_missing_truncated_and_extra_shards(built: Path) -> None:
@@ -79,16 +79,16 @@ def test_missing_truncated_and_extra_shards(built: Path) -> None:
     [
         ({"payload_sha256": "0" * 64}, "its sha256 differs"),
         ({"shard_sha256": "0" * 64}, "sha256 is"),
-        ({"label": 1}, "does not say what the manifest says"),
-        ({"label": 1}, "label 1 is of class"),
-        ({"class_name": "class9"}, "is of class class9"),
+        ({"label": 1}, "does not match the manifest"),
+        ({"label": 1}, "has another class name than the label 1"),
+        ({"class_name": "class9"}, "class9"),
         ({"key": "other-contrast-1"}, "does not belong in"),
-        ({"offset": 513}, "bytes at 512, the manifest has"),
+        ({"offset": 513}, "bytes at offset 512; the manifest has"),
         ({"size": 3}, "the manifest has 3 at"),
         ({"height": 3}, "the manifest has (3, 224)"),
         ({"level": 2}, "does not belong in"),
-        ({"source_sha256": "0" * 64}, "covers other images or labels than gaussian_noise-1"),
-        ({"status": manifests.FAILED}, "belongs"),
+        ({"source_sha256": "0" * 64}, "has other images or labels than gaussian_noise-1"),
+        ({"status": manifests.FAILED}, "instead of"),
     ],
 )
 def test_a_manifest_that_says_something_else_is_found(built: Path, change: dict[str, object], named: str) -> None:
@@ -105,14 +105,14 @@ def test_another_pixel_digest_warns_of_a_changed_decoder(built: Path, robustshar
 
 def test_missing_duplicate_and_foreign_rows_are_found(built: Path) -> None:
     rewrite(built, lambda rows: rows[1:])
-    assert any("has contrast" not in fault and "belongs" in fault for fault in faults(built))
+    assert any("has contrast" not in fault and "instead of" in fault for fault in faults(built))
     rewrite(built, lambda rows: [row for row in rows if row.transform == "contrast"])
     assert "manifest.parquet: has no rows of gaussian_noise-1" in faults(built)
     rewrite(built, lambda rows: [*rows, *rows])
-    assert "manifest.parquet: has contrast-3 in two places" in faults(built)
+    assert "manifest.parquet: has rows of contrast-3 that are not consecutive" in faults(built)
     rewrite(built, lambda rows: [row for row in rows if row.shard == SHARD])
     rewrite(built, lambda rows: [*rows, *rows])
-    assert f"{SHARD}: holds a key twice" in faults(built)
+    assert f"{SHARD}: has the same key twice" in faults(built)
 
 
 def test_foreign_members_are_found_and_never_read(built: Path) -> None:
@@ -140,7 +140,7 @@ def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
 
 
 def named_sides(row: Row) -> dict[str, bytes]:
-    return {row.key + suffix: data for suffix, data in side_members(told_columns(row)).items()}
+    return {row.key + suffix: data for suffix, data in side_members(described_columns(row)).items()}
 
 
 def test_deep_makes_samples_again(built_once: Path, robustshards: Run) -> None:
@@ -195,7 +195,7 @@ def test_deep_choice_follows_its_seed(built_once: Path, robustshards: Run) -> No
 
 @pytest.mark.parametrize(
     ("missing", "named"),
-    [("recipe.toml", "is no data set: it has no recipe.toml"), ("manifest.parquet", "is not finished")],
+    [("recipe.toml", "is not a data set: it has no recipe.toml"), ("manifest.parquet", "is not finished")],
 )
 def test_unfinished_folders_are_refused(built: Path, robustshards: Run, missing: str, named: str) -> None:
     (built / missing).unlink()
@@ -208,7 +208,7 @@ def test_a_damaged_manifest_is_refused(built: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").write_bytes(b"PAR1 nothing PAR1")
     done = robustshards("verify", built)
     assert done.returncode == 2
-    assert "manifest cannot be read" in done.stderr
+    assert "cannot read the manifest" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -42,16 +42,16 @@ def test_a_sound_data_set_has_no_faults_and_is_not_read(
 def test_a_missing_a_truncated_a_longer_and_an_extra_shard(built: Path) -> None:
     length = (built / SHARD).stat().st_size
     (built / SHARD).write_bytes((built / SHARD).read_bytes()[:-1])
-    assert faults(built) == [f"{SHARD}: has {length - 1} bytes, by the manifest it has {length}"]
+    assert faults(built) == [f"{SHARD}: has {length - 1} bytes; {length} expected from the manifest"]
     (built / SHARD).write_bytes(bytes(length + 10240))
-    assert faults(built) == [f"{SHARD}: has {length + 10240} bytes, by the manifest it has {length}"]
+    assert faults(built) == [f"{SHARD}: has {length + 10240} bytes; {length} expected from the manifest"]
     (built / SHARD).unlink()
     assert faults(built) == [f"{SHARD}: is missing"]
     shutil.move(built / OTHER, built / OTHER.replace("000001", "000009"))
     assert faults(built) == [
         f"{SHARD}: is missing",
         f"{OTHER}: is missing",
-        f"{OTHER.replace('000001', '000009')}: is not in the manifest: left from another build, delete it",
+        f"{OTHER.replace('000001', '000009')}: is not in the manifest: delete it, it belongs to another build",
     ]
 
 
@@ -63,8 +63,8 @@ def test_what_only_payloads_show_is_left_to_verify(built: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"label": 1}, "covers other images or labels than gaussian_noise-1"),
-        ({"class_name": "class9"}, "covers other images or labels than gaussian_noise-1"),
+        ({"label": 1}, "has other images or labels than gaussian_noise-1"),
+        ({"class_name": "class9"}, "has other images or labels than gaussian_noise-1"),
         ({"key": "other"}, "other: does not belong in"),
         ({"level": 2}, "gaussian_noise-2 is not in the recipe"),
         ({"shard": "shards/gaussian_noise/1/other.tar"}, "shards/gaussian_noise/1/other.tar: is missing"),
@@ -87,12 +87,12 @@ def test_a_manifest_that_implies_another_length_is_found(built: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "named"),
     [
-        (lambda rows: rows[1:], ["has 3 rows in the manifest, the recipe has 4 in a shard", "covers other images"]),
-        (lambda rows: rows[:-1], ["contrast-3: covers other images or labels than"]),
+        (lambda rows: rows[1:], ["has 3 rows in the manifest; the recipe has 4 in a shard", "has other images"]),
+        (lambda rows: rows[:-1], ["contrast-3: has other images or labels than"]),
         (lambda rows: rows[6:], ["manifest.parquet: has no rows of"]),
         (lambda rows: [row for row in rows if row.shard != SHARD], [f"{SHARD}: is not in the manifest"]),
-        (lambda rows: [*rows, *rows[:6]], ["in two places", "stands in the manifest twice"]),
-        (lambda rows: [rows[0], *rows], ["-1: stands in the manifest twice", "has 5 rows in the manifest"]),
+        (lambda rows: [*rows, *rows[:6]], ["not consecutive", "is listed twice in the manifest"]),
+        (lambda rows: [rows[0], *rows], ["-1: is listed twice in the manifest", "has 5 rows in the manifest"]),
     ],
 )
 def test_missing_and_doubled_rows_are_found(
@@ -115,7 +115,7 @@ def test_failed_rows_have_no_place_in_a_shard(built: Path, robustshards: Run) ->
 
     rewrite(built, failed)
     length = (built / OTHER).stat().st_size
-    assert faults(built) == [f"{OTHER}: has {length} bytes, by the manifest it has 10240"]
+    assert faults(built) == [f"{OTHER}: has {length} bytes; 10240 expected from the manifest"]
     (built / OTHER).write_bytes(bytes(10240))
     done = robustshards("verify", built, "--quick", "--json")
     facts = json.loads(done.stdout)
@@ -124,7 +124,7 @@ def test_failed_rows_have_no_place_in_a_shard(built: Path, robustshards: Run) ->
 
 def test_exit_codes(built: Path, robustshards: Run) -> None:
     done = robustshards("verify", built, "--quick")
-    assert (done.returncode, done.stdout) == (0, "compared the listing with 24 samples in 8 shards: no faults\n")
+    assert (done.returncode, done.stdout) == (0, "compared the names and sizes of 24 samples in 8 shards: no faults\n")
     (built / SHARD).unlink()
     done = robustshards("verify", built, "--quick")
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, f"FAULT {SHARD}: is missing")
@@ -167,7 +167,7 @@ def test_files_of_an_index_are_compared_too(indexed: tuple[Path, Path]) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
     (fault,) = faults(index)
-    assert f"{file.name}: has {len(content) // 2} bytes, by the manifest" in fault
+    assert f"{file.name}: has {len(content) // 2} bytes; " in fault
     file.unlink()
     (fault,) = faults(index)
     assert fault.endswith(f"{file.name}: is missing")

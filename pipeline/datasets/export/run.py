@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet, UnsoundShardError
+from pipeline.datasets.base import DamagedShardError, DataSet
 from pipeline.datasets.export.names import Classes, ClassFolders, class_folders
 from pipeline.datasets.export.target import Target
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
@@ -104,7 +104,7 @@ class Export:
                     yield finding.sample
             except FileNotFoundError:
                 raise UserError(f"{shard} is missing: {VERIFY}") from None
-            except UnsoundShardError as error:
+            except DamagedShardError as error:
                 raise UserError(f"{error}: {VERIFY}") from error
 
     def pass_over(self, failed: int) -> None:

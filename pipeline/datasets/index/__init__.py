@@ -21,7 +21,7 @@ from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
 from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
 from pipeline.datasets.index.found import Entry, FoundLayout, family_of, looked_for
-from pipeline.datasets.indexed import found_payload
+from pipeline.datasets.indexed import indexed_sample
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
@@ -252,7 +252,7 @@ def _examined(entry: Entry, condition: Condition, files: Store, shard_sha256: st
     files.path(entry.shard)  # refuses links that lead out, pipes and devices
     try:
         data = files.read(entry.shard, entry.offset, entry.size)
-        sample = found_payload(row, data)
+        sample = indexed_sample(row, data)
         pixels = sample.pixels()
     except (OSError, ValueError) as error:
         return row._replace(error=f"{entry.origin}: {error}")

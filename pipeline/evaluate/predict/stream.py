@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import Chunk, DataSet, UnsoundShardError
+from pipeline.datasets.base import Chunk, DamagedShardError, DataSet
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError
@@ -91,7 +91,7 @@ class Stream(IterableDataset[Batch | Broken]):
         for place, chunk in islice(enumerate(self._chunks), first, None, step):
             try:
                 yield from _batches(data_set, place, chunk, self._batch)
-            except (UserError, UnsoundShardError, OSError, ValueError, MemoryError, cv2.error) as error:
+            except (UserError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
                 yield Broken(place, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
@@ -201,7 +201,7 @@ class Normaliser:
 
 
 def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator[Batch]:
-    """Yield the frames of one chunk. Raise UnsoundShardError, UserError, OSError or ValueError for a damaged one."""
+    """Yield the frames of one chunk. Raise DamagedShardError, UserError, OSError or ValueError for a damaged one."""
     rows = data_set.rows_of(chunk)
     waiting: _Waiting | None = None
     left, compared, changed = chunk.frames, 0, 0
