@@ -1,4 +1,4 @@
-"""What this machine has and what is missing, with the command that installs it."""
+"""Installed and missing components of this machine, with commands that install the missing ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,21 @@ from pipeline.images.fingerprints import fingerprint
 from pipeline.software import cpu_count, versions
 
 OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch"}
-"""Libraries that do not decide any bytes, and the commands that install them."""
+"""Libraries that do not affect the bytes of a data set -> command that installs them."""
 
 NVIDIA_TIMEOUT_S = 10
+"""Timeout of nvidia-smi, in seconds."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was examined, what was found, and what to do if something is missing."""
+    """One line of the report.
+
+    Attributes:
+        what: Name of the component.
+        found: Its version or state.
+        remedy: Command that installs it if it is missing, else None.
+    """
 
     what: str
     found: str
@@ -35,12 +42,19 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Examine decoders, libraries, CPU, memory, GPU, and what single features need."""
+    """Examine the system, CPU, memory, GPU, libraries, decoders and the requirements of optional features."""
     return [*_machine(), *_libraries(), *_decoders(), *_features()]
 
 
 def facts(findings: list[Finding]) -> dict[str, Any]:
-    """Return the findings as JSON values: what -> found and remedy."""
+    """Return the findings as a dictionary of JSON values.
+
+    Args:
+        findings: The findings.
+
+    Returns:
+        Name of the component -> ``found`` and ``remedy``.
+    """
     return {each.what: {"found": each.found, "remedy": each.remedy} for each in findings}
 
 
@@ -48,7 +62,7 @@ def _machine() -> Iterator[Finding]:
     import numpy as np
 
     yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
-    yield Finding("processor", f"{_processor()}, {cpu_count()} CPUs to use")
+    yield Finding("processor", f"{_processor()}, {cpu_count()} usable CPUs")
     found = np.show_config(mode="dicts").get("SIMD Extensions", {})
     yield Finding("vector extensions", " ".join([*found.get("baseline", []), *found.get("found", [])]) or "none")
     yield Finding("memory", f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB")
@@ -70,14 +84,14 @@ def _decoders() -> Iterator[Finding]:
     for name, decoder in DECODERS.items():
         missing = decoder.missing()
         found = "not installed" if missing else fingerprint(name)
-        yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.beside}" if missing else None)
+        yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.requirement}" if missing else None)
 
 
 def _features() -> Iterator[Finding]:
     try:
         for texture in textures.TEXTURES:
             textures.read_verified(textures.find_folder(None) / texture.name, texture.sha256)
-        yield Finding("frost textures", "all six, sound")
+        yield Finding("frost textures", "all six installed and valid")
     except (OSError, ImportError, ValueError) as error:
         yield Finding("frost textures", str(error), "pip install imagecorruptions")
     try:
@@ -86,10 +100,10 @@ def _features() -> Iterator[Finding]:
     except ImportError:
         command = "pip install wand, and apt-get install libmagickwand-6.q16-6"
         yield Finding("ImageMagick", "not installed (only needed for motion=imagemagick)", command)
-    there = shutil.which("ffmpeg")
-    found = there or "not installed (only a test and a benchmark need it)"
-    yield Finding("ffmpeg command", found, None if there else "apt-get install ffmpeg")
-    yield Finding("compiled kernels", f"kept in {_kernel_cache()}")
+    ffmpeg = shutil.which("ffmpeg")
+    found = ffmpeg or "not installed (only needed for a test and a benchmark)"
+    yield Finding("ffmpeg command", found, None if ffmpeg else "apt-get install ffmpeg")
+    yield Finding("compiled kernels", f"cached in {_kernel_cache()}")
 
 
 def _processor() -> str:
@@ -101,20 +115,20 @@ def _processor() -> str:
 
 
 def _gpu() -> str:
-    """Return the names of the GPUs as the driver's own command prints them."""
+    """Return the names and driver versions of the GPUs as printed by nvidia-smi; empty if there are none."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return ""
     query = [command, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=NVIDIA_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):  # a driver that hangs
+    except (OSError, subprocess.TimeoutExpired):  # the driver may hang
         return ""
     return "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
 
 
 def _kernel_cache() -> str:
-    """Return where numba keeps compiled kernels: beside the package if that is writable, else in the user's cache."""
+    """Return the folder of the kernels that numba has compiled."""
     package = importlib.util.find_spec("corruptions")
-    beside = Path(package.origin).parent / "kernels" if package and package.origin else Path()
-    return numba_config.CACHE_DIR or f"{beside}/__pycache__"
+    kernels = Path(package.origin).parent / "kernels" if package and package.origin else Path()
+    return numba_config.CACHE_DIR or f"{kernels}/__pycache__"

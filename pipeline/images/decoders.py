@@ -1,4 +1,4 @@
-"""Encoded photograph -> RGB array. Every recipe decodes here."""
+"""Image decoders: encoded photograph to RGB array. All recipes decode through this module."""
 
 from __future__ import annotations
 
@@ -22,74 +22,87 @@ from pipeline.errors import SampleError, UserError
 Image = NDArray[np.uint8]
 
 MAX_PIXELS = 2**26
-"""A header that announces more pixels than this is refused before anything is decoded (67 megapixels)."""
+"""Maximum number of pixels of an image (67 megapixels). Larger ones are refused from their header, before decoding."""
 
 MAX_SCANNED = 2**32
-"""Pixels times scans of a JPEG: each scan of a progressive one goes over all its pixels again. A dozen are usual."""
+"""Maximum of pixels times scans of a JPEG. Each scan of a progressive JPEG visits every pixel; a dozen are usual."""
 
 SCAN_BYTES = 10
-"""The least that a scan takes: its marker and header."""
+"""Minimum size of a scan in bytes: its marker and header."""
 
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
-"""What a file may hold, whatever its suffix says: ImageNet has PNG bytes in files named .JPEG."""
+"""Accepted formats. The content decides, not the suffix: ImageNet contains PNG data in files named .JPEG."""
 
 EIGHT_BIT_MODES = frozenset(
     {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
 )
-"""Pillow modes whose conversion to RGB is what the published scripts did: ``Image.convert("RGB")``."""
+"""Pillow modes that ``Image.convert("RGB")`` converts, as the published scripts did."""
 
 SIXTEEN_BIT_MODES = frozenset({"I;16", "I;16B", "I;16L", "I;16N"})
-"""Grey with 16 bits: the high byte is kept (``convert`` would clip nearly everything to white)."""
+"""Modes of 16-bit grey. The high byte is kept, because ``convert`` would clip nearly all values to white."""
 
 JPEG_MODES = frozenset({"L", "RGB"})
-"""JPEGs that every decoder reads for itself: grey and YCbCr. What else there is, Pillow reads for all of them."""
+"""Modes of JPEGs that the selected decoder reads (grey and YCbCr). Pillow reads all other JPEGs."""
 
 START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
-"""Markers of a JPEG file."""
+"""JPEG markers."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """One way to decode JPEG: ``decode`` gives RGB (H, W, 3); ``library`` names what it uses, with its version.
+    """A JPEG decoder.
 
-    ``install`` is the command that brings it, ``beside`` what else it needs.
+    Attributes:
+        decode: Returns uint8 RGB (H, W, 3) of a JPEG.
+        library: Returns the name and version of the library. Raises where it is not installed.
+        install: Command that installs the library.
+        requirement: What else is needed, as the end of a sentence; empty for nothing.
     """
 
     decode: Callable[[bytes], Image]
     library: Callable[[], str]
     install: str
-    beside: str = ""
+    requirement: str = ""
 
     def missing(self) -> str | None:
-        """What stops this decoder on this machine and what to do about it; None if it works."""
+        """Return why this decoder does not work on this machine and how to install it; None if it works."""
         try:
             self.library()
         except (ImportError, OSError, RuntimeError) as error:
-            return f"{error}; install it with: {self.install}{self.beside}"
+            return f"{error}; install it with: {self.install}{self.requirement}"
         return None
 
 
 def decode(data: bytes, decoder: str = "pillow") -> Image:
-    """The first frame of an encoded image as uint8 RGB (H, W, 3), which may be read-only.
+    """Decode the first frame of an image.
 
-    Decoders differ in what they make of a JPEG's numbers; so a grey or YCbCr JPEG goes to the named one, and all else
-    (CMYK JPEGs and the lossless formats) to Pillow, whichever is named. Grey, palette, CMYK and alpha become RGB as
-    Pillow's ``convert("RGB")`` does it: grey is repeated in three channels, alpha is dropped without blending.
-    Orientation tags are ignored, as the published scripts did.
-    Raises SampleError with the reason where the bytes are empty, damaged, cut short, too large or of another kind, and
-    UserError where the decoder is not there.
+    Decoders give different pixels for the same JPEG, so the named decoder reads grey and YCbCr JPEGs. Pillow reads all
+    other images (CMYK JPEGs and lossless formats). Grey, palette, CMYK and alpha are converted as by Pillow's
+    ``convert("RGB")``: grey is repeated in three channels, alpha is dropped without blending. Orientation tags are
+    ignored, as in the published scripts.
+
+    Args:
+        data: Content of an image file.
+        decoder: Name of a decoder, see ``DECODERS``.
+
+    Returns:
+        A uint8 RGB array (H, W, 3), which may be read-only.
+
+    Raises:
+        SampleError: The data is empty, damaged, truncated, too large or not an image.
+        UserError: The decoder is unknown or not installed.
     """
     if not data:
         raise SampleError("the file is empty")
     if decoder not in DECODERS:
-        raise UserError(f"no decoder is called {decoder!r}; allowed: {', '.join(DECODERS)}")
-    # Pillow warns at sizes that it holds for bombs; MAX_PIXELS is below them, and refuses.
+        raise UserError(f"unknown decoder {decoder!r}; allowed: {', '.join(DECODERS)}")
+    # Pillow only warns about large images. MAX_PIXELS is below its limit and refuses them.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with PillowImage.open(io.BytesIO(data), formats=FORMATS) as image:
                 _refuse_bomb(*image.size)
-                if reason := endless_scans(data, *image.size):
+                if reason := excess_scans(data, *image.size):
                     raise SampleError(f"refused: {reason}")
                 if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
                     return _rgb(image)
@@ -97,26 +110,28 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
         except PillowImage.DecompressionBombError as error:
             raise SampleError(f"refused as a decompression bomb: {error}") from error
         except UnidentifiedImageError as error:
-            raise SampleError(f"not an image of a known format ({', '.join(FORMATS)})") from error
+            raise SampleError(f"not a supported image format; allowed: {', '.join(FORMATS)}") from error
         except SampleError:
             raise
-        except Exception as error:  # Pillow's readers raise nearly anything on damaged files
+        except Exception as error:  # Pillow raises exceptions of many types for damaged files
             raise SampleError(f"cannot be decoded: {type(error).__name__}: {error}") from error
     return _decode_jpeg(data, decoder, size)
 
 
 def _decode_jpeg(data: bytes, name: str, size: tuple[int, int]) -> Image:
-    """A sound JPEG by a decoder other than Pillow. Others fill up what is missing of a file, so that is looked at."""
+    """Decode a JPEG with a decoder other than Pillow. They fill in missing data, so truncation is checked here."""
     if data.rfind(END_OF_IMAGE) < data.rfind(START_OF_SCAN):
-        raise SampleError("cannot be decoded: the file is cut short, it has no end-of-image marker")
+        raise SampleError("cannot be decoded: the file is truncated (no end-of-image marker)")
     try:
         pixels = DECODERS[name].decode(data)
     except (ImportError, OSError) as error:
         raise UserError(f"decoder {name} cannot be used: {DECODERS[name].missing() or error}") from error
-    except Exception as error:  # each library has errors of its own
+    except Exception as error:  # each library raises its own types
         raise SampleError(f"cannot be decoded by {name}: {type(error).__name__}: {error}") from error
     if pixels.shape != (size[1], size[0], 3):
-        raise SampleError(f"cannot be decoded by {name}: it gives {pixels.shape} for a {size[0]} x {size[1]} image")
+        raise SampleError(
+            f"cannot be decoded by {name}: it returned the shape {pixels.shape} for a {size[0]} x {size[1]} image"
+        )
     return pixels
 
 
@@ -125,10 +140,10 @@ def _refuse_bomb(width: int, height: int) -> None:
         raise SampleError(f"refused: {width} x {height} pixels are more than the {MAX_PIXELS} allowed")
 
 
-def endless_scans(data: bytes, width: int, height: int) -> str:
-    """Return why a JPEG would take minutes to decode; nothing for all others."""
+def excess_scans(data: bytes, width: int, height: int) -> str:
+    """Return why a JPEG has too many scans, which could take minutes to decode; an empty string if it has not."""
     if len(data) // SCAN_BYTES * width * height <= MAX_SCANNED or not data.startswith(START_OF_IMAGE):
-        return ""  # nearly all: counting the scans of an output takes a tenth of its decoding
+        return ""  # skips counting the scans, which takes time, for nearly all images
     scans = data.count(START_OF_SCAN)
     if scans * width * height <= MAX_SCANNED:
         return ""
@@ -141,7 +156,7 @@ def _rgb(image: PillowImage.Image) -> Image:
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode not in EIGHT_BIT_MODES:
         raise SampleError(f"pixel mode {image.mode} has no published conversion to 8-bit RGB")
-    # Copies of a photograph take a third of its decoding: convert makes one even of RGB, np.array another.
+    # Avoid copies: convert copies even an RGB image, and np.array copies again.
     return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
@@ -154,23 +169,23 @@ def _opencv(data: bytes) -> Image:
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     if pixels is None:
-        raise ValueError("OpenCV gives no image")
+        raise ValueError("OpenCV returned no image")
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def _ffmpeg(data: bytes) -> Image:
-    """FFmpeg's decoder and scaler as its command line uses them for ``-pix_fmt rgb24``, in this process."""
+    """Decode and convert as the ffmpeg command does for ``-pix_fmt rgb24``, in this process."""
     import av
 
     codec = av.CodecContext.create("mjpeg", "r")
     codec.thread_count = 1
     frames = [*codec.decode(av.Packet(data)), *codec.decode(None)]
-    # PyAV's own default for the chroma planes is not the command's: odd heights differ by up to 8 levels.
+    # PyAV's default interpolation of chroma differs from the ffmpeg command's.
     return np.asarray(frames[0].reformat(format="rgb24", interpolation="BICUBIC").to_ndarray(), np.uint8)
 
 
 def _turbo_fast(data: bytes) -> Image:
-    """libjpeg-turbo with its fast integer DCT, and chroma repeated instead of interpolated."""
+    """Decode with libjpeg-turbo, its fast integer DCT, and chroma repeated instead of interpolated."""
     return np.asarray(simplejpeg.decode_jpeg(data, colorspace="RGB", fastdct=True, fastupsample=True), np.uint8)
 
 
@@ -178,13 +193,13 @@ def _nvjpeg(data: bytes) -> Image:
     codec, parameters = _nvidia()
     image = codec.decode(data, params=parameters)
     if image is None:
-        raise ValueError("nvImageCodec gives no image")
+        raise ValueError("nvImageCodec returned no image")
     return np.ascontiguousarray(np.asarray(image.cpu()), np.uint8)
 
 
 @cache
 def _nvidia() -> tuple[Any, Any]:
-    """A decoder on the GPU and its parameters. Raises ImportError or RuntimeError where there is none."""
+    """Return a GPU decoder and its parameters. Raises ImportError or RuntimeError without library or GPU."""
     from nvidia import nvimgcodec
 
     kinds = (nvimgcodec.BackendKind.GPU_ONLY, nvimgcodec.BackendKind.HYBRID_CPU_GPU)
@@ -232,4 +247,4 @@ DECODERS: Mapping[str, Decoder] = {
         ", on a machine with an NVIDIA GPU",
     ),
 }
-"""Decoder name -> how it decodes, what it needs."""
+"""Decoders by name."""

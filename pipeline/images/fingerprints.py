@@ -1,7 +1,7 @@
-"""How decoders are told apart: library, version, and the digest of what they make of a few bundled images.
+"""Fingerprints of decoders: library, version, and a digest of the pixels of a few bundled images.
 
-Published mCE figures moved by 0.3 points because a JPEG decoder changed: what decoded the photographs is a part of a
-data set, and what decodes its payloads a part of an evaluation.
+A change of JPEG decoder has moved published mCE figures by 0.3 points. So a data set records which decoder read its
+photographs, and an evaluation records which decoder read the payloads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from pipeline.images.decoders import DECODERS
 
 IMAGES = "fingerprint_images"
-"""Folder of the package: small JPEGs, 4:4:4, 4:2:2, 4:2:0 and grey, of even and odd sides, baseline and progressive."""
+"""Folder in this package of small JPEGs: 4:4:4, 4:2:2, 4:2:0 and grey; even and odd sizes; baseline and progressive."""
 
 
 @cache
 def fingerprint(decoder: str) -> str:
-    """``<library and versions>; <digest>`` of a decoder that is there. Raises what the decoder raises."""
+    """Return ``<library and versions>; <digest>`` of an installed decoder. Raises what the decoder raises."""
     row, state = DECODERS[decoder], hashlib.sha256()
     for image in sorted(resources.files(__package__).joinpath(IMAGES).iterdir(), key=lambda file: file.name):
         pixels = row.decode(image.read_bytes())
@@ -31,20 +31,21 @@ def fingerprint(decoder: str) -> str:
 
 
 def fingerprints(decoders: Iterable[str] = DECODERS) -> dict[str, str]:
-    """Decoder -> fingerprint, of those that are there."""
+    """Return the fingerprints of the installed decoders by name."""
     return {name: fingerprint(name) for name in decoders if not DECODERS[name].missing()}
 
 
 def changes(built: Mapping[str, str]) -> Iterator[str]:
-    """What has changed between the decoders of a build and those of this machine, in words."""
-    for name, there in built.items():
+    """Yield a sentence for each decoder of a build that is missing on this machine or gives other pixels."""
+    for name, recorded in built.items():
         if name not in DECODERS or (missing := DECODERS[name].missing()):
-            why = missing if name in DECODERS else "this version of robustshards has none of that name"
-            yield f"decoder {name}, which the build used ({_library(there)}), is not here: {why}"
-        elif _digest(here := fingerprint(name)) != _digest(there):
+            why = missing if name in DECODERS else "this version of robustshards has no decoder of this name"
+            yield f"decoder {name}, used by the build ({_library(recorded)}), is not available on this machine: {why}"
+        elif _digest(current := fingerprint(name)) != _digest(recorded):
             yield (
-                f"decoder {name} gives other pixels here than where the data set was built: it was {_library(there)}, "
-                f"here it is {_library(here)}; a change of decoder has moved published mCE figures by 0.3 points"
+                f"decoder {name} gives different pixels on this machine: the data set was built with "
+                f"{_library(recorded)}, this machine has {_library(current)}; a change of decoder has moved published "
+                "mCE figures by 0.3 points"
             )
 
 

@@ -1,4 +1,4 @@
-"""Resize operators by name, and the preparation of a photograph with one of them."""
+"""Resize operators, and the preparation of a photograph with one of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pillow_operator(resampling: PillowImage.Resampling) -> Operator:
 
 
 def opencv_operator(interpolation: int) -> Operator:
-    """Return a resize operator of OpenCV; a part of the image is rounded to whole pixels."""
+    """Return a resize operator of OpenCV. It rounds a box to whole pixels."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
         if box:
@@ -48,9 +48,21 @@ OPERATORS: Mapping[str, Operator] = {
     "opencv-bicubic": opencv_operator(cv2.INTER_CUBIC),
     "opencv-lanczos": opencv_operator(cv2.INTER_LANCZOS4),
 }
-"""Resize operator -> function of (image, height, width, the part of the result that is wanted)."""
+"""Resize operators by name: functions of (image, height, width, box of the image to resize or None)."""
 
 
 def prepare(image: Image, steps: Steps, operator: str = "pillow-bilinear") -> Image:
-    """Return a decoded photograph, RGB (H, W, 3), after the named steps in order; always a new array."""
+    """Prepare a photograph.
+
+    Args:
+        image: Decoded photograph, uint8 RGB (H, W, 3).
+        steps: Pairs of step name and value, applied in order.
+        operator: Name of a resize operator.
+
+    Returns:
+        A new uint8 RGB array.
+
+    Raises:
+        ValueError: The photograph is smaller than a crop.
+    """
     return prepare_with(image, steps, OPERATORS[operator])

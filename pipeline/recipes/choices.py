@@ -1,4 +1,4 @@
-"""What the options of a build change in its recipe: one list for the command line and for Python."""
+"""Options of a build that change its recipe, shared by the command line and Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.recipes.schema import Recipe
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """Changes to a recipe; None leaves a field as it is. ``fields``: table -> field -> value, for all other fields."""
+    """Changes to a recipe. None keeps a field. ``fields``: table -> field -> value, for all other fields."""
 
     kind: str | None = None
     only: Sequence[str] | None = None
@@ -28,9 +28,9 @@ class Choices:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def applied_to(self, recipe: Recipe) -> Recipe:
-        """Return a recipe with these changes. Raises UserError that names the field."""
+        """Return the recipe with these changes. Raises UserError that names the invalid field."""
         if self.only is not None and self.grid is not None:
-            raise UserError("--only and --grid both choose transforms: give one of them")
+            raise UserError("--only and --grid both select transforms: use only one of them")
         for group in self.grid or ():
             if group not in recipe.family.groups:
                 allowed = ", ".join(recipe.family.groups) or "none"

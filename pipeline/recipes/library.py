@@ -1,4 +1,4 @@
-"""Recipes by name or path: those that come with the package, and the user's own."""
+"""The recipe library: shipped recipes by name, and recipes of users by path."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ _SHIPPED = resources.files(__package__).joinpath("shipped")
 
 
 CLEAN = "-clean"
-"""Ending of the name of a clean companion."""
+"""Suffix of the names of clean companions."""
 
 
 def editions() -> tuple[str, ...]:
-    """Names of the shipped recipes that have a file of their own."""
+    """Return the names of the shipped recipe files."""
     files = _SHIPPED.iterdir()
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
 
 
 def shipped() -> tuple[str, ...]:
-    """Names of the recipes that come with the package: each edition, and its clean companion."""
+    """Return the names of all shipped recipes: each edition and its clean companion."""
     return tuple(sorted(name + ending for name in editions() for ending in ("", CLEAN)))
 
 
 def load(name: str) -> Recipe:
-    """Return a shipped recipe by name, or the user's own by its path.
+    """Load a recipe.
+
+    Args:
+        name: Name of a shipped recipe, or path of a .toml file.
 
     Raises:
-        UserError: There is no such recipe, or it is invalid; the message names the file and the field.
+        UserError: The recipe does not exist or is invalid; the message names the file and the field.
     """
     edition = name.removesuffix(CLEAN)
     if edition in editions():
@@ -43,9 +46,7 @@ def load(name: str) -> Recipe:
         return recipe if edition == name else clean_companion(recipe)
     path = local_path(name)
     if path.suffix != ".toml":
-        raise UserError(
-            f"no recipe is called {name!r}; shipped: {', '.join(shipped())}; or give the path of a .toml file"
-        )
+        raise UserError(f"unknown recipe {name!r}; shipped: {', '.join(shipped())}; or use the path of a .toml file")
     try:
         content = LocalStore(str(path.parent)).read(path.name, limit=SMALL_FILE)
     except OSError as error:
@@ -54,23 +55,26 @@ def load(name: str) -> Recipe:
 
 
 def parse(text: bytes | str, where: str) -> Recipe:
-    """Return the recipe in a TOML text; one that ``extends`` a shipped recipe states only what differs from it.
+    """Parse a recipe.
 
-    Raises UserError that names ``where`` and the field.
+    Args:
+        text: TOML. A recipe that ``extends`` a shipped one contains only the differences.
+        where: Name of the file for error messages.
+
+    Raises:
+        UserError: The recipe is invalid; the message names ``where`` and the field.
     """
     content = read_toml(text, where)
     if "extends" not in content:
         return validated(Recipe, content, where)
     base = content.pop("extends")
     if base not in editions():
-        raise UserError(
-            f"{where} is not valid: extends: {base!r} is no shipped recipe; allowed: {', '.join(editions())}"
-        )
+        raise UserError(f"{where} is not valid: extends: unknown recipe {base!r}; allowed: {', '.join(editions())}")
     return load(base)._changed(content, where)
 
 
 def clean_companion(recipe: Recipe) -> Recipe:
-    """Return the recipe of the same images, prepared and stored in the same way, but not transformed."""
+    """Return the recipe that prepares and stores the same images without transforming them."""
     return recipe.changed(
         name=recipe.name + CLEAN,
         title=f"The prepared clean images of {recipe.name}, for clean error",
@@ -79,22 +83,27 @@ def clean_companion(recipe: Recipe) -> Recipe:
 
 
 def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
-    """Return ``table.field=value`` texts as changes for :meth:`Recipe.changed`; a value is TOML, or a bare word.
+    """Parse texts of the form ``table.field=value`` into changes for :meth:`Recipe.changed`.
 
-    Raises UserError for a text of another form.
+    A value is TOML or a bare word.
+
+    Raises:
+        UserError: A text has another form.
     """
     changes: dict[str, Any] = {}
     for text in texts:
         path, equals, value = text.partition("=")
         table, dot, field = path.strip().partition(".")
         if not equals or not table or (dot and not field):
-            raise UserError(f"{text!r} sets no field: give table.field=value, as in encoder.quality=90")
+            raise UserError(f"invalid setting {text!r}: use table.field=value, for example encoder.quality=90")
         try:
             parsed = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             parsed = value.strip()
         except (ValueError, RecursionError):
-            raise UserError(f"{path.strip()}: the value is nested too deeply, or a number is too long") from None
+            raise UserError(
+                f"{path.strip()}: the value is nested too deeply or contains a number that is too long"
+            ) from None
         if dot:
             changes.setdefault(table, {})[field] = parsed
         else:

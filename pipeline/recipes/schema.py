@@ -1,4 +1,4 @@
-"""Recipes: which data set to build, as a TOML file. Those in ``shipped/`` come with the package."""
+"""The schema of recipes: TOML files that describe a data set to build."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT
 
 MAX_SHARD_SIZE = 10_000
-"""Images per shard at most: a worker holds the manifest rows of all the shards that it is writing."""
+"""Maximum number of images per shard. Workers keep the manifest rows of all open shards in memory."""
 
 
 class SourceTable(StrictTable):
-    """``[source]``: the layout of the clean images ("auto": detected); ``limit``: the first N images, 0 for all."""
+    """``[source]``: the layout of the clean images ("auto": detected), and ``limit``: first N images, 0 for all."""
 
     kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=0)] = 0
 
 
 class PrepareTable(StrictTable):
-    """``[prepare]``: decoder, resize operator, and steps as [name, value]."""
+    """``[prepare]``: decoder, resize operator, and steps as pairs [name, value]."""
 
     decoder: Annotated[str, one_of(DECODERS)] = "pillow"
     resize: Annotated[str, one_of(OPERATORS)] = "pillow-bilinear"
@@ -39,7 +39,7 @@ class PrepareTable(StrictTable):
 
 
 class TransformsTable(StrictTable):
-    """``[transforms]``: a family, the names or groups taken from it, and their levels (severities)."""
+    """``[transforms]``: a family, names or groups of its transforms, and their levels (severities)."""
 
     family: Annotated[str, one_of(FAMILIES)]
     only: tuple[str, ...]
@@ -54,7 +54,7 @@ class ShardsTable(StrictTable):
 
 
 class Recipe(StrictTable):
-    """A data set to build. Equal recipes on equal sources give equal bytes."""
+    """A recipe. Equal recipes and equal sources give equal bytes."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str = ""
@@ -66,9 +66,9 @@ class Recipe(StrictTable):
     encoder: AnyEncoder
     shards: ShardsTable
     software: dict[str, str] = Field(default_factory=dict)
-    """Written by a build: the library versions that its bytes come from."""
+    """Library versions of a build; written by the build."""
     decoders: dict[str, str] = Field(default_factory=dict)
-    """Written by a build: the fingerprints of the decoders that it uses."""
+    """Fingerprints of the decoders of a build; written by the build."""
 
     @model_validator(mode="after")
     def _known_transforms(self) -> Recipe:
@@ -78,12 +78,12 @@ class Recipe(StrictTable):
             raise ValueError(f"transforms.only: {error}") from None
         allowed = self.family.levels
         if not self.transforms.only or not self.transforms.levels:
-            raise ValueError("transforms.only and transforms.levels must each name at least one")
+            raise ValueError("transforms.only and transforms.levels must not be empty")
         for level in self.transforms.levels:
             if level not in allowed:
                 raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
         if not (self.encoder.images or self.family.sequences):
-            raise ValueError(f"encoder.name: {self.encoder.name} holds sequences, and {self.name} makes single images")
+            raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")
         return self
 
     @property
@@ -92,7 +92,7 @@ class Recipe(StrictTable):
         return family_named(self.transforms.family)
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Return what is built, in the order of the shards: published order of the transforms, rising levels."""
+        """Return the conditions in the order of the shards: transforms in published order, increasing levels."""
         names, levels, family = (
             self.family.select(self.transforms.only),
             sorted(set(self.transforms.levels)),
@@ -109,7 +109,7 @@ class Recipe(StrictTable):
         return tuple(sorted({self.pair(condition).decoder for condition in self.conditions()}))
 
     def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
-        """Return the recipe as built here: names in published order, no groups, levels rising, these versions."""
+        """Return the recipe with groups expanded, transforms and levels ordered, and these versions."""
         chosen = {
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
@@ -118,9 +118,12 @@ class Recipe(StrictTable):
         return self.model_copy(update={"transforms": transforms, "software": software, "decoders": decoders})
 
     def changed(self, **tables: Any) -> Recipe:
-        """Return a validated copy; ``changed(source={"limit": 3}, seed=1)`` replaces single fields, None keeps one.
+        """Return a validated copy with other values.
 
-        Raises UserError that names the field.
+        ``changed(source={"limit": 3}, seed=1)`` replaces these two fields; None keeps a field.
+
+        Raises:
+            UserError: A value is invalid; the message names the field.
         """
         return self._changed(tables, f"recipe {self.name}")
 
@@ -129,7 +132,7 @@ class Recipe(StrictTable):
         for table, change in tables.items():
             if isinstance(change, dict):
                 given = {key: value for key, value in change.items() if value is not None}
-                # another encoder starts from its own defaults, not from the settings of this one
+                # a different encoder starts from its own defaults
                 other = table == "encoder" and given.get("name", self.encoder.name) != self.encoder.name
                 content[table] = given if other else content.get(table, {}) | given
             elif change is not None:
@@ -137,5 +140,5 @@ class Recipe(StrictTable):
         return validated(Recipe, content, where)
 
     def to_toml(self) -> str:
-        """Return the recipe as the text of a TOML file that loads to an equal one."""
+        """Return the recipe as TOML, from which an equal recipe can be parsed."""
         return tomli_w.dumps(self.model_dump(mode="json"))

@@ -1,4 +1,4 @@
-"""What must be true of a family's record before anything is built of it."""
+"""Validation of the records of families."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pipeline.transforms.family import Family
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _TRANSFORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-"""Names of transforms are names of folders, and keys of samples hold no dot beside that of their suffix."""
+"""Allowed names of transforms. They become folder names and parts of sample keys, which must not contain dots."""
 
 _ENTRY = re.compile(r"@\w+\{[^,\s]+,.*\}\s*", re.DOTALL)
 """A BibTeX entry."""
 
 
 def check_family(family: Family) -> None:
-    """Check a record.
+    """Check the record of a family.
 
     Raises:
-        UserError: Something that a build would need is missing or contradicts the rest; all faults are named.
+        UserError: The record is incomplete or inconsistent; the message lists all problems.
     """
     if not isinstance(family, Family):
-        raise UserError(f"{family!r:.200} is no family: it must be a pipeline.transforms.family.Family")
+        raise UserError(f"invalid family {family!r:.200}: it must be a pipeline.transforms.family.Family")
     if faults := [*_faults_of_names(family), *_faults_of_levels(family), *_faults_of_facts(family)]:
         raise UserError(f"invalid family {family.name!r}: {'; '.join(faults)}")
 
@@ -45,20 +45,20 @@ def _faults_of_names(family: Family) -> Iterator[str]:
         if group in family.names and members != (group,):
             yield f"groups: {group!r} is also a transform"
         if members != tuple(name for name in family.names if name in members):
-            yield f"groups: {group!r} must hold known transforms, each once, in the order of names"
+            yield f"groups: {group!r} must contain known transforms, each once, in the order of names"
     yield from (f"pairs: {name!r} is not among the names" for name in family.pairs if name not in family.names)
 
 
 def _faults_of_levels(family: Family) -> Iterator[str]:
     if not family.levels or sorted(set(family.levels)) != list(family.levels) or family.levels[0] < 0:
-        yield f"levels: {family.levels} must be rising whole numbers from 0, at least one"
+        yield f"levels: {family.levels} must be one or more increasing integers, 0 or larger"
     for name in family.names:
         version = family.version(name)
         if type(version) is not int or version < 1:
-            yield f"version: {version!r} of {name} must be a whole number from 1"
+            yield f"version: {version!r} of {name} must be an integer, 1 or larger"
         made = {family.level_of(name, level) for level in family.levels}
         if not made <= set(family.levels):
-            yield f"level_of: {name} is made at {sorted(made)}, which is not among the levels {family.levels}"
+            yield f"level_of: {name} maps to the levels {sorted(made)}, not all of which are in levels {family.levels}"
     bare = family.recognition.bare_level
     if bare is not None and bare not in family.levels:
         yield f"recognition.bare_level: {bare} is not among the levels {family.levels}"
@@ -66,7 +66,7 @@ def _faults_of_levels(family: Family) -> Iterator[str]:
 
 def _faults_of_facts(family: Family) -> Iterator[str]:
     if not family.title:
-        yield "title: say in a few words what it is"
+        yield "title: it must not be empty"
     if family.citation and not _ENTRY.fullmatch(family.citation):
         yield "citation: give one BibTeX entry, or leave it empty"
     yield from (f"modules: {name} cannot be imported" for name in family.modules if not _is_importable(name))

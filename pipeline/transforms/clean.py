@@ -1,4 +1,4 @@
-"""The prepared image itself, for clean error."""
+"""The family of clean images: prepared but not transformed, for clean error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEAN = Condition("none", 0)
 
 FAMILY = Family(
     name="none",
-    title="Clean images: prepared, nothing done to them",
+    title="Clean images: prepared but not transformed",
     names=(CLEAN.transform,),
     version=lambda name: 1,
     render=_keep,

@@ -1,4 +1,4 @@
-"""The record of a family: what a recipe may choose from it, how that is made, and how it is known again."""
+"""The record of a family of transforms: its names and levels, how outputs are rendered, how indexes recognise it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Render = Callable[[Any, int], Image]
 """A function of a prepared photograph and a seed (0 <= seed < 2**128) that returns an output."""
 
 WHOLE_BUDGET = sys.maxsize
-"""Prepared size of photographs that are worked on one at a time: what is made of them on the way is larger than they
-are."""
+"""Value of ``prepared_bytes`` for photographs that a worker must process one at a time, because rendering needs much
+more memory than the prepared photograph itself."""
 
 NO_LEVELS = (0,)
-"""Levels of a family that has none."""
+"""Levels of a family without levels."""
 
 
 class Condition(NamedTuple):
@@ -53,7 +53,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendering:
-    """What a rendering needs to know beside the image and its seed."""
+    """Settings of a rendering besides the image and its seed."""
 
     profile: str
     options: corruptions.Options
@@ -61,12 +61,12 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Recognition:
-    """How an index recognises the files of a family in a data set that somebody else published.
+    """How ``index`` recognises files of this family in published data sets.
 
     Attributes:
-        places: Paths that are looked for, in words, as messages list them: ``<corruption>/<severity>/<class>/<file>``.
-        bare_level: Level of a folder or file that only names the transform; None where the level must stand beside it.
-        other_names: Whether transforms that no family names count as transforms of this one.
+        places: Recognised paths, as shown in messages: ``<corruption>/<severity>/<class>/<file>``.
+        bare_level: Level of a folder or file that names only the transform; None if a level is required.
+        other_names: Whether transforms that are in no family count as transforms of this one.
     """
 
     places: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Recognition:
 
 @dataclass(frozen=True)
 class Listing:
-    """The table of a family in ``robustshards list``: what is shown, and ``facts`` for ``--json``."""
+    """The table of a family in ``robustshards list``. ``facts``: its content for ``--json``."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | int, ...], ...]
@@ -89,28 +89,29 @@ class Family:
     """A group of transforms that one benchmark defines.
 
     Attributes:
-        name: Name in recipes and manifests of results. Lower case letters, digits and hyphens.
-        title: A few words for people.
+        name: Name in recipes and manifests. Lower case letters, digits and hyphens.
+        title: Short description.
         names: The transforms in published order, which is the order of shards.
-        version: Returns the version (from 1) of a transform; it rises with every change of a pixel.
-        render: Returns the function that makes outputs of a condition: images uint8 RGB (H, W, 3), or, in a family of
-            ``sequences``, frames (T, H, W, 3).
-        groups: Group -> its transforms in published order. Groups may stand in recipes and ``--only``.
-        levels: Levels that a recipe may ask for.
-        level_of: Returns the level at which a transform is made, given its name and the level asked for.
-        prepare: Makes of a decoded photograph (H, W, 3) what all its outputs start from, given the steps of the
-            preparation and the name of the resize operator. Raises ValueError for a photograph that is too small.
-        prepared_bytes: Returns the bytes that a prepared photograph holds, or WHOLE_BUDGET.
-        from_encoded: Whether ``prepare`` is given the encoded photograph (bytes).
+        version: Returns the version of a transform (1 or larger), which increases with every change of pixels.
+        render: Returns the function that renders a condition: uint8 RGB images (H, W, 3), or frames (T, H, W, 3) if
+            ``sequences`` is set.
+        groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
+        levels: Levels that a recipe can request.
+        level_of: Returns the level at which a transform is rendered, given its name and the requested level.
+        prepare: Returns the input of ``render``, shared by all conditions, given a decoded photograph (H, W, 3), the
+            steps of the preparation and the name of the resize operator. Raises ValueError if the photograph is too
+            small.
+        prepared_bytes: Returns the size of a prepared photograph in bytes, or WHOLE_BUDGET.
+        from_encoded: Whether ``prepare`` receives the encoded photograph (bytes).
         sequences: Whether outputs are sequences of frames.
-        grain: Returns whether the content of a transform is noise, which video encoders are told.
-        pairs: Transform -> decoder and resize operator, where it does not take those of the recipe.
-        recognition: How an index recognises the family.
-        citation: BibTeX entry of the paper to cite; empty where there is none.
+        grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
+        pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
+        recognition: How ``index`` recognises the family.
+        citation: BibTeX entry of the paper to cite; empty for none.
         listing: Returns the table for ``robustshards list``; default: names and versions.
-        modules: Importable modules and packages that hold its pixels, beside those of the project: where their files
-            change, transforms are tried again.
-        libraries: Distributions that its pixels pass through, beside those of every build: builds record their
+        modules: Importable modules and packages outside this project that compute its pixels. When their files
+            change, workers test the transforms again.
+        libraries: Distributions that determine its pixels, in addition to those of every build. Builds record their
             versions.
     """
 
@@ -135,16 +136,16 @@ class Family:
     libraries: tuple[str, ...] = ()
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
-        """Return the transforms that names and groups stand for, each once, in published order.
+        """Return the transforms of names and groups, each once, in published order.
 
         Raises:
-            UserError: One of them is unknown.
+            UserError: A name is unknown.
         """
         chosen: set[str] = set()
         for name in only:
             if name not in self.names and name not in self.groups:
                 raise UserError(
-                    f"no transform or group is called {name!r}; "
+                    f"unknown transform or group {name!r}; "
                     f"groups: {', '.join(self.groups) or 'none'}; transforms: {', '.join(self.names)}"
                 )
             chosen.update(self.groups.get(name, (name,)))

@@ -32,7 +32,7 @@ def _perturb(condition: Condition, rendering: Rendering) -> Render:
 
 
 def _difficulty(name: str, wanted: int) -> int:
-    """Only noise has data of its own at each difficulty: of the others, frames further apart are compared."""
+    """Return the level to render. Only noise differs by difficulty; for others, metrics compare more distant frames."""
     return wanted if wanted in perturbations.get(name).difficulties else 1
 
 

@@ -1,4 +1,4 @@
-"""ImageNet-S: nothing is added to a photograph, only the decoder or the resize operator of its preparation changes.
+"""ImageNet-S: photographs prepared with different decoders and resize operators, and not corrupted otherwise.
 
 Source: RobustART (Tang et al. 2021), section E.3.3.
 """
@@ -39,7 +39,7 @@ PAPER_DECODERS = ("pillow", "opencv", "ffmpeg")
 DEFAULT = Pair(DEFAULT_DECODER, DEFAULT_RESIZE)
 
 PAIRS: Mapping[str, Pair] = {str(pair): pair for pair in map(Pair._make, product(DECODERS, OPERATORS))}
-"""Transform name -> pair: every decoder with every operator."""
+"""All pairs of decoder and resize operator, by transform name."""
 
 DECODER_PAIRS = tuple(str(Pair(decoder, DEFAULT_RESIZE)) for decoder in PAPER_DECODERS)
 RESIZE_PAIRS = tuple(str(Pair(DEFAULT_DECODER, resize)) for resize in OPERATORS)
@@ -49,33 +49,35 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "decoders": DECODER_PAIRS,
     "resizers": RESIZE_PAIRS,
 }
-"""The paper varies one factor at a time: 13 pairs; the full grid of its decoders and operators has 33."""
+"""Groups of transforms. The paper varies one factor at a time (13 pairs); the full grid of its decoders and operators
+has 33 pairs."""
 
 
 @dataclass(frozen=True)
 class Decodings:
-    """An encoded photograph, decoded once by each decoder that is asked for, and how it is prepared."""
+    """An encoded photograph and the steps of its preparation. Each decoder decodes it once, on demand."""
 
     data: bytes
     steps: Steps
     _decoded: dict[str, Image] = field(default_factory=dict)
 
     def prepared(self, pair: Pair) -> Image:
-        """Return the photograph through a pair, RGB. Raises SampleError, and UserError for a missing decoder."""
+        """Return the photograph prepared with a pair, RGB. Raises SampleError, or UserError for a missing decoder."""
         if pair.decoder not in self._decoded:
             self._decoded[pair.decoder] = decode(self.data, pair.decoder)
         return prepare(self._decoded[pair.decoder], self.steps, pair.resize)
 
 
 def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RESIZE, side: int = 224) -> Image:
-    """Return an encoded photograph through one decoder and one resize operator, as in ImageNet-S.
+    """Prepare an encoded photograph with one decoder and one resize operator, as in ImageNet-S.
 
-    It is resized straight to a square of side ``int(side * 8 / 7)``, its aspect not kept, and the centre is cropped.
+    The photograph is resized to a square of side ``int(side * 8 / 7)`` without keeping its aspect ratio, then
+    cropped to its centre.
 
     Args:
-        data: Content of an image file, JPEG for example.
+        data: Content of an image file, for example a JPEG.
         decoder: ``"pillow"``, ``"opencv"``, ``"ffmpeg"``, ``"turbo-fast"`` or ``"nvjpeg"``.
-        resize: Resize operator, ``"pillow-bilinear"`` or ``"opencv-area"`` for example.
+        resize: Resize operator, for example ``"pillow-bilinear"`` or ``"opencv-area"``.
         side: Side of the result in pixels, 1 or more.
 
     Returns:
@@ -88,19 +90,19 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
     Source: RobustART (Tang et al. 2021), section E.3.3.
     """
     if resize not in OPERATORS:
-        raise UserError(f"no resize operator is called {resize!r}; allowed: {', '.join(OPERATORS)}")
+        raise UserError(f"unknown resize operator {resize!r}; allowed: {', '.join(OPERATORS)}")
     if side < 1:
-        raise UserError(f"the side must be at least 1, not {side}")
+        raise UserError(f"invalid side {side}: it must be 1 or larger")
     return prepare(decode(data, decoder), steps_for(side), resize)
 
 
 def steps_for(side: int) -> Steps:
-    """Return the preparation of ImageNet-S for a side in pixels."""
+    """Return the preparation steps of ImageNet-S for a side in pixels."""
     return (("square", int(side * 8 / 7)), ("center_crop", side))
 
 
 class Difference(NamedTuple):
-    """How far the images of a pair are from those of the default pair, in levels."""
+    """Difference between the images of a pair and those of the default pair, in levels."""
 
     pair: Pair
     mean: float
@@ -108,9 +110,16 @@ class Difference(NamedTuple):
 
 
 def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Difference]:
-    """Yield mean and largest difference of every installed decoder, and every operator, from the default.
+    """Yield mean and largest difference of each installed decoder and each resize operator from the default.
 
-    Over encoded photographs, one factor changed at a time. Raises SampleError.
+    One factor changes at a time.
+
+    Args:
+        photographs: Encoded photographs.
+        side: Side of the prepared images in pixels.
+
+    Raises:
+        SampleError: A photograph cannot be decoded.
     """
     decoders = [name for name, each in DECODERS.items() if not each.missing()]
     pairs = [Pair(name, DEFAULT_RESIZE) for name in decoders] + [Pair(DEFAULT_DECODER, name) for name in OPERATORS]
@@ -129,7 +138,7 @@ def differences(photographs: Iterable[bytes], side: int = 224) -> Iterator[Diffe
 
 
 def published_differences() -> dict[str, Any]:
-    """Return what ``make differences`` measured: ``measured_on``, and ``pairs`` with name, mean and largest."""
+    """Return the results of ``make differences``: ``measured_on``, and ``pairs`` with name, mean and largest."""
     text = resources.files(__package__).joinpath("decoder_differences.json").read_text("utf-8")
     measured: dict[str, Any] = json.loads(text)
     return measured

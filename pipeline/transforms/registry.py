@@ -1,4 +1,4 @@
-"""The families that recipes may name: those of the project, and those that installed packages add."""
+"""The registry of families: those of this project and those of installed packages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipeline.transforms.checks import check_family
 from pipeline.transforms.family import Family
 
 ENTRY_POINTS = "robustshards.families"
-"""Entry points of installed packages that are families."""
+"""Group of entry points by which packages add families."""
 
 
 class Families(Mapping[str, Family]):
-    """Families by name: first those of the project, then those of installed packages, then what was registered.
+    """Families by name: those of the project, then of installed packages, then registered ones.
 
-    Entry points are loaded at the first look-up, not when this module is imported: their modules may import it.
-    Every process that makes or reads samples finds them by itself, so a package must be installed wherever workers are.
+    Entry points are loaded at the first lookup, because their modules may import this one. Each process loads them
+    itself, so a package must be installed on all machines that run workers.
     """
 
     def __init__(self, families: Iterable[Family]) -> None:
@@ -30,7 +30,7 @@ class Families(Mapping[str, Family]):
             self._add(family)
 
     def register(self, family: Family) -> None:
-        """Add a family, for this process only; builds, whose workers are other processes, need an entry point.
+        """Add a family to this process only. Builds need an entry point, since their workers are other processes.
 
         Raises:
             UserError: The record is invalid, or another family has its name.
@@ -55,7 +55,7 @@ class Families(Mapping[str, Family]):
         return self._families
 
     def _load(self) -> None:
-        """Add the families of installed packages, once. Raises UserError, each time until the package is repaired."""
+        """Add the families of installed packages once. Raises UserError for an invalid one, at every call."""
         if self._complete:
             return
         for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
@@ -66,7 +66,7 @@ class Families(Mapping[str, Family]):
         try:
             family = point.load()
             self._add(family)
-        except Exception as error:  # importing the code of others raises anything
+        except Exception as error:  # an import can raise any type
             package = point.dist.name if point.dist else "unknown"
             raise UserError(
                 f"the family {point.name!r} ({point.value}) of the installed package {package!r} cannot be used: "
@@ -76,12 +76,12 @@ class Families(Mapping[str, Family]):
     def _add(self, family: Family) -> None:
         check_family(family)
         if self._families.get(family.name, family) is not family:
-            raise UserError(f"there is already a family called {family.name!r}: choose another name")
+            raise UserError(f"a family named {family.name!r} already exists: choose another name")
         self._families[family.name] = family
 
 
 FAMILIES = Families([imagenet_c.FAMILY, imagenet_p.FAMILY, imagenet_s.FAMILY, clean.FAMILY])
-"""Family name -> its record."""
+"""Families by name."""
 
 register = FAMILIES.register
 
@@ -94,6 +94,6 @@ def family_named(name: str) -> Family:
     """
     if name not in FAMILIES:
         raise UserError(
-            f"unknown family {name!r}; allowed: {', '.join(FAMILIES)}; if a package adds it, install that package here"
+            f"unknown family {name!r}; allowed: {', '.join(FAMILIES)}; if a package provides it, install that package"
         )
     return FAMILIES[name]

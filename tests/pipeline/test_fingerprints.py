@@ -44,12 +44,12 @@ def test_a_change_is_told_in_words() -> None:
     older = f"Pillow 8.0, libjpeg 9c; {'0' * 16}"
     (told,) = changes({"pillow": older})
     assert (
-        "decoder pillow gives other pixels here than where the data set was built: it was Pillow 8.0, libjpeg 9c"
+        "decoder pillow gives different pixels on this machine: the data set was built with Pillow 8.0, libjpeg 9c"
         in told
     )
     assert "0.3 points" in told
     (absent,) = changes({"gd": "GD 2; 0"})
-    assert "decoder gd, which the build used (GD 2), is not here" in absent
+    assert "decoder gd, used by the build (GD 2), is not available" in absent
     # another version that gives the same pixels is no change
     assert list(changes({"pillow": f"Pillow 1.0; {here.rpartition('; ')[2]}"})) == []
 
@@ -61,7 +61,7 @@ def test_verify_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> No
     recipe.write_text(text.replace(fingerprint("pillow"), f"Pillow 8.0, libjpeg 9c; {'0' * 16}"))
     done = robustshards("verify", built)
     assert done.returncode == 0
-    assert "WARNING decoder pillow gives other pixels here" in done.stdout
+    assert "WARNING decoder pillow gives different pixels" in done.stdout
 
 
 def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> None:
@@ -70,7 +70,7 @@ def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> 
         each = found[f"decoder {name}"]
         assert each.found == (fingerprint(name) if name in INSTALLED else "not installed")
         assert (each.remedy is None) == (name in INSTALLED)
-    assert found["frost textures"].found == "all six, sound"
+    assert found["frost textures"].found == "all six installed and valid"
     assert {"ray", "torch", "GPU", "vector extensions", "memory", "numpy"} <= set(found)
     shown = robustshards("doctor").stdout
     assert fingerprint("ffmpeg") in shown

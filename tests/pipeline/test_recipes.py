@@ -71,13 +71,13 @@ def test_a_recipe_survives_its_file() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"transforms": {"only": ["fgo"]}}, "transforms.only: no transform or group is called 'fgo'.*benchmark.*fog"),
+        ({"transforms": {"only": ["fgo"]}}, "transforms.only: unknown transform or group 'fgo'.*benchmark.*fog"),
         ({"transforms": {"levels": [0]}}, "transforms.levels: 0 is unknown; allowed: 1, 2, 3, 4, 5"),
-        ({"transforms": {"levels": []}}, "at least one"),
+        ({"transforms": {"levels": []}}, "must not be empty"),
         ({"transforms": {"motion": "fast"}}, "transforms.motion: .*'native' or 'imagemagick'"),
         ({"encoder": {"quality": 101}}, "encoder.quality: .*100"),
         ({"encoder": {"name": "gif"}}, "encoder: .*'gif'.*'jpeg', 'png', 'npy', 'mp4'"),
-        ({"encoder": {"name": "mp4"}}, "mp4 holds sequences, and imagenet-c makes single images"),
+        ({"encoder": {"name": "mp4"}}, "mp4 stores sequences, but imagenet-c makes single images"),
         ({"encoder": {"name": "png", "quality": 90}}, "encoder.quality: unknown field"),
         ({"shards": {"size": 0}}, "shards.size"),
         ({"source": {"limit": -1}}, "source.limit"),
@@ -108,7 +108,7 @@ def test_a_recipe_may_extend_a_shipped_one() -> None:
     mine = library.parse(text, "mine.toml")
     assert (mine.name, mine.profile, str(mine.encoder), mine.shards.size) == ("mine", "tiny", "png compression=3", 7)
     assert mine.transforms == IMAGENET_C.transforms
-    with pytest.raises(UserError, match=r"mine\.toml is not valid: extends: 'other' is no shipped recipe; .*-c"):
+    with pytest.raises(UserError, match=r"mine\.toml is not valid: extends: unknown recipe 'other'; .*-c"):
         library.parse('extends = "other"', "mine.toml")
     with pytest.raises(UserError, match=r"mine\.toml is not valid: shards\.sise: unknown field"):
         library.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "mine.toml")
@@ -126,7 +126,7 @@ def test_fields_from_the_command_line() -> None:
     assert (changed.seed, changed.transforms.motion, changed.transforms.levels) == (4, "imagemagick", (1, 2))
     assert str(changed.encoder) == "jpeg quality=90 optimize=true"
     for text in ("encoder.quality", "=3", "encoder.=3"):
-        with pytest.raises(UserError, match=r"give table\.field=value"):
+        with pytest.raises(UserError, match=r"use table\.field=value"):
             library.parse_fields([text])
 
 

@@ -152,4 +152,4 @@ def test_the_clean_companion_is_frame_0_of_the_noises(
 def test_mp4_is_refused_for_single_images(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "x", "--encoder", "mp4")
     assert done.returncode == 2
-    assert "mp4 holds sequences, and imagenet-c makes single images" in done.stderr
+    assert "mp4 stores sequences, but imagenet-c makes single images" in done.stderr

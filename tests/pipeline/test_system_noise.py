@@ -77,11 +77,11 @@ def test_the_preparation(side: int, resized: int) -> None:
 
 def test_bad_input_is_named() -> None:
     data = encoded(Image.fromarray(photograph(20, 20)))
-    with pytest.raises(UserError, match="no resize operator is called 'magic'; allowed: pillow-nearest"):
+    with pytest.raises(UserError, match="unknown resize operator 'magic'; allowed: pillow-nearest"):
         render(data, resize="magic")
-    with pytest.raises(UserError, match="no decoder is called 'magic'"):
+    with pytest.raises(UserError, match="unknown decoder 'magic'"):
         render(data, "magic")
-    with pytest.raises(UserError, match="at least 1, not 0"):
+    with pytest.raises(UserError, match="invalid side 0"):
         render(data, side=0)
     with pytest.raises(SampleError, match="empty"):
         render(b"")

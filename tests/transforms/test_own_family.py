@@ -130,7 +130,7 @@ def test_another_version_of_the_package_is_no_part_of_the_data_set(
     newer = OwnFamily(tmp_path, own_family.recipe)
     done = newer.run("build", own_family.recipe, "--source", small_source, "--out", waves, "--limit", 3)
     assert done.returncode == 2
-    assert f"software.own-waves: {VERSION} there, 2.0 asked for" in done.stderr
+    assert f"software.own-waves is {VERSION}, but 2.0 was requested" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_another_version_of_the_package_is_no_part_of_the_data_set(
     [
         ("own_waves:NOTHING", "AttributeError"),
         ("nowhere:FAMILY", "No module named 'nowhere'"),
-        ("own_waves:AXES", "is no family: it must be a pipeline.transforms.family.Family"),
+        ("own_waves:AXES", ": it must be a pipeline.transforms.family.Family"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, point: str, told: str) -> None:

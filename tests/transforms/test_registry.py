@@ -49,7 +49,7 @@ def test_a_registered_family_may_be_named_in_recipes_and_indexes(registered: Fam
     assert recipe.family is family_named("own-waves") is registered
     assert [str(condition) for condition in recipe.conditions()] == ["wave_rows-0", "wave_columns-0"]
     assert IndexTable(name="x", family="own-waves", layout="tars", location="x").family == "own-waves"
-    with pytest.raises(UserError, match="there is already a family called 'own-waves'"):
+    with pytest.raises(UserError, match="a family named 'own-waves' already exists"):
         registry.register(replace(registered, title="Other waves"))
     registry.register(registered)
 
@@ -57,7 +57,7 @@ def test_a_registered_family_may_be_named_in_recipes_and_indexes(registered: Fam
 def test_a_worker_with_another_version_of_its_libraries_is_refused(registered: Family) -> None:
     FAMILIES._families["own-waves"] = replace(registered, libraries=("numpy",))
     recipe = waves_recipe().model_copy(update={"software": {"numpy": "0.1"}})
-    with pytest.raises(UserError, match=r"numpy is .*, not 0\.1: install the same version there"):
+    with pytest.raises(UserError, match=r"numpy .* the build uses 0\.1: install the same version there"):
         ready_renderer(recipe, None)
     ready_renderer(recipe.model_copy(update={"software": versions()}), None)
 
@@ -79,12 +79,12 @@ def test_transforms_are_tried_again_when_their_module_has_changed(
     is_broken = True
     ready_renderer(waves_recipe(), None)
     os.utime(module, (1, 1))
-    with pytest.raises(UserError, match="wave_rows cannot be made on this machine: no waves"):
+    with pytest.raises(UserError, match="wave_rows on this machine: no waves"):
         ready_renderer(waves_recipe(), None)
 
 
 def test_unknown_families_are_told_with_those_that_are_known() -> None:
-    with pytest.raises(UserError, match=r"unknown family 'x'; allowed: corruptions, .*install that package here"):
+    with pytest.raises(UserError, match=r"unknown family 'x'; allowed: corruptions, .*install that package"):
         family_named("x")
     with pytest.raises(UserError, match=r"transforms\.family: .*'x' is unknown; allowed: corruptions, perturbations"):
         library.load("imagenet-c").changed(transforms={"family": "x"})
@@ -106,12 +106,12 @@ def test_a_family_without_levels_has_level_zero() -> None:
         ({"names": ("wave_rows", "wave_rows", "wave_columns")}, "names: name each transform once"),
         ({"names": ("wave_rows", "wave_columns", "../x")}, r"names: '\.\./x' is invalid"),
         ({"groups": {"wave_rows": ("wave_columns",)}}, "groups: 'wave_rows' is also a transform"),
-        ({"groups": {"some": ("fog",)}}, "groups: 'some' must hold known transforms"),
+        ({"groups": {"some": ("fog",)}}, "groups: 'some' must contain known transforms"),
         ({"groups": {"some": ("wave_columns", "wave_rows")}}, "groups: 'some' .* in the order of names"),
         ({"levels": ()}, r"levels: \(\)"),
         ({"levels": (2, 1)}, r"levels: \(2, 1\)"),
         ({"levels": (-1,)}, r"levels: \(-1,\)"),
-        ({"level_of": lambda name, level: 9}, r"level_of: wave_rows is made at \[9\]"),
+        ({"level_of": lambda name, level: 9}, r"level_of: wave_rows maps to the levels \[9\]"),
         ({"version": lambda name: 0}, "version: 0 of wave_rows"),
         ({"version": lambda name: "1"}, "version: '1' of wave_rows"),
         ({"pairs": {"fog": Pair("pillow", "pillow-box")}}, "pairs: 'fog'"),
@@ -131,5 +131,5 @@ def test_what_is_wrong_with_a_record_is_told_when_it_is_registered(change: dict[
 def test_all_faults_of_a_record_are_told_at_once() -> None:
     with pytest.raises(UserError, match=r"title: .*; citation: "):
         check_family(replace(imagenet_c.FAMILY, title="", citation="x"))
-    with pytest.raises(UserError, match=r"'fog' is no family"):
+    with pytest.raises(UserError, match="invalid family 'fog'"):
         Families([]).register("fog")
