@@ -116,9 +116,11 @@ def _run(
     passed = [Connection(os.dup(each)) for each in files]
     arguments = (command_line, dict(environment), cwd, passed, _paths())
     process = _CONTEXT.Process(target=_main, args=arguments)
-    process.start()
-    for each in passed:
-        each.close()
+    try:
+        process.start()
+    finally:
+        for each in passed:  # an open copy would let the reader of a pipe wait forever
+            each.close()
     process.join(timeout)
     if process.exitcode is None:
         process.kill()
