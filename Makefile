@@ -1,14 +1,14 @@
-# make setup   a virtual environment in .venv with everything that the project needs
-# make demo    ImageNet-C, -P and -S from the photographs that scikit-image bundles; a small classifier, evaluated on them
-# make test    all tests
-# make chaos   builds under 200 injected faults, compared with undisturbed ones: docs/reliability.md
-# make bench   speed against other packages, measured in the same run: docs/benchmark.md
-# make scale   10 million samples without pixels through a whole build, and simulated clusters of 256 and 1,000 workers: docs/scale.md
-# make lint    formatter, linter, types, import contracts
-# make differences  how far decoders and resize operators are from the default: docs/decoders.md
-# make sheets  contact sheets for docs/
-# make docs    pages of docs/ that are generated from the code
-# make format  let the formatter and the linter mend what they can
+# make setup        create a virtual environment in .venv with all dependencies
+# make demo         build ImageNet-C, -P and -S from bundled photographs, evaluate a small classifier, write a report
+# make test         run all tests
+# make lint         run formatter, linter, type checker and import contracts
+# make format       format the code and apply automatic fixes
+# make bench        compare speed with other packages in one run; writes docs/benchmark.md
+# make scale        build 10 million samples without pixels, simulate clusters of 256 and 1,000 workers; writes docs/scale.md
+# make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/reliability.md
+# make differences  measure decoders and resize operators against the default; writes docs/decoders.md
+# make sheets       draw the contact sheets in docs/
+# make docs         generate docs/cli.md and docs/python.md from the code
 
 PYTHON ?= python3
 BIN := .venv/bin

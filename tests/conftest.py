@@ -1,4 +1,4 @@
-"""Fixtures that many tests use: photographs, the shared reference files, a finished data set."""
+"""Shared fixtures: photographs, reference files, finished data sets, the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 if _process := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Compiled kernels of its own for each process of the tests: numba's cache may mix up what two write at once.
+    # Each test process has its own folder of compiled kernels, because numba's cache is not safe for parallel writes.
     os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / f"kernels-{_process}")
 
 import numpy as np
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints what the golden tests found, the worst of each corruption and profile."""
+    """Print the largest difference that the golden tests found for each corruption and profile."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     parity = [text for report in reports for name, text in report.user_properties if name == "parity"]
     if parity:
@@ -43,7 +43,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference files beside the checkout; tests that need it skip where it is absent.
+    """Return the folder of reference files beside the checkout. Tests that need it are skipped if it is missing.
 
     With REQUIRE_SHARED=1 they fail instead.
     """
@@ -55,7 +55,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def golden_folder() -> Path:
-    """The published outputs: all of them where the reference files are there, else the small part of the project."""
+    """Return the folder of published outputs: the reference files if available, else the subset in this repository."""
     if SHARED_REQUIRED or (SHARED / "golden").is_dir():
         return SHARED / "golden"
     return published.FOLDER
@@ -63,14 +63,14 @@ def golden_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """scikit-image's photographs as an ImageFolder of five classes."""
+    """Return the photographs of scikit-image as an ImageFolder of five classes."""
     folder = tmp_path_factory.mktemp("photographs")
     write_photographs(folder)
     return folder
 
 
 def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
-    """Made images, cheap to process: smooth colour ramps with noise, as PNG, spread over the classes."""
+    """Write small generated images: colour ramps with noise, as PNG, distributed over the classes."""
     generator = np.random.default_rng(7)
     for index in range(images):
         rows, columns = np.mgrid[0 : 40 + index, 0:60]
@@ -85,7 +85,7 @@ def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
 
 @pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six made images in two classes. Not to be changed by a test."""
+    """Return an ImageFolder of six generated images in two classes. Tests must not change it."""
     return write_small_source(tmp_path_factory.mktemp("small"))
 
 
@@ -94,11 +94,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
-    """A Ray cluster on loopback, for the tests of Ray: started with the first of them, and joined by all.
+    """Start a Ray cluster on loopback that all tests of Ray share, and return its address.
 
-    Its workers find the tests' own code by the path: nothing is imported from the current folder.
+    PYTHONPATH lets its workers import the tests, because workers do not import from the current folder.
     """
-    from ray.cluster_utils import Cluster  # half a second, which most of the tests need not spend
+    from ray.cluster_utils import Cluster  # slow to import
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
@@ -117,10 +117,10 @@ def ray_address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def robustshards() -> Run:
-    """Run the command as a user would: ``robustshards("build", "imagenet-c", ...)``.
+    """Return a function that runs the command: ``robustshards("build", "imagenet-c", ...)``.
 
-    Builds use one child process of the command unless they say otherwise: it starts in a fraction of the time that Ray
-    needs. Tests of Ray give ``--executor`` or ``--address`` themselves.
+    Builds use the local engine with one worker unless the arguments contain ``--executor``, ``--address`` or
+    ``--workers``, because it starts much faster than Ray.
     """
 
     def run(*arguments: object, timeout: float = 300, **options: object) -> subprocess.CompletedProcess[str]:
@@ -136,7 +136,7 @@ def robustshards() -> Run:
 
 @pytest.fixture(scope="session")
 def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
-    """A finished data set: 6 images x 2 corruptions x 2 severities in shards of 4. Not to be changed by a test."""
+    """Build 6 images x 2 corruptions x 2 severities in shards of 4. Tests must not change the data set."""
     folder = tmp_path_factory.mktemp("built") / "data"
     selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", folder, *selection, "--workers", 2)
@@ -146,13 +146,13 @@ def built_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, rob
 
 @pytest.fixture
 def built(built_once: Path, tmp_path: Path) -> Path:
-    """A copy of the finished data set that a test may damage."""
+    """Return a copy of the finished data set that a test may change."""
     return shutil.copytree(built_once, tmp_path / "data")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KB, whatever the machine has."""
+    """Mount a file system of 256 KB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
@@ -167,7 +167,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cifar_c(tmp_path_factory: pytest.TempPathFactory, robustshards: Run) -> Path:
-    """Two corruptions x five severities of five made CIFAR images. Not to be changed by a test."""
+    """Build two corruptions x five severities of five generated CIFAR images. Tests must not change the data set."""
     folder = tmp_path_factory.mktemp("cifar-c")
     command = ("build", "cifar-10-c", "--source", cifar_10(folder), "--out", folder / "data", "--only", "contrast,fog")
     done = robustshards(*command, "--shard-size", 3, "--workers", 2)
@@ -177,7 +177,7 @@ def cifar_c(tmp_path_factory: pytest.TempPathFactory, robustshards: Run) -> Path
 
 @pytest.fixture(scope="session")
 def sequences(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
-    """Noise at two difficulties and rotation of two images, as JPEG frames. Not to be changed by a test."""
+    """Build noise at two difficulties and rotation of two images as JPEG frames. Tests must not change them."""
     folder = tmp_path_factory.mktemp("sequences") / "data"
     command = ("build", "tiny-imagenet-p", "--source", small_source, "--out", folder, "--limit", 2)
     done = robustshards(*command, "--only", "gaussian_noise,rotate", "--difficulty", "1,2")
