@@ -43,7 +43,7 @@ class SimulatedEngine(Generic[Work, Counts]):
 
         Args:
             attempt: Called with the number of a worker and its attempt; returns the worker's signals. A worker whose
-                signals end without Done, Died or Raised hangs.
+                signals end without AttemptFinished, WorkerDied or AttemptRaised hangs.
             start: Called with the number of a worker that starts; returns its signals. Without signals, the worker
                 never starts.
         """

@@ -1,1 +1,1 @@
-"""Make the shards of a data set."""
+"""Building of data sets as shards."""

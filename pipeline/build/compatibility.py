@@ -1,4 +1,4 @@
-"""Whether a folder may be built into: it holds nothing, or the same data set, or a part of it."""
+"""Checks that the output is empty, or contains the same data set or a part of it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore, Store
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
-"""What a build writes into its output."""
+"""The files and folders that a build writes into its output."""
 
 
 def check_claim(store: Store, recipe: Recipe) -> None:
-    """Check that the output is empty, or holds the same data set or a part of it.
+    """Check that the output is empty, or contains the same data set or a part of it.
+
+    Args:
+        store: The output.
+        recipe: The recipe to build, in canonical form.
 
     Raises:
-        UserError: It holds anything else; the message names what differs.
+        UserError: The output contains something else; the message lists the differences.
     """
     _check_kinds(store, recipe)
     if store.size(RECIPE_FILE) < 0:
@@ -35,25 +39,27 @@ def check_claim(store: Store, recipe: Recipe) -> None:
         taken += [f"{name}/" for name in FOLDERS if _holds_any(store, name)]
         if taken:
             raise UserError(
-                f"{store.root} holds {', '.join(taken)} but no {RECIPE_FILE}, so it is no data set of a build: "
-                "choose an empty folder"
+                f"{store.root} contains {', '.join(taken)} but no {RECIPE_FILE}, so it was not made by build: "
+                "use an empty folder"
             )
     else:
-        faults = _conflicts(read_recipe(store), recipe)
-        if faults:
+        conflicts = _conflicts(read_recipe(store), recipe)
+        if conflicts:
             raise UserError(
-                f"{store.root} holds another data set ({'; '.join(faults)}): choose another folder, "
-                "or build with the same settings and libraries"
+                f"{store.root} contains another data set ({'; '.join(conflicts)}): use another folder, "
+                "or the same settings and library versions"
             )
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:
-    """Check that files that a build writes are no folders, and its folders no files. Raises UserError."""
+    """Check that the build can write its files and folders at their paths. Raises UserError."""
     if not isinstance(store, LocalStore):
         return
     for name in FILES:
         if store.path(name).is_dir():
-            raise UserError(f"{store.root}/{name} is a folder, and a build writes a file there: remove it")
+            raise UserError(
+                f"{store.root}/{name} is a folder, but the build writes a file with this name: remove the folder"
+            )
     below = {
         f"{SHARDS}/{condition.transform}{level}"
         for condition in recipe.conditions()
@@ -62,7 +68,9 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
     for name in (*FOLDERS, *sorted(below)):
         path = store.path(name)
         if os.path.lexists(path) and not path.is_dir():
-            raise UserError(f"{store.root}/{name} is no folder, and a build writes into one there: remove it")
+            raise UserError(
+                f"{store.root}/{name} is not a folder, but the build needs a folder with this name: remove it"
+            )
 
 
 def _holds_any(store: Store, folder: str) -> bool:
@@ -73,19 +81,19 @@ def _holds_any(store: Store, folder: str) -> bool:
         return False
 
 
-def _conflicts(there: Recipe, wanted: Recipe) -> list[str]:
-    """Return where two canonical recipes differ, apart from transforms, levels and images that are added."""
-    old, new = _flat(there), _flat(wanted)
-    new_decoders = {f"decoders.{name}" for name in wanted.decoders.keys() - there.decoders.keys()}
-    grown = {
-        "transforms.only": set(there.transforms.only) <= set(wanted.transforms.only),
-        "transforms.levels": set(there.transforms.levels) <= set(wanted.transforms.levels),
-        "source.limit": not wanted.source.limit or 0 < there.source.limit <= wanted.source.limit,
+def _conflicts(existing: Recipe, requested: Recipe) -> list[str]:
+    """Return the differences of two canonical recipes, except for added transforms, levels and images."""
+    old, new = _flat(existing), _flat(requested)
+    new_decoders = {f"decoders.{name}" for name in requested.decoders.keys() - existing.decoders.keys()}
+    extended = {
+        "transforms.only": set(existing.transforms.only) <= set(requested.transforms.only),
+        "transforms.levels": set(existing.transforms.levels) <= set(requested.transforms.levels),
+        "source.limit": not requested.source.limit or 0 < existing.source.limit <= requested.source.limit,
     }
     return [
-        f"{name}: {old.get(name)} there, {new.get(name)} asked for"
+        f"{name} is {old.get(name)}, but {new.get(name)} was requested"
         for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not grown.get(name, name in new_decoders)
+        if old.get(name) != new.get(name) and not extended.get(name, name in new_decoders)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a worker counts while it builds."""
+"""Counts of the work of a build."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from pipeline.execution.work import Measure
 
 @dataclass(kw_only=True)
 class BuildCounts:
-    """What a worker has done of a work item so far.
+    """The finished work of a worker or of a build.
 
-    ``samples`` by transform; of finished shards, samples and bytes by condition (``fog-3``); ``seconds`` by stage:
-    read, decode, prepare, ...; ``rendering``: seconds of the transforms alone, by transform.
+    Attributes:
+        samples: Transform -> number of samples, including failed ones.
+        failed: Number of failed samples.
+        shards: Number of published shards.
+        shard_samples: Condition (``fog-3``) -> number of samples in published shards.
+        shard_bytes: Condition -> bytes of published shards.
+        payload_bytes: Total size of the payloads.
+        seconds: Stage (read, decode, prepare, ...) -> seconds.
+        rendering: Transform -> seconds in the transform alone.
     """
 
     samples: Counter[str] = field(default_factory=Counter)
@@ -28,13 +35,26 @@ class BuildCounts:
     rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def lap(self, stage: str, start: float) -> float:
-        """Add the time since ``start`` to a stage; return the time now, from which the next one starts."""
+        """Add the time since ``start`` to a stage.
+
+        Args:
+            stage: Name of the stage.
+            start: Value of ``time.perf_counter()`` at the start of the stage.
+
+        Returns:
+            The current value, which is the start of the next stage.
+        """
         now = time.perf_counter()
         self.seconds[stage] += now - start
         return now
 
     def add_sample(self, transform: str, payload_bytes: int | None) -> None:
-        """Count a sample, and the length of its payload; None: it failed."""
+        """Count a sample.
+
+        Args:
+            transform: Name of its transform.
+            payload_bytes: Length of its payload; None for a failed sample.
+        """
         self.samples[transform] += 1
         if payload_bytes is None:
             self.failed += 1
@@ -42,7 +62,13 @@ class BuildCounts:
             self.payload_bytes += payload_bytes
 
     def add_shard(self, condition: str, samples: int, size: int) -> None:
-        """Count a published shard of ``size`` bytes."""
+        """Count a published shard.
+
+        Args:
+            condition: Transform and level, for example ``fog-3``.
+            samples: Number of samples.
+            size: Size in bytes.
+        """
         self.shards += 1
         self.shard_samples[condition] += samples
         self.shard_bytes[condition] += size
@@ -61,10 +87,10 @@ class BuildCounts:
             self.rendering[transform] += spent
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what monitoring shows."""
-        yield Measure("failed_samples", "Samples that could not be made", self.failed)
+        """Yield the counts as metrics for monitoring."""
+        yield Measure("failed_samples", "Samples that failed", self.failed)
         yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
         for transform, count in self.samples.items():
-            yield Measure("samples", "Samples made, failed ones included", count, {"transform": transform})
+            yield Measure("samples", "Samples made, including failed ones", count, {"transform": transform})
         for transform, spent in self.rendering.items():
-            yield Measure("rendering_seconds", "Time in the transform alone", spent, {"transform": transform})
+            yield Measure("rendering_seconds", "Time spent in the transform alone", spent, {"transform": transform})

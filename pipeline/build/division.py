@@ -1,4 +1,4 @@
-"""How what is missing of a plan is divided among workers."""
+"""Division of the missing shards of a plan among workers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from pipeline.build.committed import Committed
 from pipeline.build.plan import WorkItem
 
 SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
-"""Reading, decoding and preparing a photograph takes as long as making so many outputs of it (docs/benchmark.md)."""
+"""Estimated time to read, decode and prepare an image, as a multiple of the time of one output (docs/benchmark.md).
+The second value is for recipes that make sequences."""
 
 MANY_WORKERS, SLOWDOWN = 50, 3
-"""Of so many workers some are expected to be slow: to take so many times as long as the others."""
+"""From this number of workers on, some are assumed to be slow, and to take this many times as long as the others."""
 
 
 def pieces_per_block(blocks: int, workers: int, tasks: int, shared: int = SHARED_COST) -> int:
-    """Return the least number of pieces of each block with which the build is estimated to be done soonest.
+    """Return the number of pieces per block with the shortest estimated build time; the smallest if there are several.
 
-    More pieces keep more workers busy to the end, but each decodes the block's photographs again. Among many workers
-    the build ends with a slow one, which takes its pieces for whole multiples of its slowness.
+    More pieces keep more workers busy until the end, but each piece decodes the images of its block again. With many
+    workers, the estimate assumes that a slow worker finishes last.
 
     Args:
         blocks: Number of blocks.
         workers: Number of workers.
-        tasks: Number of tasks of each block.
-        shared: Time for decoding a block's photographs, in times of a task.
+        tasks: Number of tasks per block.
+        shared: Time to decode the images of a block, as a multiple of the time of one task.
     """
 
     def estimated(pieces: int) -> int:
@@ -37,9 +38,14 @@ def pieces_per_block(blocks: int, workers: int, tasks: int, shared: int = SHARED
     return min(range(1, tasks + 1), key=estimated)
 
 
-def missing_blocks(blocks: Iterator[WorkItem], there: Committed) -> Iterator[WorkItem]:
-    """The blocks with the tasks that are not done; blocks without any are left out."""
+def missing_blocks(blocks: Iterator[WorkItem], committed: Committed) -> Iterator[WorkItem]:
+    """Yield the blocks with their missing tasks; skip finished blocks.
+
+    Args:
+        blocks: All blocks of the plan.
+        committed: The finished shards.
+    """
     for block in blocks:
-        tasks = tuple(task for task in block.tasks if task.digest not in there.done)
+        tasks = tuple(task for task in block.tasks if task.digest not in committed.done)
         if tasks:
             yield replace(block, tasks=tasks)

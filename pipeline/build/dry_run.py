@@ -1,4 +1,4 @@
-"""All that a build checks before it works, and what it would make; nothing is written to the output."""
+"""A dry run of a build: all checks and an estimate of the work, without writing to the output."""
 
 from __future__ import annotations
 
@@ -21,17 +21,26 @@ from pipeline.storage import open_store
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a build would make. Bytes are those of shards; ``to_make`` is reckoned, ``free`` None if unknown."""
+    """The result of a dry run.
+
+    Attributes:
+        plan: The plan of the whole data set.
+        missing: Numbers of missing samples and shards.
+        existing_bytes: Size of the finished shards in bytes.
+        bytes_to_make: Estimated size of the missing shards in bytes.
+        free: Free space of the output in bytes; None if unknown.
+        limit: Maximum size of all shards in bytes.
+    """
 
     plan: Plan
     missing: Missing
-    there: int
-    to_make: int
+    existing_bytes: int
+    bytes_to_make: int
     free: int | None
     limit: float
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as a dictionary of JSON values."""
         return {
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
@@ -40,42 +49,53 @@ class DryRun:
             "shards_before": self.plan.shards - self.missing.shards,
             "shards_to_make": self.missing.shards,
             "samples_to_make": dict(self.missing.by_transform()),
-            "bytes_before": self.there,
-            "bytes_to_make": self.to_make,
+            "bytes_before": self.existing_bytes,
+            "bytes_to_make": self.bytes_to_make,
             "bytes_free": self.free,
             "warnings": list(self.warnings()),
         }
 
     def summary(self) -> Iterator[str]:
-        """For people: a few lines."""
+        """Yield lines of text that describe the result."""
         plan, missing = self.plan, self.missing
         yield f"{plan.recipe.name}: {plan.images:,} images, {plan.samples:,} samples in {plan.shards:,} shards"
-        yield f"there: {plan.shards - missing.shards:,} shards, {decimal(self.there)}"
+        yield f"finished: {plan.shards - missing.shards:,} shards, {decimal(self.existing_bytes)}"
         yield (
-            f"to make: {missing.shards:,} shards, {missing.samples.total():,} samples, about {decimal(self.to_make)}"
+            f"to make: {missing.shards:,} shards, {missing.samples.total():,} samples, "
+            f"about {decimal(self.bytes_to_make)}"
             + "".join(f"\n    {name}: {count:,}" for name, count in missing.by_transform().items())
         )
         yield "nothing was written"
 
     def warnings(self) -> Iterator[str]:
-        """What would stop the build on the way."""
-        if self.free is not None and self.to_make > self.free:
-            yield f"about {decimal(self.to_make)} are to be made, and the disk has {decimal(self.free)} left"
-        if self.there + self.to_make > self.limit:
-            all_ = decimal(self.there + self.to_make)
-            yield f"about {all_} in all are more than the {decimal(int(self.limit))} of --max-bytes"
+        """Yield warnings about problems that would stop the build before its end."""
+        if self.free is not None and self.bytes_to_make > self.free:
+            yield f"the missing shards need about {decimal(self.bytes_to_make)}, but only {decimal(self.free)} are free"
+        if self.existing_bytes + self.bytes_to_make > self.limit:
+            total = decimal(self.existing_bytes + self.bytes_to_make)
+            yield f"all shards together need about {total}, more than the {decimal(int(self.limit))} of --max-bytes"
 
 
 def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
-    """What a build would make. Raises UserError for all that would stop the build before its work."""
+    """Run all checks of a build and estimate its work.
+
+    Args:
+        request: The settings of the build.
+        watcher: Observer of the preparation.
+
+    Raises:
+        UserError: The build would stop with this error before its work.
+    """
     plan, source = prepare(request, watcher)
     store = open_store(request.output)
     store.check_exclusive()
     check_claim(store, plan.recipe)
-    there = find_committed(store, plan, request.retry_failed)
-    missing = count_missing(missing_blocks(checked_blocks(make_blocks(plan, source), there, store, source), there))
+    committed = find_committed(store, plan, request.retry_failed)
+    missing = count_missing(
+        missing_blocks(checked_blocks(make_blocks(plan, source), committed, store, source), committed)
+    )
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}
     measured = measured_sizes(plan, source, samples, known, request.frost_folder)
-    to_make = estimated_bytes(samples, known, measured)
-    return DryRun(plan, missing, known.bytes.total(), to_make, store.free(), request.max_bytes)
+    bytes_to_make = estimated_bytes(samples, known, measured)
+    return DryRun(plan, missing, known.bytes.total(), bytes_to_make, store.free(), request.max_bytes)

@@ -1,4 +1,4 @@
-"""What a build will cost, estimated from a few images or from finished shards."""
+"""Estimates of the size and duration of a build, from a few images or from finished shards."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ, Store
 
 MEASURED_IMAGES = 5
-"""Default number of images to measure on."""
+"""Default number of images to measure."""
 
 TAR_BYTES_PER_SAMPLE = 5 * 512
-"""Label and description, padded to tar blocks, with their headers."""
+"""Tar bytes of the label and description members: headers and content, padded to blocks of 512 bytes."""
 
 TAR_BYTES_PER_MEMBER = 512 + 256
-"""A header, and half a tar block of padding after the payload."""
+"""Tar bytes of a payload member besides its content: the header, and half a block of padding on average."""
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """``output_bytes`` and ``core_seconds`` of the whole build, from ``measured`` images and their ``sizes``."""
+    """The estimated cost of a build.
+
+    Attributes:
+        measured: Number of measured images.
+        sizes: Sizes of their samples.
+        output_bytes: Estimated size of all shards in bytes.
+        core_seconds: Estimated CPU time of the build in seconds.
+    """
 
     measured: int
     sizes: Sizes
@@ -37,16 +44,16 @@ class CostEstimate:
 
 
 def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None = None) -> CostEstimate:
-    """Render some images through the whole recipe, and extrapolate.
+    """Make all samples of a few images, and extrapolate size and time to the whole build.
 
     Args:
-        plan: The build.
-        source: Its source.
-        samples: Number of images to measure on, at even distances in the listing.
-        frost_folder: Folder of the frost textures, if not the installed ones.
+        plan: The plan of the build.
+        source: The source of the images.
+        samples: Number of images to measure, evenly spaced in the listing.
+        frost_folder: Folder of the frost textures; None for the installed ones.
 
     Returns:
-        Bytes and seconds of the whole build.
+        The estimate for the whole build.
 
     Raises:
         UserError: None of the images can be read.
@@ -54,42 +61,47 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     renderer = Renderer(plan.recipe, frost_folder)
     sizes, measured = Sizes(), 0
     start = perf_counter()
-    for image in _spread(plan, source, samples):
+    for image in _evenly_spaced(plan, source, samples):
         try:
-            found = _measure(plan, renderer, source, image)
+            image_sizes = _measure(plan, renderer, source, image)
         except (UserError, UnreachableError):
             raise
-        except Exception:  # the build records why; readers of damaged files raise nearly anything
+        except Exception:  # the build records the reason; readers of damaged files can raise any exception
             continue
-        for condition, size in found.items():
+        for condition, size in image_sizes.items():
             sizes.add(condition, 1, size)
         measured += 1
     if not measured:
-        raise UserError(f"none of {min(samples, plan.images)} images tried from {source.location} can be read")
+        raise UserError(f"cannot read any of the {min(samples, plan.images)} images tried from {source.location}")
     scale = plan.images / measured
     return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
 
 
 def _measure(plan: Plan, renderer: Renderer, source: Source, image: SourceImage) -> dict[str, int]:
-    """Return condition -> bytes that the sample of one image takes. Raises what readers and transforms raise."""
+    """Return condition -> size of the sample of one image in bytes. Raises any exception of readers and transforms."""
     if image.size > LARGEST_READ:
-        raise SampleError("it is too large")
+        raise SampleError("the image is too large")
     clean = renderer.prepare(renderer.decode(source.read(image), image.box))
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for condition in plan.recipe.conditions():
         members = renderer.encode(renderer.transform(clean, image.id, condition), condition)
-        decode_members(plan.recipe.encoder, members)  # as the build does, for the digest of the pixels
+        decode_members(plan.recipe.encoder, members)  # the build decodes, too, to compute the digest of the pixels
         payload = sum(len(data) + TAR_BYTES_PER_MEMBER for data in members.values())
-        found[str(condition)] = payload + TAR_BYTES_PER_SAMPLE
-    return found
+        sizes[str(condition)] = payload + TAR_BYTES_PER_SAMPLE
+    return sizes
 
 
 def shard_sizes(plan: Plan, store: Store) -> Sizes:
-    """Return what the samples of the plan take in its finished shards."""
-    sizes, full, there = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
+    """Return the sizes of the samples in finished shards.
+
+    Args:
+        plan: The plan of the build.
+        store: The output.
+    """
+    sizes, full, listed = Sizes(), plan.recipe.shards.size, store.listing(SHARDS, ".tar")
     for condition in plan.recipe.conditions():
         for block in range(plan.blocks):
-            if size := there.get(shard_file(condition, block)):
+            if size := listed.get(shard_file(condition, block)):
                 sizes.add(str(condition), min(full, plan.images - block * full), size)
     return sizes
 
@@ -97,7 +109,18 @@ def shard_sizes(plan: Plan, store: Store) -> Sizes:
 def measured_sizes(
     plan: Plan, source: Source, conditions: Iterable[str], known: Sizes, frost_folder: str | None
 ) -> Sizes:
-    """Return what samples of a few images take; empty if all conditions are known, or if no image can be read."""
+    """Return the sizes of the samples of a few images, for conditions without finished shards.
+
+    Args:
+        plan: The plan of the build.
+        source: The source of the images.
+        conditions: Conditions whose sizes are needed.
+        known: Sizes in finished shards.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+
+    Returns:
+        The sizes; empty if all conditions are known or no image can be read.
+    """
     if all(known.samples[condition] for condition in conditions):
         return Sizes()
     try:
@@ -106,8 +129,8 @@ def measured_sizes(
         return Sizes()
 
 
-def _spread(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
-    """Yield up to ``samples`` images at even distances."""
+def _evenly_spaced(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
+    """Yield at most ``samples`` evenly spaced images."""
     samples = min(samples, plan.images)
     stride = max(plan.images // samples, 1)
     return islice(islice(iter(source), 0, plan.images, stride), samples)

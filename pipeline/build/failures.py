@@ -1,4 +1,4 @@
-"""Why a sample failed, in words that do not depend on machine or run."""
+"""Reasons of failed samples, as text that does not depend on the machine or the run."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from pipeline.errors import SampleError
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _PATH = re.compile(r"(?<![\w.:/~-])/(?:[^\s/'\":,;()]+/)+([^\s/'\":,;()]+)")
-"""An absolute path; the group is the file's name."""
+"""An absolute path; the group is the name of the file."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What stands in place of an image, an output or a payload that could not be made.
+    """A failure in place of an image, an output or a payload.
 
-    ``reason``: the text of the manifest's column ``error``.
+    Attributes:
+        reason: Text for the manifest column ``error``.
     """
 
     reason: str
 
 
 def failure_reason(error: BaseException, roots: Sequence[str]) -> str:
-    """Return an error's text without what differs between machines and runs.
+    """Return the text of an error, without parts that depend on the machine or the run.
 
     Args:
-        error: What a reader, a transform or an encoder raised.
-        roots: Folders and URLs of source and output, the longest first; they are cut off where they start a path.
+        error: Exception of a reader, a transform or an encoder.
+        roots: Folders and URLs of source and output, the longest first. They are removed from the start of paths.
 
     Returns:
-        The text, without ``roots``, folders of other absolute paths, and object addresses.
+        The text, without ``roots``, the folders of other absolute paths, and object addresses.
     """
     if isinstance(error, SampleError):
         text = str(error)

@@ -1,22 +1,36 @@
-"""The merged manifest, and the files that describe it."""
+"""Merging of the manifest, and writing of the files that describe it."""
 
 from __future__ import annotations
 
 import manifests
 from pipeline.build.plan import Plan
-from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE, card, croissant, described_manifest, is_our_card
+from pipeline.datasets.cards import (
+    CARD_FILE,
+    CROISSANT_FILE,
+    card,
+    croissant,
+    croissant_manifest_digest,
+    is_unedited_card,
+)
 from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
 
 def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
-    """Write the merged manifest unless it is there and whole, and what describes it.
+    """Write the merged manifest unless it is complete, and the card and Croissant files that describe it.
 
-    Gives the number of failed samples, and the names of files that are left as they are: somebody has changed them.
-    Raises UnfinishedError where a part cannot be read.
+    Args:
+        plan: The plan of the build.
+        store: The output.
+
+    Returns:
+        The number of failed samples, and the names of files that were not overwritten because they were edited.
+
+    Raises:
+        UnfinishedError: A manifest part cannot be read.
     """
-    if (failed := _merged(plan, store)) is not None:
+    if (failed := _merged_failures(plan, store)) is not None:
         if store.size(CARD_FILE) < 0:
             store.publish_bytes(card(plan.recipe, plan.samples, failed).encode(), CARD_FILE)
         return failed, []
@@ -25,13 +39,13 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
         merged = manifests.merge(parts, {FACT_PLAN: plan.digest}, scratch, summed=[FACT_FAILED])
     except manifests.MergeError as error:
         scratch.unlink(missing_ok=True)
-        raise UnfinishedError(f"{error}: run the same command again, which makes it anew") from error
+        raise UnfinishedError(f"{error}: run the same command again to remake it") from error
     failed = int(merged.facts[FACT_FAILED])
     sha256 = file_digest(scratch)
-    # before the manifest, which says that all is there
+    # written before the manifest, which marks the data set as complete
     described = {
-        CARD_FILE: (is_our_card, card(plan.recipe, plan.samples, failed)),
-        CROISSANT_FILE: (described_manifest, croissant(plan.recipe, sha256)),
+        CARD_FILE: (is_unedited_card, card(plan.recipe, plan.samples, failed)),
+        CROISSANT_FILE: (croissant_manifest_digest, croissant(plan.recipe, sha256)),
     }
     kept = [name for name, (ours, _) in described.items() if store.size(name) >= 0 and not ours(_text(store, name))]
     for name, (_, text) in described.items():
@@ -41,18 +55,18 @@ def merge_parts(plan: Plan, store: Store) -> tuple[int, list[str]]:
     return failed, kept
 
 
-def _merged(plan: Plan, store: Store) -> int | None:
-    """The failed samples of the merged manifest if it is there, of this plan, and what Croissant says of its bytes."""
+def _merged_failures(plan: Plan, store: Store) -> int | None:
+    """Return the number of failed samples in the merged manifest; None if it is missing or not up to date."""
     path = store.path(MANIFEST_FILE)
-    there = manifests.read_facts(path)
-    if there.get(FACT_PLAN) != plan.digest or not there.get(FACT_FAILED, "").isdecimal():
+    facts = manifests.read_facts(path)
+    if facts.get(FACT_PLAN) != plan.digest or not facts.get(FACT_FAILED, "").isdecimal():
         return None
-    ours = described_manifest(_text(store, CROISSANT_FILE)) == file_digest(path)
-    return int(there[FACT_FAILED]) if ours else None
+    described = croissant_manifest_digest(_text(store, CROISSANT_FILE)) == file_digest(path)
+    return int(facts[FACT_FAILED]) if described else None
 
 
 def _text(store: Store, name: str) -> str:
-    """A small text beside the data set; empty where there is none, or something else."""
+    """Return the text of a small file; empty if it is missing or invalid."""
     try:
         return store.read(name, limit=SMALL_FILE).decode()
     except (FileNotFoundError, RefusedFileError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Source and output of a build must not be inside each other."""
+"""Check that source and output of a build are not inside each other."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pipeline.errors import UserError
 from pipeline.storage import is_url, local_path
 
 _LOCAL = frozenset({"file", "local"})
-"""Protocols of fsspec that name a path of this machine."""
+"""fsspec protocols of local paths."""
 
 
-_SAME = {"s3a": "s3", "gcs": "gs"}
-"""Protocols with two names."""
+_ALIASES = {"s3a": "s3", "gcs": "gs"}
+"""Second names of protocols."""
 
 
 def check_overlap(source: str, output: str) -> None:
-    """Check that the output is not inside the source, nor the source in what a build writes. Links are followed.
+    """Check that the output is not inside the source, and the source not inside a folder that the build writes to.
 
-    The next run would list what is written as a class of its own.
+    Otherwise, the next run would list the written files as source images. Links are followed.
 
     Args:
-        source: Path or URL of the photographs.
+        source: Path or URL of the source images.
         output: Path or URL of the data set.
 
     Raises:
@@ -32,41 +32,43 @@ def check_overlap(source: str, output: str) -> None:
     """
     if _inside(output, source):
         raise UserError(
-            f"the output {output} is in the source {source}: the next run would take it for photographs; "
-            "choose a folder outside the source"
+            f"the output {output} is inside the source {source}, so the next build would use its files as images: "
+            "use a folder outside the source"
         )
     for name in FOLDERS:
         if _inside(source, f"{output.rstrip('/')}/{name}"):
             raise UserError(
-                f"the source {source} is in {name}/ of the output {output}, where the build writes; "
-                "choose another output folder"
+                f"the source {source} is inside {name}/ of the output {output}, where the build writes: "
+                "use another output folder"
             )
 
 
 def _inside(location: str, folder: str) -> bool:
-    """Return whether a location is a folder or below it, as far as can be known. All links are followed."""
+    """Return whether a location is a folder or below it. Links are followed; False if it cannot be determined."""
     if _is_local(location) and _is_local(folder):
         return _inside_path(_path(location), _path(folder))
     if _is_local(location) or _is_local(folder):
         return False
-    here, there = _url_parts(location), _url_parts(folder)
-    return here[: len(there)] == there
+    parts, folder_parts = _url_parts(location), _url_parts(folder)
+    return parts[: len(folder_parts)] == folder_parts
 
 
 def _inside_path(path: Path, folder: Path) -> bool:
-    path, place = _resolved(path), _resolved(folder)
-    if place == path or place in path.parents:
+    path, folder = _resolved(path), _resolved(folder)
+    if folder == path or folder in path.parents:
         return True
     try:
-        wanted = place.stat()
+        folder_stat = folder.stat()
         linked = (
-            [Path(each.path) for each in os.scandir(place) if each.is_symlink() and each.is_dir()]
-            if place.is_dir()
+            [Path(each.path) for each in os.scandir(folder) if each.is_symlink() and each.is_dir()]
+            if folder.is_dir()
             else []
         )
     except OSError:
         return False
-    if place.is_dir() and any(_same(each, wanted) for each in (path, *path.parents)):  # mounted twice, say
+    if folder.is_dir() and any(
+        _same(each, folder_stat) for each in (path, *path.parents)
+    ):  # for example, mounted twice
         return True
     return any(target == path or target in path.parents for target in map(_resolved, linked))
 
@@ -75,7 +77,7 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UserError(f"{path} cannot be used: {error}") from error
+        raise UserError(f"cannot resolve {path}: {error}") from error
 
 
 def _same(path: Path, other: os.stat_result) -> bool:
@@ -94,6 +96,6 @@ def _path(location: str) -> Path:
 
 
 def _url_parts(url: str) -> list[str]:
-    """Return protocol, host and the names of the path."""
+    """Return the protocol, the host and the parts of the path."""
     protocol, _, rest = url.partition("://")
-    return [_SAME.get(protocol.lower(), protocol.lower()), *(part for part in rest.split("/") if part)]
+    return [_ALIASES.get(protocol.lower(), protocol.lower()), *(part for part in rest.split("/") if part)]

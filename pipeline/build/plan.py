@@ -1,4 +1,4 @@
-"""Recipe + source listing -> shard tasks. Pure: no clock, no host, no randomness."""
+"""The plan of a build: shard tasks, made from a recipe and a source listing. It does not depend on time or machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from pipeline.transforms.family import Condition
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard: a block of source images x one condition.
+    """The task to make one shard: one condition for one block of source images.
 
-    ``digest`` covers all that decides its bytes; ``listing`` only the images, see :func:`listing_digest`.
+    Attributes:
+        condition: Transform and level.
+        block: Number of the block.
+        digest: Digest of everything that decides the bytes of the shard.
+        listing: Digest of the images of the block only, see :func:`listing_digest`.
     """
 
     condition: Condition
@@ -31,32 +35,39 @@ class ShardTask:
 
     @property
     def name(self) -> str:
-        """``<transform>-<level>-<block>``, the stem of the tar and of the manifest part."""
+        """Return ``<transform>-<level>-<block>``, the stem of the tar and of the manifest part."""
         return shard_name(self.condition, self.block)
 
     @property
     def shard(self) -> str:
-        """Where the tar goes in the data set."""
+        """Return the path of the tar in the data set."""
         return shard_file(self.condition, self.block)
 
     @property
     def part(self) -> str:
-        """Where the manifest part goes in the data set."""
+        """Return the path of the manifest part in the data set."""
         return part_file(self.condition, self.block)
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """Consecutive source images that share shards, and the tasks that they are needed for."""
+    """A block of consecutive source images, and the shard tasks that use them."""
 
     index: int
     images: tuple[SourceImage, ...]
     tasks: tuple[ShardTask, ...]
 
     def split(self, pieces: int) -> Iterator[WorkItem]:
-        """Yield up to ``pieces`` work items with the same images, to which the tasks are dealt out in turns.
+        """Split the tasks among at most ``pieces`` work items with the same images.
 
-        Each piece gets tasks of every family of transforms, and prepares the images for itself.
+        Tasks are assigned in turns, so that each piece has transforms of every kind. Each piece prepares the images
+        again.
+
+        Args:
+            pieces: Maximum number of work items.
+
+        Yields:
+            The work items.
         """
         for first in range(min(pieces, len(self.tasks))):
             yield replace(self, tasks=self.tasks[first::pieces])
@@ -64,14 +75,14 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is missing of a data set: samples by condition, shards, and the blocks that they belong to."""
+    """Numbers of missing samples by condition, of missing shards, and of blocks with missing shards."""
 
     samples: Counter[Condition]
     shards: int
     blocks: int
 
     def by_transform(self) -> Counter[str]:
-        """Return the missing samples of each transform."""
+        """Return the number of missing samples by transform."""
         todo: Counter[str] = Counter()
         for condition, count in self.samples.items():
             todo[condition.transform] += count
@@ -80,9 +91,14 @@ class Missing:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a build will make. Its size in memory does not depend on the number of images.
+    """The plan of a build. Its size in memory does not depend on the number of images.
 
-    ``listing`` is the digest of the source listing; ``ignored`` counts files passed over, by suffix.
+    Attributes:
+        recipe: What to build.
+        images: Number of source images.
+        classes: Number of classes.
+        listing: Digest of the source listing.
+        ignored: Suffix -> number of ignored files in the source.
     """
 
     recipe: Recipe
@@ -93,32 +109,40 @@ class Plan:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks of source images."""
+        """Return the number of blocks of source images."""
         return -(-self.images // self.recipe.shards.size)
 
     @property
     def shards(self) -> int:
-        """Number of shards."""
+        """Return the number of shards."""
         return self.blocks * len(self.recipe.conditions())
 
     @property
     def samples(self) -> int:
-        """Number of samples."""
+        """Return the number of samples."""
         return self.images * len(self.recipe.conditions())
 
     @property
     def digest(self) -> str:
-        """Covers everything that decides the bytes of the finished data set."""
+        """Return the digest of everything that decides the bytes of the finished data set."""
         return _digest(_identity(self.recipe), [str(condition) for condition in self.recipe.conditions()], self.listing)
 
     def parts(self) -> Iterator[list[str]]:
-        """Yield the manifest parts of each condition, in the order of the merged manifest: transform, level, block."""
+        """Yield the manifest parts of each condition, in the order of the merged manifest."""
         for condition in self.recipe.conditions():
             yield [part_file(condition, block) for block in range(self.blocks)]
 
 
 def make_plan(recipe: Recipe, source: Source) -> Plan:
-    """List the source once, and return the plan. Raises UserError if it is empty or lists an id twice."""
+    """List the source once and return the plan.
+
+    Args:
+        recipe: What to build.
+        source: The source of the images.
+
+    Raises:
+        UserError: The source contains no images, or two images have the same id.
+    """
     state, images, classes = hashlib.sha256(), 0, set[str]()
     for image in _limited(recipe, source):
         state.update(_image_digest(image))
@@ -127,16 +151,24 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
     if not images:
         ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
         raise UserError(
-            f"no images found in {source.location}" + (f" (passed over: {ignored})" if ignored else "") + "; name the "
-            "folder that holds them, or their layout with --source-kind"
+            f"no images found in {source.location}" + (f" (ignored files: {ignored})" if ignored else "") + ": give "
+            "the folder that contains them, or their layout with --source-kind"
         )
     return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
-    """List the source again, and yield each block of the plan with all its tasks.
+    """List the source again and yield the blocks of the plan, each with all of its tasks.
 
-    Raises UnfinishedError if the listing has changed since the plan was made.
+    Args:
+        plan: The plan of the build.
+        source: The source of the images.
+
+    Yields:
+        The blocks, in order.
+
+    Raises:
+        UnfinishedError: The listing has changed since the plan was made.
     """
     recipe = plan.recipe
     identity, conditions, versions = _identity(recipe), recipe.conditions(), _versions(recipe)
@@ -158,11 +190,11 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
         )
         yield WorkItem(index, images, tuple(tasks))
     if state.hexdigest() != plan.listing or next(listing, None) is not None:
-        raise UnfinishedError(f"{source.location} has changed while it was being read; run the same command again")
+        raise UnfinishedError(f"{source.location} changed while it was being read; run the same command again")
 
 
 def listing_digest(images: Iterable[SourceImage]) -> str:
-    """Return the digest of a listing of images: ids, labels, class names, places, sizes and boxes, in this order."""
+    """Return the digest of a listing: id, label, class name, origin, size and box of each image, in order."""
     state = hashlib.sha256()
     for image in images:
         state.update(_image_digest(image))
@@ -170,15 +202,15 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
 
 
 def count_missing(blocks: Iterator[WorkItem]) -> Missing:
-    """Return what the tasks of the blocks add up to."""
+    """Return the numbers of samples, shards and blocks in these blocks."""
     samples: Counter[Condition] = Counter()
-    shards = number = 0
+    shards = block_count = 0
     for block in blocks:
         for task in block.tasks:
             samples[task.condition] += len(block.images)
         shards += len(block.tasks)
-        number += 1
-    return Missing(samples, shards, number)
+        block_count += 1
+    return Missing(samples, shards, block_count)
 
 
 def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
@@ -186,7 +218,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 
 def _identity(recipe: Recipe) -> str:
-    """Return what decides the bytes of a shard in a recipe, apart from the shard's own condition."""
+    """Return the settings of a recipe that decide the bytes of every shard, as JSON."""
     content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders"})
     for selection in ("only", "levels"):
         del content["transforms"][selection]

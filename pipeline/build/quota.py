@@ -1,4 +1,4 @@
-"""How much work may be handed out while the shards of a data set stay within a size. Pure: no files, no clock."""
+"""A limit on the total size of the shards of a data set. It reads no files and does not depend on time."""
 
 from __future__ import annotations
 
@@ -17,33 +17,50 @@ from pipeline.build.plan import WorkItem
 from pipeline.errors import UserError
 
 MARGIN = 1.25
-"""An unmade sample is assumed to take this times the most bytes per sample of any known shard of its condition."""
+"""Factor from the largest known sample size of a condition to the size reserved for a sample not made yet."""
 
 _SIZE: TypeAdapter[int] = TypeAdapter(Annotated[ByteSize, Field(gt=0, lt=2**63)])
 
-_WRITTEN = re.compile(r"\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*[A-Za-z]{0,3}\s*")
+_SIZE_PATTERN = re.compile(r"\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*[A-Za-z]{0,3}\s*")
 _SHOWN = 40
-"""Characters of an invalid size that a message shows."""
+"""Maximum number of characters of an invalid size in a message."""
 
 
 @dataclass
 class Sizes:
-    """What samples take in shards, tar headers included, by condition (``fog-3``)."""
+    """Sizes of samples in shards, including tar headers.
+
+    Attributes:
+        samples: Condition (``fog-3``) -> number of samples.
+        bytes: Condition -> total size in bytes.
+        largest: Condition -> largest mean size of a sample in any shard, in bytes.
+    """
 
     samples: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     largest: dict[str, float] = field(default_factory=dict)
-    """Condition -> bytes per sample, in the shard where they are most."""
 
     def add(self, condition: str, samples: int, size: int) -> None:
-        """Add a shard, or one measured sample."""
+        """Add a shard, or one measured sample.
+
+        Args:
+            condition: Transform and level, for example ``fog-3``.
+            samples: Number of samples.
+            size: Size in bytes.
+        """
         self.samples[condition] += samples
         self.bytes[condition] += size
         self.largest[condition] = max(self.largest.get(condition, 0.0), size / samples)
 
 
 def estimated_bytes(samples: Mapping[str, int], known: Sizes, measured: Sizes) -> int:
-    """Return the bytes that these samples will take; ``measured`` stands in for conditions that are not ``known``."""
+    """Return the estimated size of samples in bytes.
+
+    Args:
+        samples: Condition -> number of samples.
+        known: Sizes in finished shards.
+        measured: Sizes of a few measured samples, for conditions without finished shards.
+    """
     total = 0.0
     for condition, count in samples.items():
         sizes = known if known.samples[condition] else measured
@@ -53,10 +70,13 @@ def estimated_bytes(samples: Mapping[str, int], known: Sizes, measured: Sizes) -
 
 @dataclass
 class Quota:
-    """A limit in bytes on the finished shards and those in progress; infinity: no limit.
+    """A limit on the size of the finished shards and the shards in progress.
 
-    ``known``: the finished shards. ``measured``: stands in for a condition without any. ``withheld``: the work item
-    that did not fit, or the rest of it.
+    Attributes:
+        limit: Maximum size in bytes; infinity for no limit.
+        known: Sizes in finished shards.
+        measured: Sizes of a few measured samples, for conditions without finished shards.
+        withheld: The work item, or the rest of one, that does not fit; None if everything fits.
     """
 
     limit: float = math.inf
@@ -64,19 +84,26 @@ class Quota:
     measured: Sizes = field(default_factory=Sizes)
     withheld: WorkItem | None = None
     _in_progress: Counter[str] = field(default_factory=Counter)
-    """Condition -> samples handed out and not finished."""
+    """Condition -> number of samples in progress."""
 
     def rounds(self, work: Iterator[WorkItem]) -> Iterator[Iterator[WorkItem]]:
-        """Yield the work in rounds that fit: once a round is finished, its true size may leave room for more.
+        """Yield the work in rounds that fit into the limit.
 
-        Ends when everything has been handed out, or when the next task does not fit.
+        After a round, the actual sizes of its shards are known, so there may be room for another round. The iteration
+        ends when no work is left or when the next task does not fit.
+
+        Args:
+            work: The missing work items.
+
+        Yields:
+            The work items of each round.
         """
         self.withheld = next(work, None)
         while self.withheld and self._fit(self.withheld):
             yield self._fitting(chain([self.withheld], work))
 
     def _fitting(self, work: Iterator[WorkItem]) -> Iterator[WorkItem]:
-        """Yield the work items that fit, the last one cut to those of its tasks that do."""
+        """Yield the work items that fit; the last one is reduced to the tasks that fit."""
         for block in work:
             count = self._fit(block)
             if count:
@@ -89,19 +116,24 @@ class Quota:
         self.withheld = None
 
     def add_finished(self, samples: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Count finished shards: condition -> their samples, condition -> their bytes."""
+        """Replace reserved sizes by the sizes of finished shards.
+
+        Args:
+            samples: Condition -> number of finished samples.
+            sizes: Condition -> bytes of the finished shards.
+        """
         for condition, size in sizes.items():
             self.known.add(condition, samples[condition], size)
             self._in_progress[condition] -= samples[condition]
 
     def reserved(self) -> float:
-        """Return the bytes of the finished shards and the most that those in progress may take."""
+        """Return the bytes of the finished shards plus the bytes reserved for shards in progress."""
         return self.known.bytes.total() + sum(
             count * self._sample_bytes(condition) for condition, count in self._in_progress.items()
         )
 
     def _fit(self, block: WorkItem) -> int:
-        """Return how many tasks of a work item fit, from the first."""
+        """Return the number of leading tasks of a work item that fit."""
         reserved = self.reserved()
         for count, task in enumerate(block.tasks):
             reserved += len(block.images) * self._sample_bytes(str(task.condition))
@@ -110,13 +142,19 @@ class Quota:
         return len(block.tasks)
 
     def _sample_bytes(self, condition: str) -> float:
-        """Return the most that a sample of a condition is assumed to take."""
+        """Return the bytes to reserve for a sample of a condition."""
         return MARGIN * (self.known.largest.get(condition) or self.measured.largest.get(condition, 0.0))
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """What --max-bytes has left unmade: shards and their estimated bytes; ``there``: bytes of all finished shards."""
+    """Shards that were not made because of --max-bytes.
+
+    Attributes:
+        shards: Number of shards that were not made.
+        bytes: Their estimated size in bytes.
+        there: Size of the finished shards in bytes.
+    """
 
     shards: int
     bytes: int
@@ -124,18 +162,25 @@ class Withheld:
 
     def __str__(self) -> str:
         return (
-            f"--max-bytes is reached: {decimal(self.there)} are there, {self.shards:,} shards of about "
-            f"{decimal(self.bytes)} are missing; run the same command again with more room"
+            f"--max-bytes is reached: the finished shards have {decimal(self.there)}; {self.shards:,} shards of about "
+            f"{decimal(self.bytes)} are missing. Run the same command again with a larger --max-bytes"
         )
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of "50GB", "1.5TB", "800MiB" or a plain number. Raises UserError."""
+    """Return the number of bytes of a size.
+
+    Args:
+        text: A number of bytes, or a number with a unit: "50GB", "1.5TB", "800MiB".
+
+    Raises:
+        UserError: The size is invalid.
+    """
     try:
-        if not _WRITTEN.fullmatch(text):
+        if not _SIZE_PATTERN.fullmatch(text):
             raise ValueError(text)
         return _SIZE.validate_python(text)
-    except (ValueError, OverflowError):  # pydantic's error is a ValueError
+    except (ValueError, OverflowError):  # the errors of pydantic are ValueErrors
         raise UserError(
             f"invalid size {text[:_SHOWN]!r}: use a positive number of bytes or a unit, for example 800MiB, 50GB, 1.5TB"
         ) from None

@@ -1,4 +1,4 @@
-"""What the stages of a worker hand to each other: prepared image -> output -> result. All frozen."""
+"""The frozen records that the stages of a worker pass on: prepared image, output, payload, result."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition, Image
 
 Members = Mapping[str, bytes]
-"""Suffix -> bytes of a sample's payload."""
+"""The payload of a sample: suffix of the member -> bytes."""
 
 
 @dataclass(frozen=True)
 class PreparedImage:
     """A source image that has been read and prepared.
 
-    ``sha256``: of what was read, if anything was. ``prepared``: what the transforms start from, as the recipe's family
-    makes it. ``size``: its bytes.
+    Attributes:
+        source: The source image.
+        sha256: SHA-256 of the bytes or pixels that were read; None if reading failed.
+        prepared: Input of the transforms, whose type depends on the family; or the failure.
+        size: Size of ``prepared`` in bytes.
     """
 
     source: SourceImage
@@ -29,7 +32,13 @@ class PreparedImage:
 
 @dataclass(frozen=True)
 class Output:
-    """What a transform has made of an image."""
+    """The output of a transform.
+
+    Attributes:
+        image: The prepared image.
+        condition: Transform and level.
+        pixels: Image (H, W, 3) or frames (T, H, W, 3), uint8; or the failure.
+    """
 
     image: PreparedImage
     condition: Condition
@@ -37,13 +46,22 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the size of the pixels in bytes; 0 for a failure."""
         return 0 if isinstance(self.pixels, Failure) else self.pixels.nbytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """An encoded output, and what a reader gets from it: digests as in the manifest, frames and their size."""
+    """An encoded output.
+
+    Attributes:
+        members: Suffix -> bytes.
+        payload_sha256: SHA-256 of the members, as in the manifest.
+        pixel_sha256: SHA-256 of the decoded pixels, as in the manifest.
+        frames: Number of frames; 1 for an image.
+        height: Height in pixels.
+        width: Width in pixels.
+    """
 
     members: Members
     payload_sha256: str
@@ -55,7 +73,14 @@ class Payload:
 
 @dataclass(frozen=True)
 class SampleResult:
-    """What has become of a source image under a condition: all that its manifest row and its tar members need."""
+    """The result of one sample, from which its manifest row and tar members are written.
+
+    Attributes:
+        source: The source image.
+        source_sha256: SHA-256 of the source image; None if reading failed.
+        condition: Transform and level.
+        payload: The encoded output, or the failure.
+    """
 
     source: SourceImage
     source_sha256: str | None

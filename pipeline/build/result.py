@@ -1,4 +1,4 @@
-"""The result of a build, in numbers and in words."""
+"""The result of a build, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class BuildResult:
     """The result of a build.
 
     Attributes:
-        plan: What the whole data set is: recipe, images, samples, shards.
-        shards_before: Shards that were there before.
-        failed: Failed samples of the whole data set, known once it is complete.
-        done: What this run has made.
-        lost: Work items that were given up after several attempts, and why.
-        withheld: What was left out to stay within ``max_bytes``; None if nothing was.
-        kept: Files that the build did not overwrite, since somebody has changed them.
-        workers: Workers that were used; 0 if nothing was missing.
-        seconds: Duration.
+        plan: The plan of the whole data set: recipe, images, samples, shards.
+        shards_before: Number of shards that were finished before this run.
+        failed: Number of failed samples in the whole data set. Only known if the data set is complete.
+        done: Counts of the work of this run.
+        lost: Work items that were given up after several attempts, with the reasons.
+        withheld: Shards that were not made because of ``max_bytes``; None if there are none.
+        kept: Files that the build did not overwrite because they were edited.
+        workers: Number of workers; 0 if no shards were missing.
+        seconds: Duration in seconds.
     """
 
     plan: Plan
@@ -42,11 +42,11 @@ class BuildResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every shard is finished."""
+        """Return whether every shard is finished."""
         return not self.lost and not self.withheld
 
     def facts(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
+        """Return the result as a dictionary of JSON values."""
         return {
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
@@ -64,25 +64,29 @@ class BuildResult:
         }
 
     def summary(self, output: str) -> Iterator[str]:
-        """Yield a few lines that describe the result."""
+        """Yield lines of text that describe the result.
+
+        Args:
+            output: Folder or URL of the data set.
+        """
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
             yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
         elif self.complete:
-            yield f"nothing to do: all {self.plan.shards:,} shards are there"
+            yield f"nothing to do: all {self.plan.shards:,} shards are finished"
         for each in self.lost:
             names = f"{each.work.tasks[0].name} to {each.work.tasks[-1].name}"
-            yield f"given up after several attempts: {names}: {each.reason}"
+            yield f"gave up after several attempts: {names}: {each.reason}"
         if self.failed:
             yield (
-                f"{self.failed:,} of {self.plan.samples:,} samples failed; their reasons stand in the manifest "
-                "(status = 'failed'); --retry-failed tries them again, --allow-failures accepts them"
+                f"{self.failed:,} of {self.plan.samples:,} samples failed; the manifest lists the reasons "
+                "(status = 'failed'). --retry-failed tries them again, --allow-failures accepts them"
             )
         for name in self.kept:
-            yield f"left as it is: {name}, which somebody has changed; remove it to have it written anew"
+            yield f"not overwritten: {name}, because it was edited. Remove it to write it again"
         if self.withheld:
             yield str(self.withheld)
         elif self.lost:
-            yield "unfinished: once what is named above is mended, run the same command again"
+            yield "unfinished: fix the problems above, then run the same command again"
         else:
-            yield f"manifest: {output}/{MANIFEST_FILE}   check it: robustshards verify {output}"
+            yield f"manifest: {output}/{MANIFEST_FILE}; to check the data set: robustshards verify {output}"

@@ -1,4 +1,4 @@
-"""Plan minus what is committed -> run -> merge the manifest last."""
+"""The build command: plan the shards, make those that are not committed, then merge the manifest."""
 
 from __future__ import annotations
 
@@ -41,9 +41,19 @@ from pipeline.storage.places import absolute, remember
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What to build, from where, to where, and how. Only recipe and source decide the bytes.
+    """The settings of a build. Only ``recipe``, ``source`` and ``ids`` decide the bytes of the data set.
 
-    ``workers``: None for one per CPU. ``executor``: auto, ray or local. ``address``: of a Ray cluster to join.
+    Attributes:
+        recipe: What to build.
+        source: Folder or URL of the source images.
+        output: Folder or URL of the data set.
+        workers: Number of workers; None for one per CPU.
+        address: Address of a Ray cluster to join, or None.
+        executor: auto, ray or local.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+        ids: File that selects images by their ids, or None for all images.
+        retry_failed: Whether to remake shards that have failed samples.
+        max_bytes: Maximum size of all shards, in bytes.
     """
 
     recipe: Recipe
@@ -60,38 +70,44 @@ class BuildRequest:
 
 
 class BuildWatcher(Protocol):
-    """Told how a build goes on."""
+    """An observer of a build."""
 
     def preparing(self, what: str) -> None:
-        """Told of each step before the work."""
+        """Handle the start of a preparation step, before any work."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
-        """``todo``: transform -> samples still to make; ``shards``: shards still to make."""
+        """Handle the start of the work.
+
+        Args:
+            plan: The whole data set.
+            todo: Transform -> number of samples to make.
+            shards: Number of shards to make.
+        """
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
-        """Told whenever a worker has reported, several hundred times a second where there are many."""
+        """Handle a report of a worker. With many workers, this is called several hundred times per second."""
 
     def on_event(self, event: Event[BuildCounts, WorkItem]) -> None:
-        """Told that a piece of work is finished, has failed and is tried again, or is given up."""
+        """Handle a work item that is finished, is retried or is given up."""
 
 
 MakeWorker = Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]]
 
 
 def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = BuildWorker) -> BuildResult:
-    """Build what is missing of a data set, then its manifest.
+    """Make the missing shards of a data set, then its manifest.
 
     Args:
-        request: What to build.
-        watcher: Told how the build goes on.
-        worker: Makes the workers, in their processes.
+        request: The settings of the build.
+        watcher: Observer of the build.
+        worker: Called in each worker process; returns the worker.
 
     Returns:
-        What was done.
+        The result of the build.
 
     Raises:
-        UserError: An input is invalid, or the output holds another data set. Nothing has been built.
-        UnfinishedError: No worker starts, or a part cannot be read.
+        UserError: An input is invalid, or the output contains another data set. Nothing has been built.
+        UnfinishedError: No worker can be started, or a manifest part cannot be read.
     """
     plan, source = prepare(request, watcher)
     build = _Build(request, plan, source, watcher, worker)
@@ -100,7 +116,18 @@ def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker =
 
 
 def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]:
-    """Return what is to be built, after all that can be checked before the output is read. Raises UserError."""
+    """Check the request and return the plan and the source. The output is not read yet.
+
+    Args:
+        request: The settings of the build.
+        watcher: Observer of the build.
+
+    Returns:
+        The plan and the opened source.
+
+    Raises:
+        UserError: An input is invalid, or a transform cannot run on this machine.
+    """
     parse_executor(request.executor, request.address)
     check_overlap(request.source, request.output)
     recipe = with_detected_kind(request.recipe, request.source)
@@ -108,7 +135,7 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     source = open_source(recipe.source.kind, request.source, request.ids)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
     plan = make_plan(recipe, source)
-    watcher.preparing("trying every transform once")
+    watcher.preparing("testing every transform once")
     try_transforms(recipe, request.frost_folder)
     return plan, source
 
@@ -127,10 +154,10 @@ class _Build:
         self._committed = Committed()
         self._missing = Missing(Counter(), shards=0, blocks=0)
         self._quota = Quota()
-        self._begun, self._start = datetime.now(UTC), perf_counter()
+        self._start_time, self._start = datetime.now(UTC), perf_counter()
 
     def claim(self) -> None:
-        """Check that the output is empty, or holds this data set or a part of it, and write the recipe."""
+        """Check that the output is empty or contains this data set or a part of it, and write the recipe."""
         check_claim(self.store, self._plan.recipe)
         self._committed = find_committed(self.store, self._plan, self._request.retry_failed)
         blocks = checked_blocks(make_blocks(self._plan, self._source), self._committed, self.store, self._source)
@@ -139,8 +166,8 @@ class _Build:
         remember(self._request.output, "source", self._request.source)
 
     def find_missing(self) -> bool:
-        """Tell the watcher what is missing."""
-        self._begun, self._start = datetime.now(UTC), perf_counter()
+        """Report the missing shards to the watcher, and return whether there are any."""
+        self._start_time, self._start = datetime.now(UTC), perf_counter()
         missing = self._missing
         self.result.shards_before = self._plan.shards - missing.shards
         self._watcher.started(self._plan, missing.by_transform(), missing.shards)
@@ -149,11 +176,11 @@ class _Build:
         return missing.shards > 0
 
     def open_pool(self) -> AbstractContextManager[base.Pool[WorkItem, BuildCounts]]:
-        """Open the workers."""
+        """Open the pool of workers."""
         request, recipe = self._request, self._plan.recipe
-        frost = request.frost_folder and _everywhere(request.frost_folder)
+        frost = request.frost_folder and _absolute_location(request.frost_folder)
         return open_pool(
-            BuildJob(recipe, _everywhere(request.source), _everywhere(request.output), frost),
+            BuildJob(recipe, _absolute_location(request.source), _absolute_location(request.output), frost),
             self._worker,
             executor=request.executor,
             workers=request.workers,
@@ -163,7 +190,7 @@ class _Build:
         )
 
     def rounds(self, workers: int) -> Iterator[Iterator[WorkItem]]:
-        """Yield what is missing, as far as the quota allows."""
+        """Yield rounds of missing work items that fit into the quota."""
         self.result.workers = workers
         shared = SHARED_COST_OF_SEQUENCES if self._plan.recipe.family.sequences else SHARED_COST
         missing = self._missing
@@ -172,7 +199,7 @@ class _Build:
         yield from self._quota.rounds(piece for block in blocks for piece in block.split(pieces))
 
     def handle(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
-        """Note what is lost, count what is made towards the quota, and tell the watcher."""
+        """Record work items that are given up, update the quota, and notify the watcher."""
         if isinstance(event, Lost):
             self.result.lost.append(event)
         elif isinstance(event, Progress) and event.finished:
@@ -182,35 +209,43 @@ class _Build:
         self._watcher.reported(tally)
 
     def finish(self, done: BuildCounts) -> bool:
-        """Return whether every shard is there."""
+        """Store the counts of this run, and return whether every shard is finished."""
         self.result.done = done
         if self._quota.withheld:
             self.result.withheld = _withheld(self._plan, self.store, self._missing, done, self._quota)
         return self.result.complete
 
     def merge(self) -> None:
-        """Write the manifest, and what describes it."""
+        """Write the manifest and the files that describe it."""
         self.result.failed, self.result.kept = merge_parts(self._plan, self.store)
 
     def record(self) -> None:
-        """Write down what this run has made, if anything was missing."""
+        """Write the record of this run, unless there was nothing to do."""
         self.result.seconds = perf_counter() - self._start
         if self._missing.shards:
-            _record_run(self._request, self.result, self._begun, self.store)
+            _record_run(self._request, self.result, self._start_time, self.store)
 
 
 def with_detected_kind(recipe: Recipe, source: str) -> Recipe:
-    """Return the recipe with the kind of its source, detected if it says "auto". Raises UserError."""
+    """Return the recipe with the kind of its source, which is detected if the recipe has "auto".
+
+    Args:
+        recipe: The recipe.
+        source: Folder or URL of the source images.
+
+    Raises:
+        UserError: The kind cannot be detected.
+    """
     return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
 
 
-def _everywhere(location: str) -> str:
-    """Return a place as a worker finds it in another current folder. Links stay: they may differ between machines."""
+def _absolute_location(location: str) -> str:
+    """Return a URL or an absolute path. Links are not resolved, because they may differ between machines."""
     return location if is_url(location) else str(local_path(location).absolute())
 
 
 def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, missing: Missing) -> Quota:
-    """Return what keeps the shards within --max-bytes; without a limit, nothing is read."""
+    """Return the quota of --max-bytes. Without a limit, the sizes of finished shards are not read."""
     if math.isinf(request.max_bytes):
         return Quota()
     known = shard_sizes(plan, store)
@@ -219,29 +254,30 @@ def _quota(request: BuildRequest, plan: Plan, source: Source, store: Store, miss
 
 
 def _withheld(plan: Plan, store: Store, missing: Missing, done: BuildCounts, quota: Quota) -> Withheld:
-    """Return what is there, and what is missing, of a build that has stopped at its limit."""
+    """Return the finished bytes and the missing shards of a build that stopped at --max-bytes."""
     left = Counter({str(condition): count for condition, count in missing.samples.items()}) - done.shard_samples
     size = estimated_bytes(left, quota.known, quota.measured)
     return Withheld(missing.shards - done.shards, size, shard_sizes(plan, store).bytes.total())
 
 
-def _record_run(request: BuildRequest, outcome: BuildResult, begun: datetime, store: Store) -> None:
-    done = outcome.done
-    facts = host_facts()
+def _record_run(request: BuildRequest, result: BuildResult, start_time: datetime, store: Store) -> None:
+    """Write the record of a run into the folder of runs."""
+    done = result.done
+    host = host_facts()
     record = {
-        "begun": begun.isoformat(timespec="seconds"),
-        "seconds": round(outcome.seconds, 3),
+        "begun": start_time.isoformat(timespec="seconds"),
+        "seconds": round(result.seconds, 3),
         "source": absolute(request.source),
-        "workers": outcome.workers,
+        "workers": result.workers,
         "software": versions(),
         "decoders": fingerprints(),
-        **facts,
+        **host,
         "shards": done.shards,
         "samples": dict(done.samples),
         "failed": done.failed,
-        "lost_blocks": len(outcome.lost),
+        "lost_blocks": len(result.lost),
         "payload_bytes": done.payload_bytes,
         "worker_seconds": {stage: round(spent, 3) for stage, spent in sorted(done.seconds.items())},
     }
-    name = f"{RUNS}/{begun:%Y%m%dT%H%M%S.%fZ}-{facts['host']}.json"
+    name = f"{RUNS}/{start_time:%Y%m%dT%H%M%S.%fZ}-{host['host']}.json"
     store.publish_bytes(json.dumps(record, indent=1).encode(), name)

@@ -1,4 +1,4 @@
-"""The stages of a sample: read, decode, prepare, transform, encode, check. Errors of one sample stay with it."""
+"""The stages of a sample: read, decode, prepare, transform, encode, check. An error fails only its own sample."""
 
 from __future__ import annotations
 
@@ -16,17 +16,29 @@ from pipeline.sources.base import Source, SourceImage
 from pipeline.storage import LARGEST_READ
 from pipeline.transforms.family import Condition, Image
 
-CRASHES_WORKER = "ends the process that works on it, in every attempt"
-"""Why a condemned sample failed: more is not known, since the process dies that makes it."""
+CRASHES_WORKER = "crashes the worker process every time it is processed"
+"""Reason of a quarantined sample in the manifest. The actual error is unknown, because the process died."""
 
 
 def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
-    """Return the image for samples that are not tried again."""
+    """Return a failed image, whose samples are not tried again.
+
+    Args:
+        image: The image.
+        sha256: SHA-256 of its bytes, if it was read.
+    """
     return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
 class SampleMaker:
-    """Makes samples of one recipe from one source; each stage adds the time that it takes to the worker's counts."""
+    """A maker of the samples of one recipe. Each stage adds its duration to the worker's counts.
+
+    Args:
+        source: The opened source.
+        renderer: The recipe as functions.
+        encoder: Encoder of the payloads.
+        roots: Folders and URLs that are removed from reasons of failures, the longest first.
+    """
 
     def __init__(self, source: Source, renderer: Renderer, encoder: Encoder, roots: Sequence[str]) -> None:
         self._source = source
@@ -37,12 +49,21 @@ class SampleMaker:
     def prepare(self, image: SourceImage, counts: BuildCounts) -> PreparedImage:
         """Read, decode and prepare an image.
 
-        Raises UserError and UnreachableError, for which no image is to blame.
+        Args:
+            image: The image.
+            counts: Counts to which the durations are added.
+
+        Returns:
+            The prepared image, or a failed one if the image is invalid.
+
+        Raises:
+            UserError: The source cannot be used.
+            UnreachableError: The source does not respond.
         """
         sha256, start = None, time.perf_counter()
         try:
             if image.size > LARGEST_READ:
-                raise SampleError(f"refused: its {image.size} bytes are more than the {LARGEST_READ} allowed")
+                raise SampleError(f"refused: {image.size} bytes exceed the limit of {LARGEST_READ} bytes")
             data = self._source.read(image)
             sha256 = source_digest(data)
             start = counts.lap("read", start)
@@ -53,18 +74,18 @@ class SampleMaker:
             return PreparedImage(image, sha256, prepared, self._renderer.prepared_bytes(prepared))
         except (UserError, UnreachableError):
             raise
-        except Exception as error:  # readers of damaged files raise nearly anything
+        except Exception as error:  # readers of damaged files can raise any exception
             return PreparedImage(image, sha256, Failure(f"{image.origin}: {failure_reason(error, self._roots)}"))
 
     def transform(self, image: PreparedImage, condition: Condition, counts: BuildCounts) -> Output:
-        """Make the output of an image under a condition."""
+        """Return the output of an image under a condition, or its failure."""
         start = time.perf_counter()
         output = Output(image, condition, self._transform(image, condition))
         counts.rendering[condition.transform] += counts.lap("transform", start) - start
         return output
 
     def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[SampleResult]:
-        """Encode outputs, and decode them again for their digests: all of them stage by stage."""
+        """Encode a batch of outputs, and decode them again to compute their digests."""
         start = time.perf_counter()
         encoded = [self._encode(output) for output in outputs]
         start = counts.lap("encode", start)
@@ -92,7 +113,7 @@ class SampleMaker:
             return self._failure(error)
 
     def _check(self, members: Members | Failure) -> Payload | Failure:
-        """Decode members as a reader will."""
+        """Decode a payload as a reader would, and compute its digests."""
         if isinstance(members, Failure):
             return members
         try:

@@ -1,4 +1,4 @@
-"""One work item: its source images through every condition that still lacks them. Independent of the engine."""
+"""The worker of a build, which makes the missing shards of a work item. Independent of the engine."""
 
 from __future__ import annotations
 
@@ -24,21 +24,28 @@ from pipeline.storage import open_store
 from pipeline.transforms.family import Condition
 
 REPORT_EVERY_S = 0.5
-"""Seconds between two reports of a worker."""
+"""Minimum interval between two reports of a worker, in seconds."""
 
 PUBLISHING_THREADS = 4
+"""Number of threads that publish the shards of a work item."""
 
 IMAGES_TOGETHER, BYTES_TOGETHER = 8, 2**24
-"""Largest number of images whose samples are made together, condition by condition, and bytes of outputs that go
-through a stage together. Stage by stage, code and tables stay in the CPU's caches. All of them are in memory, so an
-image whose prepared form is larger than these bytes is processed alone."""
+"""Maximum number of images in a batch, and maximum bytes of its prepared images or outputs. Stages process whole
+batches, so that its code and tables stay in the CPU caches. A larger image is processed alone to limit memory."""
 
 Shards = Mapping[Condition, ShardBuilder]
 
 
 @dataclass(frozen=True)
 class BuildJob:
-    """What every worker of a build needs, the same for all work items. Small, and picklable."""
+    """The settings that all workers of a build share. Small and picklable.
+
+    Attributes:
+        recipe: What to build.
+        source: Absolute path or URL of the source images.
+        output: Absolute path or URL of the data set.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+    """
 
     recipe: Recipe
     source: str
@@ -47,7 +54,7 @@ class BuildJob:
 
 
 class BuildWorker:
-    """Builds work items; holds what stays the same from one to the next."""
+    """A worker that makes and publishes shards. It keeps source, output and renderer open between work items."""
 
     def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe
@@ -58,18 +65,18 @@ class BuildWorker:
         self._maker = SampleMaker(source, renderer, job.recipe.encoder, sorted(roots, key=len, reverse=True))
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
-        """Make and publish the shards of a work item; read and prepare each source image once for all of them.
+        """Make and publish the shards of a work item. Each source image is read and prepared once for all shards.
 
         Args:
-            attempt: The work item, and which of its samples are suspected or condemned.
+            attempt: The work item, and the images and samples to report or to skip.
 
         Yields:
-            What has been done so far, about every half second and once at the end: one object, which grows. A
-            careful attempt also yields where it is.
+            The counts so far, at most every ``REPORT_EVERY_S`` seconds and once at the end; always the same object,
+            which is updated. If the attempt asks for it, also the item to be processed next.
 
         Raises:
             OSError: A shard cannot be written.
-            UnreachableError: The source or the output does not answer.
+            UnreachableError: The source or the output does not respond.
         """
         counts, reported = BuildCounts(), time.monotonic()
         with ExitStack() as stack:
@@ -77,57 +84,59 @@ class BuildWorker:
                 task.condition: stack.enter_context(ShardBuilder(task, self._recipe, self._store.scratch()))
                 for task in attempt.work.tasks
             }
-            for news in self._make(shards, attempt, counts):
-                if isinstance(news, CurrentItem):
-                    yield news
+            for report in self._make(shards, attempt, counts):
+                if isinstance(report, CurrentItem):
+                    yield report
                 elif time.monotonic() - reported > REPORT_EVERY_S:
-                    yield news
+                    yield report
                     reported = time.monotonic()
             if attempt.report_items:
                 yield CurrentItem(None)
             self._publish(shards, len(attempt.work.images), counts)
         yield counts
 
-    def _make(self, shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts) -> Iterator[BuildCounts | CurrentItem]:
-        """Add the samples of all images to the shards, in the order of the images; yield the counts after some."""
-        together: list[PreparedImage] = []
+    def _make(
+        self, shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts
+    ) -> Iterator[BuildCounts | CurrentItem]:
+        """Add the samples of all images to the shards, in order; yield the counts after each batch."""
+        batch: list[PreparedImage] = []
         for image in attempt.work.images:
             if image.id in attempt.quarantined:
-                together.append(quarantined(image))
+                batch.append(quarantined(image))
             else:
                 if attempt.report_items:
                     yield CurrentItem(image.id)
-                together.append(self._maker.prepare(image, counts))
-            room = len(together) < IMAGES_TOGETHER and sum(each.size for each in together) < BYTES_TOGETHER
+                batch.append(self._maker.prepare(image, counts))
+            room = len(batch) < IMAGES_TOGETHER and sum(each.size for each in batch) < BYTES_TOGETHER
             if attempt.report_items or not room:
-                yield from self._make_together(together, shards, attempt, counts)
-                together = []
-        yield from self._make_together(together, shards, attempt, counts)
+                yield from self._make_batch(batch, shards, attempt, counts)
+                batch = []
+        yield from self._make_batch(batch, shards, attempt, counts)
 
-    def _make_together(
+    def _make_batch(
         self, images: Sequence[PreparedImage], shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts
     ) -> Iterator[BuildCounts | CurrentItem]:
-        """Add the samples of these images to the shards; condemned ones fail untried."""
+        """Add the samples of these images to the shards; quarantined samples are recorded as failed."""
         outputs: list[Output] = []
-        held = 0
+        output_bytes = 0
         for condition, prepared in product(shards, images):
-            left_out = bool(attempt.quarantined) and _item(prepared.source, condition) in attempt.quarantined
-            image = quarantined(prepared.source, prepared.sha256) if left_out else prepared
+            skipped = bool(attempt.quarantined) and _item(prepared.source, condition) in attempt.quarantined
+            image = quarantined(prepared.source, prepared.sha256) if skipped else prepared
             suspected = image.source.id in attempt.suspects and not isinstance(image.prepared, Failure)
             if suspected:
                 yield CurrentItem(_item(image.source, condition))
             output = self._maker.transform(image, condition, counts)
             outputs.append(output)
-            held += output.size
-            if suspected or held >= BYTES_TOGETHER:
+            output_bytes += output.size
+            if suspected or output_bytes >= BYTES_TOGETHER:
                 _append(self._maker.finish(outputs, counts), shards, counts)
                 yield counts
-                outputs, held = [], 0
+                outputs, output_bytes = [], 0
         _append(self._maker.finish(outputs, counts), shards, counts)
         yield counts
 
     def _publish(self, shards: Shards, images: int, counts: BuildCounts) -> None:
-        """Publish the shards in parallel, since each waits for the disk. Raises OSError."""
+        """Publish the shards in parallel, because publishing waits for the disk. Raises OSError."""
         start = time.perf_counter()
         with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
             sizes = list(pool.map(lambda shard: shard.publish(self._store), shards.values()))
@@ -137,12 +146,12 @@ class BuildWorker:
 
 
 def _item(image: SourceImage, condition: Condition) -> str:
-    """Return what a careful worker calls the sample of an image: no image's id, since those hold no dot."""
+    """Return the name of a sample in reports. It cannot be the id of an image, because ids contain no dot."""
     return f"{image.id}.{condition}"
 
 
 def _append(results: Sequence[SampleResult], shards: Shards, counts: BuildCounts) -> None:
-    """Append results to their shards. Raises OSError."""
+    """Append samples to their shards. Raises OSError."""
     start = time.perf_counter()
     for result in results:
         shards[result.condition].append(result)
@@ -151,7 +160,7 @@ def _append(results: Sequence[SampleResult], shards: Shards, counts: BuildCounts
 
 
 def _payload_bytes(result: SampleResult) -> int | None:
-    """Return the length of a sample's payload; None of a failed sample."""
+    """Return the payload length of a sample in bytes; None for a failed sample."""
     if isinstance(result.payload, Failure):
         return None
     return sum(map(len, result.payload.members.values()))

@@ -1,1 +1,1 @@
-"""A recipe as functions."""
+"""Rendering: the functions that turn source images into samples as a recipe specifies."""

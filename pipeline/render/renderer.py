@@ -1,4 +1,4 @@
-"""A recipe as functions: photograph -> clean image -> output -> payload. Every sample is made here."""
+"""The steps of a recipe as functions: photograph -> prepared image -> output -> payload."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ Image = NDArray[np.uint8]
 
 
 class Renderer:
-    """Turns one source image into the payloads of a recipe; the same bytes wherever it runs."""
+    """A recipe as functions that turn a source image into payloads. The bytes do not depend on the machine.
+
+    Args:
+        recipe: The recipe.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+    """
 
     def __init__(self, recipe: Recipe, frost_folder: str | None = None) -> None:
-        # Workers are processes of their own: threads inside OpenCV would only compete with the other workers.
+        # There is one worker process per CPU, so threads of OpenCV would compete with the other workers.
         cv2.setNumThreads(1)
         self._recipe = recipe
         self._family = recipe.family
@@ -35,59 +40,109 @@ class Renderer:
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:
-        """Return the photograph as RGB (H, W, 3), cut to its box, or still encoded where the family starts there.
+        """Decode a source image and crop it to its box.
 
-        Raises SampleError.
+        Args:
+            data: Encoded bytes, or RGB pixels (H, W, 3) uint8.
+            box: Left, top, right and bottom in pixels; None for the whole image.
+
+        Returns:
+            RGB pixels (H, W, 3) uint8; or the encoded bytes if the transforms of the family decode on their own.
+
+        Raises:
+            SampleError: The image is invalid, or its box is empty or not supported by the family.
         """
         if self._family.from_encoded:
             if box or not isinstance(data, bytes):
                 raise SampleError(
-                    f"{self._family.name} starts from encoded photographs: this source has pixels or boxes"
+                    f"{self._family.name} needs encoded images without boxes, but this source has pixels or boxes"
                 )
             return data
         photograph = decode(data, self._recipe.prepare.decoder) if isinstance(data, bytes) else data
-        return photograph if box is None else _cut(photograph, box)
+        return photograph if box is None else _crop(photograph, box)
 
     def prepare(self, photograph: Image | bytes) -> Any:
-        """Return what the transforms start from: the clean image, or all that a family's transforms share.
+        """Return the input of the transforms, for example the cropped image. Its type depends on the family.
 
-        Raises SampleError for a photograph that is smaller than a crop.
+        Args:
+            photograph: Result of :meth:`decode`.
+
+        Raises:
+            SampleError: The image is smaller than a crop.
         """
         try:
             return self._family.prepare(photograph, self._recipe.prepare.steps, self._recipe.prepare.resize)
         except ValueError as error:
-            raise SampleError(f"cannot be prepared: {error}") from error
+            raise SampleError(f"cannot prepare the image: {error}") from error
 
     def prepared_bytes(self, prepared: Any) -> int:
-        """Return the bytes that a prepared photograph holds; WHOLE_BUDGET where it is to be worked on alone."""
+        """Return the size of a prepared image in bytes; WHOLE_BUDGET if it must be processed alone.
+
+        Args:
+            prepared: Result of :meth:`prepare`.
+        """
         return self._family.prepared_bytes(prepared)
 
     def transform(self, prepared: Any, source_id: str, condition: Condition) -> Image:
-        """Return the output of one transform at one level: an image (H, W, 3), or frames (T, H, W, 3)."""
+        """Apply a transform.
+
+        Args:
+            prepared: Result of :meth:`prepare`.
+            source_id: Id of the source image, from which the seed is derived.
+            condition: Transform and level.
+
+        Returns:
+            An image (H, W, 3) or frames (T, H, W, 3), uint8.
+        """
         if condition not in self._renders:
             self._renders[condition] = self._family.render(condition, self._rendering)
         return self._renders[condition](prepared, sample_seed(self._recipe.seed, source_id, *condition))
 
     def encode(self, output: Image, condition: Condition) -> dict[str, bytes]:
-        """Return the payload members of an output, suffix -> bytes."""
+        """Encode an output.
+
+        Args:
+            output: Result of :meth:`transform`.
+            condition: Transform and level.
+
+        Returns:
+            The payload members: suffix -> bytes.
+        """
         return encode_members(self._recipe.encoder, output, self._family.grain(condition.transform))
 
     def members(
         self, data: bytes | Image, source_id: str, condition: Condition, box: Box | None = None
     ) -> dict[str, bytes]:
-        """Return the payload members of what a source reads. Raises SampleError."""
+        """Make a sample: decode, prepare, transform and encode a source image.
+
+        Args:
+            data: Encoded bytes, or RGB pixels (H, W, 3) uint8.
+            source_id: Id of the source image.
+            condition: Transform and level.
+            box: Left, top, right and bottom in pixels; None for the whole image.
+
+        Returns:
+            The payload members: suffix -> bytes.
+
+        Raises:
+            SampleError: The image is invalid or too small.
+        """
         return self.encode(self.transform(self.prepare(self.decode(data, box)), source_id, condition), condition)
 
 
 def source_digest(data: bytes | Image) -> str:
-    """Return the sha256 of what a source reads: encoded bytes, or pixels."""
+    """Return the SHA-256 of the data of a source image.
+
+    Args:
+        data: Encoded bytes, or pixels.
+    """
     return hashlib.sha256(data if isinstance(data, bytes) else data.data).hexdigest()
 
 
-def _cut(photograph: Image, box: Box) -> Image:
-    """Return the part of a photograph inside a box. Raises SampleError if that is empty."""
+def _crop(photograph: Image, box: Box) -> Image:
+    """Return the part of an image inside a box. Raises SampleError if it is empty."""
     left, top, right, bottom = box
     part = photograph[max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
     if not part.size:
-        raise SampleError(f"its box {box} holds nothing of {photograph.shape[1]} x {photograph.shape[0]} pixels")
+        raise SampleError(f"box {box} is outside the image of {photograph.shape[1]} x {photograph.shape[0]} pixels")
     return part

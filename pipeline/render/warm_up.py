@@ -1,4 +1,4 @@
-"""Try every transform once per machine: kernels are compiled then, and what is missing is found."""
+"""A trial of every transform, once per machine: it compiles the kernels and detects missing requirements."""
 
 from __future__ import annotations
 
@@ -22,44 +22,58 @@ from pipeline.render.renderer import Renderer
 from pipeline.software import versions
 
 TRIAL_SIDES = (32, 512, 8192)
-"""Sides of photographs on which the transforms are tried: the first that a recipe's crops leave something of."""
+"""Sides of the trial image in pixels. The trial uses the first that is large enough for the crops of the recipe."""
 
 
 def try_transforms(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """Return a renderer that has made and encoded each transform once, on a small image; its kernels are compiled.
+    """Make one sample of each condition from a small image, so that all kernels are compiled.
 
-    Raises UserError for what is missing on this machine.
+    Args:
+        recipe: The recipe.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+
+    Returns:
+        The renderer of the recipe.
+
+    Raises:
+        UserError: A transform cannot run on this machine.
     """
-    with _compiling(recipe) as tried:
-        renderer = _tried(recipe, frost_folder)
-        tried.write("tried\n")
+    with _compile_lock(recipe) as trial_file:
+        renderer = _trial(recipe, frost_folder)
+        trial_file.write("tried\n")
     return renderer
 
 
 def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
-    """Return a renderer as :func:`try_transforms`, but skip the trial where it has been done on this machine.
+    """Return the renderer of a recipe, after :func:`try_transforms` unless that has succeeded on this machine before.
 
-    Raises UserError for what is missing on this machine, and for another version of what a family's package brings.
+    Args:
+        recipe: The recipe in canonical form.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+
+    Raises:
+        UserError: A transform cannot run on this machine, or a library of the family has another version than in the
+            recipe.
     """
     _check_libraries(recipe)
-    with _compiling(recipe) as tried:
-        if tried.read():
+    with _compile_lock(recipe) as trial_file:
+        if trial_file.read():
             return Renderer(recipe, frost_folder)
-        renderer = _tried(recipe, frost_folder)
-        tried.write("tried\n")
+        renderer = _trial(recipe, frost_folder)
+        trial_file.write("tried\n")
     return renderer
 
 
 @contextmanager
-def _compiling(recipe: Recipe) -> Iterator[TextIO]:
-    """Hold what only one process of a machine may do at a time: numba's cache may mix up what two write at once.
+def _compile_lock(recipe: Recipe) -> Iterator[TextIO]:
+    """Lock the trial of a recipe on this machine, because concurrent compilation can corrupt numba's cache.
 
-    Gives a file in which stands whether these transforms have been tried here with the kernels as they are now.
+    Yields a file that is not empty if the trial has succeeded with the current kernels.
     """
-    machine = (sys.version, numba_config.CPU_FEATURES)  # a home may serve several
+    machine = (sys.version, numba_config.CPU_FEATURES)  # machines may share a home folder
     files = [(str(path), path.stat().st_mtime_ns) for path in _files_of(recipe.family.modules)]
-    tried = (*machine, recipe.profile, recipe.transforms, recipe.encoder, files)
-    name = f"{hashlib.sha256(repr(tried).encode()).hexdigest()[:16]}.lock"
+    key = (*machine, recipe.profile, recipe.transforms, recipe.encoder, files)
+    name = f"{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.lock"
     with open(COMPILED / name, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
@@ -67,7 +81,7 @@ def _compiling(recipe: Recipe) -> Iterator[TextIO]:
 
 
 def _files_of(modules: Iterable[str]) -> Iterator[Path]:
-    """Yield the source files of modules and packages, in one order."""
+    """Yield the source files of modules and packages, in a fixed order."""
     for module in modules:
         spec = find_spec(module)
         for folder in (spec and spec.submodule_search_locations) or ():
@@ -77,28 +91,30 @@ def _files_of(modules: Iterable[str]) -> Iterator[Path]:
 
 
 def _check_libraries(recipe: Recipe) -> None:
-    """Check that this machine has the versions that the build has. Raises UserError."""
-    here = versions(recipe.family.libraries)
+    """Check that this machine has the library versions of the recipe. Raises UserError."""
+    installed = versions(recipe.family.libraries)
     for name in recipe.family.libraries:
-        if (wanted := recipe.software.get(name, here[name])) != here[name]:
+        if (wanted := recipe.software.get(name, installed[name])) != installed[name]:
             raise UserError(
-                f"{name} is {here[name]} on {platform.node()}, not {wanted}: install the same version there"
+                f"{platform.node()} has {name} {installed[name]}, but the build uses {wanted}: install the "
+                "same version there"
             )
 
 
-def _tried(recipe: Recipe, frost_folder: str | None) -> Renderer:
+def _trial(recipe: Recipe, frost_folder: str | None) -> Renderer:
+    """Make one sample of each condition, and return the renderer. Raises UserError."""
     renderer = Renderer(recipe, frost_folder)
-    photograph = _large_enough(renderer)
+    photograph = _trial_image(renderer)
     for condition in recipe.conditions():
         try:
             renderer.members(photograph, "", condition)
         except (OSError, ImportError, ValueError, RuntimeError, SampleError) as error:
-            raise UserError(f"{condition.transform} cannot be made on this machine: {error}") from error
+            raise UserError(f"cannot run {condition.transform} on this machine: {error}") from error
     return renderer
 
 
-def _large_enough(renderer: Renderer) -> bytes:
-    """Return a photograph that is large enough for all crops of the recipe. Raises UserError."""
+def _trial_image(renderer: Renderer) -> bytes:
+    """Return an encoded image that is large enough for the crops of the recipe. Raises UserError."""
     for side in TRIAL_SIDES:
         photograph = Jpeg().encode(np.full((side, side, 3), 128, np.uint8))
         try:
@@ -107,4 +123,4 @@ def _large_enough(renderer: Renderer) -> bytes:
             reason = error
         else:
             return photograph
-    raise UserError(f"the recipe's [prepare] suits no photograph, since one of any size {reason}")
+    raise UserError(f"[prepare] of the recipe fails for images of every size: {reason}")

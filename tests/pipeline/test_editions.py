@@ -59,7 +59,7 @@ def test_system_noise_needs_encoded_photographs(tmp_path: Path, robustshards: Ru
     done = robustshards(*command)
     assert done.returncode == 1
     assert {row.error for row in rows_of(tmp_path / "data")} >= {
-        "test_batch#0: system-noise starts from encoded photographs: this source has pixels or boxes"
+        "test_batch#0: system-noise needs encoded images without boxes, but this source has pixels or boxes"
     }
 
 

@@ -386,4 +386,4 @@ def test_whatever_a_transform_raises_is_a_fault(data: Path, source: Path, monkey
     monkeypatch.setattr(Renderer, "members", broken)
     rewrite(data, lambda rows: [row._replace(source_sha256=None) for row in rows])
     found = regenerate(str(data), str(source), 3, 0)
-    assert sum("cannot be made again: MemoryError: no memory" in str(fault) for fault in found.faults) == 3
+    assert sum("cannot be rebuilt: MemoryError: no memory" in str(fault) for fault in found.faults) == 3

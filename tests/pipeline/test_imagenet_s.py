@@ -109,7 +109,7 @@ def test_one_decoder_and_one_resize_setting_for_every_recipe(
     assert {(row.decoder, row.resize) for row in rows} == {("opencv", "opencv-area")}
     done = robustshards(*command, "--decoder", "opencv")
     assert done.returncode == 2
-    assert "prepare.resize: opencv-area there, pillow-bilinear asked for" in done.stderr
+    assert "prepare.resize is opencv-area, but pillow-bilinear was requested" in done.stderr
     done = robustshards(*command, "--decoder", "gd")
     assert done.returncode == 2
     assert "prepare.decoder" in done.stderr

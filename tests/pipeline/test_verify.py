@@ -173,17 +173,17 @@ def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp
     assert faults(built) == []
     done = robustshards("verify", built, "--deep", "--samples", 24)
     assert done.returncode == 2
-    assert f"give --source PATH, where the photographs are (the latest run names '{small_source}')" in done.stderr
+    assert f"give --source PATH with the source images (the latest run used '{small_source}')" in done.stderr
     done = robustshards("verify", built, "--deep", "--samples", 24, "--source", small_source)
     assert done.returncode == 1
-    assert done.stdout.count("comes out differently when it is made again") == 4
+    assert done.stdout.count("the rebuilt sample differs") == 4
 
     changed = shutil.copytree(small_source, tmp_path / "changed")
     (changed / "class0" / "image0.png").write_bytes((changed / "class0" / "image2.png").read_bytes())
     (changed / "class0" / "image2.png").unlink()
     done = robustshards("verify", built, "--deep", "--samples", 24, "--source", changed)
-    assert "its source image class0/image0.png has changed since the build" in done.stdout
-    assert f"its source image class0/image2.png is not in {changed}" in done.stdout
+    assert "source image class0/image0.png has changed since the build" in done.stdout
+    assert f"source image class0/image2.png is not in {changed}" in done.stdout
 
 
 def test_deep_choice_follows_its_seed(built_once: Path, robustshards: Run) -> None:
