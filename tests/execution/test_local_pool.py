@@ -1,4 +1,4 @@
-"""Child processes that die, hang or raise, and the end of all of them with their parent."""
+"""The local pool: worker processes that die, hang or raise, and their end with the parent process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORKERS = 2
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers find the tests by the path, not in the current folder."""
+    """Add the tests to PYTHONPATH, because workers do not import from the current folder."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
@@ -53,46 +53,46 @@ def run(folder: Path, *faults: Fault) -> PoolReport:
 
 
 def children() -> list[psutil.Process]:
-    """The local workers of this process."""
+    """Return the local workers of this process."""
     return [each for each in psutil.Process().children(recursive=True) if is_local_worker(each)]
 
 
-def test_all_is_done_and_no_process_is_left(tmp_path: Path) -> None:
-    told = run(tmp_path)
-    assert (told.done.samples, told.failed, told.lost) == (Counter(ALL), [], [])
+def test_all_work_is_done_and_all_processes_end(tmp_path: Path) -> None:
+    report = run(tmp_path)
+    assert (report.done.samples, report.failed, report.lost) == (Counter(ALL), [], [])
     assert not children()
 
 
-def test_images_and_samples_that_end_processes_are_found_and_left_out(tmp_path: Path) -> None:
-    told = run(tmp_path, Fault("a", signal.SIGSEGV), Fault("c.right", signal.SIGSEGV))
-    assert told.lost == []
-    assert told.done.samples == Counter(ALL - {"a.left", "a.right", "c.right"})
-    # one plain attempt, then three for each; a sample needs one more, which finds its image
-    assert [event.index for event in told.failed] == [0] * (1 + 3 + 4)
-    assert {event.reason for event in told.failed} == {"the worker process died: SIGSEGV"}
-    assert all(event.place.startswith("process ") for event in told.failed)
+def test_images_and_samples_that_crash_workers_are_quarantined(tmp_path: Path) -> None:
+    report = run(tmp_path, Fault("a", signal.SIGSEGV), Fault("c.right", signal.SIGSEGV))
+    assert report.lost == []
+    assert report.done.samples == Counter(ALL - {"a.left", "a.right", "c.right"})
+    # the first attempt, then three per image; a sample needs one more, which finds its image
+    assert [event.index for event in report.failed] == [0] * (1 + 3 + 4)
+    assert {event.reason for event in report.failed} == {"the worker process died: SIGSEGV"}
+    assert all(event.place.startswith("process ") for event in report.failed)
 
 
 @pytest.mark.parametrize(
     ("end", "reason"), [(signal.SIGKILL, "SIGKILL (the machine may be out of memory)"), (0, "exit code 0")]
 )
-def test_deaths_here_and_there_are_no_image_s_fault(tmp_path: Path, end: int, reason: str) -> None:
-    told = run(tmp_path, *(Fault(f"{image}.left", end, once=True) for image in ITEMS[0]))
-    assert (told.done.samples, told.lost) == (Counter(ALL), [])
-    assert [event.reason for event in told.failed] == [f"the worker process died: {reason}"] * len(ITEMS[0])
+def test_unrelated_deaths_quarantine_no_image(tmp_path: Path, end: int, reason: str) -> None:
+    report = run(tmp_path, *(Fault(f"{image}.left", end, once=True) for image in ITEMS[0]))
+    assert (report.done.samples, report.lost) == (Counter(ALL), [])
+    assert [event.reason for event in report.failed] == [f"the worker process died: {reason}"] * len(ITEMS[0])
 
 
-def test_what_is_raised_is_given_up_with_its_reason(tmp_path: Path) -> None:
-    told = run(tmp_path, Fault("b", None))
-    (lost,) = told.lost
+def test_work_that_raises_is_given_up_with_the_reason(tmp_path: Path) -> None:
+    report = run(tmp_path, Fault("b", None))
+    (lost,) = report.lost
     assert (lost.work, lost.reason) == (ITEMS[0], "pipeline.errors.UnreachableError: no answer")
-    assert len(told.failed) == MAX_ATTEMPTS - 1
+    assert len(report.failed) == MAX_ATTEMPTS - 1
 
 
-def test_a_straggler_is_done_by_another_worker_and_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_straggler_is_duplicated_and_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "STRAGGLER_MIN_S", 0.5)
-    told = run(tmp_path, Fault("e", signal.SIGSTOP, once=True))
-    assert (told.done.samples, told.failed, told.lost) == (Counter(ALL), [], [])
+    report = run(tmp_path, Fault("e", signal.SIGSTOP, once=True))
+    assert (report.done.samples, report.failed, report.lost) == (Counter(ALL), [], [])
     assert not children()
 
 
@@ -104,10 +104,10 @@ def facts(gpus: int = 0) -> WorkerFacts:
     return events[-1].counts
 
 
-def test_a_worker_s_process_is_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts with Ray's environment, survives a Ctrl-C, and looks for no code in the current folder."""
+def test_worker_processes_have_the_right_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have the environment variables of Ray workers and import nothing from the current folder."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}")  # an empty part would be the current folder
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}")  # an empty entry means the current folder
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pickle.py").write_text("raise RuntimeError('code of the current folder was run')")
     found = facts()
@@ -117,7 +117,7 @@ def test_a_worker_s_process_is_set_up(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "ray" not in found["modules"].split()
 
 
-def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
     found = facts()
@@ -133,14 +133,14 @@ def test_each_worker_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [gpu_of(slot, 2) for slot in range(2)] == ["4", "GPU-7"]
 
 
-def test_a_worker_that_cannot_be_made_says_what_to_mend() -> None:
+def test_a_worker_that_cannot_be_created_names_the_remedy() -> None:
     pool = LocalPool(True, 2, BrokenWorker)
     with pytest.raises(UserError, match="the frost textures are missing"):
         list(pool.run(iter("abcdef")))
     pool.close()
 
 
-def test_a_worker_that_dies_as_it_starts_leaves_its_last_words() -> None:
+def test_a_worker_that_dies_at_start_reports_its_stderr() -> None:
     pool = LocalPool(False, 1, BrokenWorker)
     events = [event for event in pool.run(iter("a")) if not isinstance(event, Progress)]
     pool.close()
@@ -149,8 +149,8 @@ def test_a_worker_that_dies_as_it_starts_leaves_its_last_words() -> None:
     assert {event.reason for event in events} == {reason}
 
 
-def test_other_code_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It would make other bytes, so nothing is made."""
+def test_workers_with_different_code_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Different code could make different bytes."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
@@ -160,13 +160,13 @@ def test_other_code_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     pool.close()
 
 
-def test_a_process_that_stands_still_blocks_nothing(tmp_path: Path) -> None:
-    """What it is sent is more than a pipe takes."""
+def test_a_suspended_worker_blocks_no_call(tmp_path: Path) -> None:
+    """The message is larger than the buffer of the pipe."""
     engine: LocalEngine[tuple[str, ...], Done] = LocalEngine(FaultyWorker, FaultPlan((), tmp_path))
     worker = engine.start()
-    while not (signals := engine.wait(60.0)):
+    while not (events := engine.wait(60.0)):
         pass
-    assert [signal.worker for signal in signals] == [worker]
+    assert [event.worker for event in events] == [worker]
     (process,) = children()
     process.suspend()
     engine.give(worker, Attempt(("image",) * 10**6))
@@ -190,25 +190,25 @@ pool.close()
 
 
 def script(folder: Path, fault: str = "") -> subprocess.Popen[str]:
-    """A program of a user, without ``if __name__ == "__main__"``."""
+    """Start a script of a user that has no ``if __name__ == "__main__"``."""
     (folder / "script.py").write_text(SCRIPT.format(folder=str(folder), fault=fault))
     return subprocess.Popen([sys.executable, str(folder / "script.py")], stdout=subprocess.PIPE, text=True)
 
 
 def test_a_script_is_run_once(tmp_path: Path) -> None:
-    """Workers do not import it, as those of multiprocessing would."""
+    """Workers do not import the script, unlike those of multiprocessing."""
     output, _ = script(tmp_path).communicate(timeout=120)
     assert output == f"once\n{sorted(ALL)}\n"
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, stopped: bool) -> None:
-    """Also those that stand still, whose threads cannot see it."""
+def test_workers_end_when_the_parent_is_killed(tmp_path: Path, stopped: bool) -> None:
+    """Suspended workers end, too, although their threads cannot notice it."""
     parent = script(tmp_path, "Fault('b', 19), Fault('e', 19)" if stopped else "Fault('b', 0), Fault('e', 0)")
     limit = time.monotonic() + 120
-    here = psutil.Process(parent.pid)
+    process = psutil.Process(parent.pid)
     wanted = {psutil.STATUS_STOPPED} if stopped else {psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING}
-    while len(workers := [each for each in here.children() if each.status() in wanted]) < 2:
+    while len(workers := [each for each in process.children() if each.status() in wanted]) < 2:
         assert time.monotonic() < limit, "no workers"
         time.sleep(0.01)
     parent.kill()

@@ -1,4 +1,4 @@
-"""Which engine is used, and builds by the command on child processes of this machine."""
+"""The choice of the engine, and builds with local worker processes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shar
         ("ray", None, 1, Executor.RAY),
     ],
 )
-def test_small_work_on_this_machine_needs_no_ray(
+def test_auto_uses_local_processes_for_small_work(
     executor: str, address: str | None, outputs: int, engine: Executor
 ) -> None:
     assert choose_executor(executor, address, outputs) == engine
 
 
-def test_what_cannot_be_chosen_is_named() -> None:
+def test_invalid_executors_are_refused() -> None:
     with pytest.raises(UserError, match=r"--executor local .*--address 10\.0\.0\.1:6379"):
         choose_executor("local", "10.0.0.1:6379", 1)
     with pytest.raises(UserError, match="invalid executor 'dask': use auto, ray, local"):
@@ -56,7 +56,7 @@ def test_every_executor_has_a_pool() -> None:
     assert set(POOLS) == set(Executor) - {Executor.AUTO}
 
 
-def test_an_executor_that_joins_no_cluster_refuses_an_address() -> None:
+def test_local_executors_refuse_an_address() -> None:
     for executor in set(Executor) - CLUSTER_EXECUTORS:
         with pytest.raises(UserError, match=rf"--executor {executor} .*--address ray:1.*omit --address"):
             parse_executor(executor, "ray:1")
@@ -67,15 +67,15 @@ def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
     pool = open_pool(
         FaultPlan((), tmp_path), FaultyWorker, executor="local", workers=10**6, address=None, outputs=1, labels={}
     )
-    with pytest.raises(UserError, match="invalid --workers 1000000: up to"), pool:
+    with pytest.raises(UserError, match="invalid --workers 1000000: use at most"), pool:
         pass
 
 
-def test_local_and_an_address_are_refused_before_any_work(
+def test_build_refuses_local_with_an_address_before_any_work(
     tmp_path: Path, small_source: Path, robustshards: Run
 ) -> None:
-    places = ("--source", small_source, "--out", tmp_path / "data")
-    done = robustshards("build", "imagenet-c", *places, "--executor", "local", "--address", "127.0.0.1:1")
+    locations = ("--source", small_source, "--out", tmp_path / "data")
+    done = robustshards("build", "imagenet-c", *locations, "--executor", "local", "--address", "127.0.0.1:1")
     assert done.returncode == 2, done.stderr
     assert "omit --address" in done.stderr
     assert not (tmp_path / "data").exists()
@@ -111,7 +111,7 @@ def test_killing_the_command_leaves_no_worker(photographs: Path, tmp_path: Path)
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     limit = time.monotonic() + 120
     while len(list(tmp_path.glob("manifest/*.parquet"))) < 5:
-        assert time.monotonic() < limit, "nothing is built"
+        assert time.monotonic() < limit, "no shards were built"
         time.sleep(0.01)
     workers = [each for each in psutil.Process(driver.pid).children(recursive=True) if is_local_worker(each)]
     assert len(workers) == 2

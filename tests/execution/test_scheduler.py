@@ -1,4 +1,4 @@
-"""The policy of execution on simulated workers: retries, quarantine, stragglers, lost workers, failed starts."""
+"""The scheduler on simulated workers: retries, quarantine, stragglers, lost workers and failed starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Item = tuple[str, ...]
 
 @dataclass
 class Parts:
-    """The images that were done."""
+    """Counts of processed images."""
 
     images: Counter[str] = field(default_factory=Counter)
 
@@ -50,11 +50,11 @@ class Parts:
 
 Script = Iterator[tuple[float, WorkerEvent[Parts]]]
 Fate = Callable[[int, Attempt[Item], str], WorkerEvent[Parts] | None]
-"""Worker, attempt, image -> how the attempt ends there, or None where it goes on."""
+"""Worker, attempt, image -> event that ends the attempt at this image, or None if it continues."""
 
 
-def sound(worker: int, attempt: Attempt[Item], fate: Fate = lambda *_: None, seconds: float = 1.0) -> Script:
-    """Do one image after another, as a careful worker if asked to be one."""
+def process(worker: int, attempt: Attempt[Item], fate: Fate = lambda *_: None, seconds: float = 1.0) -> Script:
+    """Process the images in order, and report each one if the attempt asks for it."""
     parts = Parts()
     for image in (each for each in attempt.work if each not in attempt.quarantined):
         if attempt.report_items:
@@ -69,14 +69,14 @@ def sound(worker: int, attempt: Attempt[Item], fate: Fate = lambda *_: None, sec
     yield 0.0, AttemptFinished(worker)
 
 
-def cursed(*images: str) -> Fate:
-    """A fate: these images end every worker that processes them."""
-    return lambda worker, attempt, image: WorkerDied(worker, "it has died") if image in images else None
+def crash_at(*images: str) -> Fate:
+    """Return a fate where these images crash every worker that processes them."""
+    return lambda worker, attempt, image: WorkerDied(worker, "it crashed") if image in images else None
 
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The events and the state after a run."""
 
     engine: SimulatedEngine[Item, Parts]
     events: list[Event[Parts, Item]]
@@ -105,8 +105,8 @@ ITEMS = (("a", "b", "c"), ("d", "e", "f"))
 ALL = Counter("abcdef")
 
 
-def test_all_items_are_done_once_side_by_side() -> None:
-    outcome = run(ITEMS, 2, sound)
+def test_all_items_are_done_once_in_parallel() -> None:
+    outcome = run(ITEMS, 2, process)
     assert outcome.done == ALL
     assert (outcome.engine.now(), outcome.engine.busy_seconds) == (3.0, 6.0)
     finished = [(event.index, event.place) for event in outcome.of(Progress) if event.finished]
@@ -115,11 +115,11 @@ def test_all_items_are_done_once_side_by_side() -> None:
 
 
 def test_no_worker_is_started_without_work() -> None:
-    assert run(ITEMS[:1], 8, sound).engine.alive == {0}
+    assert run(ITEMS[:1], 8, process).engine.alive == {0}
 
 
-def test_workers_are_kept_for_the_next_run_and_ended_at_the_end() -> None:
-    outcome = run(ITEMS, 2, sound)
+def test_workers_are_kept_between_runs_and_killed_by_close() -> None:
+    outcome = run(ITEMS, 2, process)
     again = Outcome(outcome.engine, list(outcome.scheduler.run(iter(ITEMS))), outcome.scheduler)
     assert sorted(event.index for event in again.of(Progress) if event.finished) == [2, 3]
     assert outcome.engine.alive == {0, 1}
@@ -128,10 +128,10 @@ def test_workers_are_kept_for_the_next_run_and_ended_at_the_end() -> None:
 
 
 def test_items_are_read_as_workers_become_free() -> None:
-    """Memory does not grow with the number of items."""
+    """Memory use does not depend on the number of items."""
     read = count()
     items = ((f"image {next(read)}",) for _ in range(1000))
-    engine: SimulatedEngine[Item, Parts] = SimulatedEngine(sound)
+    engine: SimulatedEngine[Item, Parts] = SimulatedEngine(process)
     finished, ahead = 0, []
     for event in Scheduler(engine, 4).run(items):
         finished += isinstance(event, Progress) and event.finished
@@ -140,22 +140,24 @@ def test_items_are_read_as_workers_become_free() -> None:
     assert max(ahead) == 4
 
 
-def test_images_that_end_workers_are_found_and_left_out() -> None:
-    outcome = run(ITEMS, 2, lambda worker, attempt: sound(worker, attempt, cursed("a", "c")))
+def test_images_that_crash_workers_are_quarantined() -> None:
+    outcome = run(ITEMS, 2, lambda worker, attempt: process(worker, attempt, crash_at("a", "c")))
     assert outcome.done == ALL - Counter("ac")
     failed = outcome.of(Failed)
-    # one plain attempt, then three for each image
+    # the first attempt, then three per image
     assert [(event.index, event.attempt) for event in failed] == [(0, attempt) for attempt in range(1, 8)]
-    assert {event.reason for event in failed} == {"it has died"}
+    assert {event.reason for event in failed} == {"it crashed"}
     assert not outcome.of(Lost)
 
 
-def test_an_image_that_raises_is_not_to_blame() -> None:
-    """An error that is raised (a full disk, say) would be raised at any other image as well."""
+def test_exceptions_quarantine_no_image() -> None:
+    """An exception, for example of a full disk, does not blame an image."""
     outcome = run(
         ITEMS,
         2,
-        lambda worker, attempt: sound(worker, attempt, lambda *at: AttemptRaised(worker, "full") if at[2] == "b" else None),
+        lambda worker, attempt: process(
+            worker, attempt, lambda *at: AttemptRaised(worker, "full") if at[2] == "b" else None
+        ),
     )
     (lost,) = outcome.of(Lost)
     assert (lost.index, lost.work, lost.reason) == (0, ITEMS[0], "full")
@@ -164,7 +166,7 @@ def test_an_image_that_raises_is_not_to_blame() -> None:
     assert outcome.done == Counter("def")
 
 
-def test_deaths_at_different_images_are_no_image_s_fault() -> None:
+def test_deaths_at_different_images_quarantine_none() -> None:
     met = set[str]()
 
     def once(worker: int, attempt: Attempt[Item], image: str) -> WorkerEvent[Parts] | None:
@@ -173,18 +175,18 @@ def test_deaths_at_different_images_are_no_image_s_fault() -> None:
         met.add(image)
         return WorkerDied(worker, "lost")
 
-    outcome = run(ITEMS, 2, lambda worker, attempt: sound(worker, attempt, once))
+    outcome = run(ITEMS, 2, lambda worker, attempt: process(worker, attempt, once))
     assert outcome.done == ALL
     assert [event.attempt for event in outcome.of(Failed)] == [1, 2, 3]
 
 
-def test_an_item_fails_in_the_end_however_many_images_are_to_blame() -> None:
+def test_an_item_is_given_up_after_the_maximum_number_of_failures() -> None:
     item = tuple(f"image {index}" for index in range(MAX_FAILURES))
-    (lost,) = run([item], 1, lambda worker, attempt: sound(worker, attempt, cursed(*item))).of(Lost)
+    (lost,) = run([item], 1, lambda worker, attempt: process(worker, attempt, crash_at(*item))).of(Lost)
     assert lost.work == item
 
 
-def test_a_record_gives_up_and_condemns() -> None:
+def test_a_record_quarantines_images_and_gives_up() -> None:
     record = ItemRecord(0, "work")
     assert record.attempt() == Attempt("work")
     for death in range(MAX_FAILURES):
@@ -197,39 +199,39 @@ def test_a_record_gives_up_and_condemns() -> None:
 
 
 def hanging(worker: int, attempt: Attempt[Item]) -> Script:
-    """Worker 0 stands still at its first image; the others take a second for each."""
-    return iter(()) if worker == 0 else sound(worker, attempt)
+    """Let worker 0 hang at its first image; the others need one second per image."""
+    return iter(()) if worker == 0 else process(worker, attempt)
 
 
-def test_a_straggler_is_duplicated_and_ended() -> None:
+def test_a_straggler_is_duplicated_and_killed() -> None:
     outcome = run([("a",), ("b",), ("c",)], 2, hanging)
     assert outcome.done == Counter("abc")
     assert not outcome.of(Failed) + outcome.of(Lost)
-    # others finished in a second each: the limit is the least one, and the search follows it by a tick at most
+    # the other items took a second each, so the minimum applies, plus at most one tick until the search
     assert STRAGGLER_MIN_S < outcome.engine.now() <= STRAGGLER_MIN_S + 2 + 1
     assert outcome.engine.alive == {1}
 
 
-def test_slow_items_are_no_stragglers_before_their_time() -> None:
-    """Three times the median, with the median 10 s."""
+def test_items_below_the_limit_are_not_stragglers() -> None:
+    """The limit is three times the median, which is 10 s."""
     slow = STRAGGLER_FACTOR * 10
     seconds = {"a": 10.0, "b": 10.0, "c": 10.0, "d": slow}
     outcome = run(
         [(name,) for name in seconds],
         2,
-        lambda worker, attempt: sound(worker, attempt, seconds=seconds[attempt.work[0]]),
+        lambda worker, attempt: process(worker, attempt, seconds=seconds[attempt.work[0]]),
     )
     assert outcome.done == Counter("abcd")
     assert outcome.engine.busy_seconds == sum(seconds.values())
 
 
-def test_the_first_of_two_to_finish_counts_and_the_other_is_ended() -> None:
-    """The original comes back after it has been duplicated, and is faster."""
+def test_the_first_duplicate_to_finish_counts() -> None:
+    """The original worker continues after its work was duplicated, and finishes first."""
 
     def waking(worker: int, attempt: Attempt[Item]) -> Script:
-        return sound(worker, attempt, seconds=8.0 if worker == 0 else 1.0 if attempt.work != ("a",) else 60.0)
+        return process(worker, attempt, seconds=8.0 if worker == 0 else 1.0 if attempt.work != ("a",) else 60.0)
 
-    items = [("b",), ("a",)]  # the last one goes to the first worker
+    items = [("b",), ("a",)]  # the last item goes to the first worker
     outcome = run(items, 2, waking)
     assert outcome.done == Counter("ab")
     assert outcome.engine.now() == 8.0
@@ -241,27 +243,27 @@ def test_the_first_of_two_to_finish_counts_and_the_other_is_ended() -> None:
 
 
 def test_a_failed_attempt_waits_for_its_duplicate() -> None:
-    """The item is not queued a third time."""
+    """The item is not queued again while its duplicate runs."""
 
     def dying(worker: int, attempt: Attempt[Item]) -> Script:
         return (
             iter([(10.0, WorkerDied(worker, "lost"))])
             if worker == 0
-            else sound(worker, attempt, seconds=1.0 if attempt.work == ("b",) else 6.0)
+            else process(worker, attempt, seconds=1.0 if attempt.work == ("b",) else 6.0)
         )
 
     outcome = run([("b",), ("a",)], 2, dying)
     assert outcome.done == Counter("ab")
     assert [(event.index, event.attempt) for event in outcome.of(Failed)] == [(1, 1)]
-    # the duplicate began at 6 s, at the first look after the limit of 5 s
+    # the duplicate started at 6 s, at the first search after the minimum of 5 s
     assert outcome.engine.now() == 12.0
 
 
-def test_the_rest_is_done_by_the_workers_that_are_left() -> None:
-    """Worker 0 is lost at once, and no worker that comes later ever starts."""
+def test_remaining_workers_do_the_work_of_a_lost_one() -> None:
+    """Worker 0 is lost at once, and no replacement ever starts."""
 
     def lost(worker: int, attempt: Attempt[Item]) -> Script:
-        return iter([(0.5, WorkerDied(worker, "its machine is lost"))]) if worker == 0 else sound(worker, attempt)
+        return iter([(0.5, WorkerDied(worker, "its machine is lost"))]) if worker == 0 else process(worker, attempt)
 
     outcome = run(ITEMS, 2, lost, start=lambda worker: [(0.0, WorkerStarted(worker, ""))] if worker < 2 else [])
     assert outcome.done == ALL
@@ -269,10 +271,12 @@ def test_the_rest_is_done_by_the_workers_that_are_left() -> None:
 
 
 def test_an_idle_worker_that_dies_is_replaced() -> None:
-    """Nobody's attempt has failed then."""
-    deaths: dict[int, list[tuple[float, WorkerEvent[Parts]]]] = {0: [(0.0, WorkerStarted(0, "")), (5.0, WorkerDied(0, "killed"))]}
+    """No attempt failed, because the worker was idle."""
+    deaths: dict[int, list[tuple[float, WorkerEvent[Parts]]]] = {
+        0: [(0.0, WorkerStarted(0, "")), (5.0, WorkerDied(0, "killed"))]
+    }
     engine: SimulatedEngine[Item, Parts] = SimulatedEngine(
-        sound, lambda worker: deaths.get(worker, [(0.0, WorkerStarted(worker, ""))])
+        process, lambda worker: deaths.get(worker, [(0.0, WorkerStarted(worker, ""))])
     )
     scheduler = Scheduler(engine, 2)
     assert not [event for event in scheduler.run(iter([tuple("bcdefghij"), ("a",)])) if isinstance(event, Failed)]
@@ -280,75 +284,86 @@ def test_an_idle_worker_that_dies_is_replaced() -> None:
 
 
 def test_work_goes_to_the_worker_that_starts_first() -> None:
-    outcome = run(ITEMS, 2, sound, start=lambda worker: [(100.0 if worker == 0 else 1.0, WorkerStarted(worker, f"{worker}"))])
+    outcome = run(
+        ITEMS, 2, process, start=lambda worker: [(100.0 if worker == 0 else 1.0, WorkerStarted(worker, f"{worker}"))]
+    )
     assert outcome.done == ALL
     assert {event.place for event in outcome.of(Progress) if event.finished} == {"1"}
     assert outcome.engine.now() == 1.0 + 6.0
 
 
-def failing(mistake: str | None = None, until: int = 10**9) -> Callable[[int], list[tuple[float, WorkerEvent[Parts]]]]:
-    """A script of starts that fail, up to a worker."""
+def failing(
+    user_error: str | None = None, until: int = 10**9
+) -> Callable[[int], list[tuple[float, WorkerEvent[Parts]]]]:
+    """Return a script where the start of all workers before ``until`` fails."""
     return lambda worker: [
-        (1.0, WorkerStartFailed(worker, "no memory", mistake) if worker < until else WorkerStarted(worker, f"worker {worker}"))
+        (
+            1.0,
+            WorkerStartFailed(worker, "no memory", user_error)
+            if worker < until
+            else WorkerStarted(worker, f"worker {worker}"),
+        )
     ]
 
 
-def test_a_failed_start_is_put_down_to_the_next_item() -> None:
-    outcome = run(ITEMS[:1], 1, sound, start=failing(until=MAX_ATTEMPTS - 1))
+def test_a_failed_start_counts_as_a_failure_of_the_next_item() -> None:
+    outcome = run(ITEMS[:1], 1, process, start=failing(until=MAX_ATTEMPTS - 1))
     assert outcome.done == Counter("abc")
     assert [event.reason for event in outcome.of(Failed)] == ["cannot start a worker: no memory"] * (MAX_ATTEMPTS - 1)
 
 
-def test_where_no_worker_starts_the_run_ends() -> None:
-    with pytest.raises(UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*Write another script"):
-        run([(name,) for name in "abcdefgh"], 2, sound, start=failing())
+def test_repeated_failed_starts_stop_the_run() -> None:
+    with pytest.raises(
+        UnfinishedError, match=rf"no memory \({MAX_FAILED_STARTS} times in a row\).*Write another script"
+    ):
+        run([(name,) for name in "abcdefgh"], 2, process, start=failing())
 
 
-def test_what_the_user_can_mend_ends_the_run_sooner() -> None:
+def test_user_errors_at_start_stop_the_run_earlier() -> None:
     with pytest.raises(UserError, match="the frost textures are missing"):
-        run(ITEMS, 2, sound, start=failing("the frost textures are missing"))
+        run(ITEMS, 2, process, start=failing("the frost textures are missing"))
 
 
 def test_workers_that_never_start_are_waited_for() -> None:
-    """A cluster may still grow: nothing is given up."""
+    """The cluster may still grow, so nothing is given up."""
     with pytest.raises(RuntimeError, match="nothing happens any more"):
-        run(ITEMS, 2, sound, start=lambda worker: [])
+        run(ITEMS, 2, process, start=lambda worker: [])
 
 
-def test_a_tally_goes_down_with_an_attempt_and_is_exact_in_the_end() -> None:
+def test_a_tally_drops_failed_attempts() -> None:
     tally = Tally(Parts)
     for event, total in (
         (Progress(0, "a", Parts(Counter(a=1))), 1),
         (Progress(1, "b", Parts(Counter(b=5))), 6),
         (Progress(0, "a", Parts(Counter(a=3))), 8),
-        (Failed(0, "a", 1, "it died"), 5),
+        (Failed(0, "a", 1, "it crashed"), 5),
         (Progress(1, "b", Parts(Counter(b=6)), finished=True), 6),
         (Progress(0, "a", Parts(Counter(a=2))), 8),
-        (Lost(0, "work", "it died"), 6),
+        (Lost(0, "work", "it crashed"), 6),
     ):
         tally.add(event)
         assert tally.total().images.total() == total
 
 
-def test_a_thousand_workers_cost_little_per_event() -> None:
-    """The engine is asked the time a few times per event, however many workers there are."""
-    asked = 0
+def test_the_cost_per_event_does_not_depend_on_the_workers() -> None:
+    """The number of calls of ``now`` per event does not depend on the number of workers."""
+    calls = 0
 
     class Counting(SimulatedEngine[Item, Parts]):
         def now(self) -> float:
-            nonlocal asked
-            asked += 1
+            nonlocal calls
+            calls += 1
             return super().now()
 
-    engine = Counting(lambda worker, attempt: sound(worker, attempt, seconds=1 + worker / 1000))
+    engine = Counting(lambda worker, attempt: process(worker, attempt, seconds=1 + worker / 1000))
     events = sum(1 for _ in Scheduler(engine, 1000).run((f"{index}",) for index in range(20_000)))
     assert events == 2 * 20_000
-    assert asked < 4 * events
+    assert calls < 4 * events
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A divisible work item."""
+    """A work item that can be split."""
 
     images: Item
 
@@ -360,40 +375,40 @@ class Bundle:
 
 
 def lost_once(second: float) -> Callable[[int, Attempt[Any]], Script]:
-    """The first worker that is given an item of six images dies after so many seconds; the others are sound."""
+    """Let the first worker that gets an item of six images die after ``second`` seconds."""
     lost = set[int]()
 
     def attempt(worker: int, attempt: Attempt[Any]) -> Script:
         if len(attempt.work.images) == 6 and not lost:
             lost.add(worker)
             return iter([(second, WorkerDied(worker, "lost"))])
-        return sound(worker, attempt)
+        return process(worker, attempt)
 
     return attempt
 
 
-def test_what_is_lost_at_the_end_is_divided_among_idle_workers() -> None:
+def test_a_failed_item_is_split_among_idle_workers() -> None:
     items = [Bundle(("g",)), Bundle(("h",)), Bundle(("i",)), Bundle(tuple("abcdef"))]
     outcome = run(items, 4, lost_once(5.0))
     assert outcome.done == Counter("abcdefghi")
     assert [(event.index, event.attempt) for event in outcome.of(Failed)] == [(3, 1)]
     pieces = {event.index: event.work.images for event in outcome.of(Progress) if event.finished and event.index > 3}
     assert sorted(pieces.values()) == [("a", "d"), ("b", "e"), ("c", "f")]
-    # two images each, instead of six by one worker
+    # two images per worker instead of six on one worker
     assert outcome.engine.now() == 5.0 + 2.0
 
 
-def test_what_is_lost_while_others_work_is_not_divided() -> None:
+def test_a_failed_item_is_not_split_while_others_work() -> None:
     items = [Bundle(tuple("abcdef")), Bundle(tuple("ghijk")), Bundle(tuple("lmnop"))]
     outcome = run(items, 3, lost_once(1.0))
     assert outcome.done == Counter("abcdefghijklmnop")
     assert sorted(event.index for event in outcome.of(Progress) if event.finished) == [0, 1, 2]
 
 
-def test_an_item_that_fails_again_is_not_divided_again() -> None:
-    """An image that ends every worker is found by the piece that holds it."""
+def test_an_item_is_split_only_once() -> None:
+    """Only the piece with the image that crashes workers is retried."""
     items = [Bundle(("g",)), Bundle(("h",)), Bundle(("i",)), Bundle(tuple("bcdefa"))]
-    outcome = run(items, 4, lambda worker, attempt: sound(worker, attempt, cursed("a")))
+    outcome = run(items, 4, lambda worker, attempt: process(worker, attempt, crash_at("a")))
     assert outcome.done == Counter("bcdefghi")
     whole, *others = outcome.of(Failed)
     assert whole.index == 3

@@ -1,4 +1,4 @@
-"""Builds through the command line: the same bytes every time, resumed, extended, refused."""
+"""Builds with the command line: reproducible bytes, and resumed, extended and refused builds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_bytes_do_not_depend_on_workers_order_or_folder(
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
-def test_an_image_has_the_same_bytes_alone_and_in_another_shard(
+def test_bytes_of_an_image_do_not_depend_on_other_images(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     alone = tmp_path / "alone" / "class1"
@@ -41,7 +41,7 @@ def test_an_image_has_the_same_bytes_alone_and_in_another_shard(
     assert {row.key: whole[row.key] for row in rows} == {row.key: row.payload_sha256 for row in rows}
 
 
-def test_a_second_run_makes_only_what_is_missing(built: Path, small_source: Path, robustshards: Run) -> None:
+def test_a_second_run_makes_only_missing_shards(built: Path, small_source: Path, robustshards: Run) -> None:
     before = data_digests(built)
     command = ("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
     (built / "shards/contrast/3/contrast-3-000001.tar").unlink()
@@ -54,13 +54,11 @@ def test_a_second_run_makes_only_what_is_missing(built: Path, small_source: Path
     assert (facts["shards"], facts["shards_before"], facts["shards_made"], facts["samples_made"]) == (8, 5, 3, 10)
     assert data_digests(built) == before
     done = robustshards(*command)
-    assert "nothing to do: all 8 shards are there" in done.stdout
+    assert "nothing to do: all 8 shards" in done.stdout
     assert data_digests(built) == before
 
 
-def test_a_build_grows_into_a_larger_one(
-    built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
-) -> None:
+def test_a_build_can_be_extended(built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--shard-size", 4)
     done = robustshards(*command, "--only", "gaussian_noise", "--severities", "3", "--limit", 5)
     assert done.returncode == 0, done.stderr
@@ -73,11 +71,11 @@ def test_a_build_grows_into_a_larger_one(
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (("--seed", 1), "seed: 0 there, 1 asked for"),
-        (("--quality", 90), "encoder.quality: 85 there, 90 asked for"),
-        (("--shard-size", 5), "shards.size: 4 there, 5 asked for"),
+        (("--seed", 1), "seed is 0, but 1 was requested"),
+        (("--quality", 90), "encoder.quality is 85, but 90 was requested"),
+        (("--shard-size", 5), "shards.size is 4, but 5 was requested"),
         (("--only", "contrast"), "transforms.only"),
-        (("--limit", 3), "source.limit: 0 there, 3 asked for"),
+        (("--limit", 3), "source.limit is 0, but 3 was requested"),
     ],
 )
 def test_another_data_set_in_the_same_folder_is_refused(
@@ -91,7 +89,7 @@ def test_another_data_set_in_the_same_folder_is_refused(
     assert data_digests(built) == before
 
 
-def test_other_library_versions_are_not_mixed_in(built: Path, small_source: Path, robustshards: Run) -> None:
+def test_a_build_with_other_library_versions_is_refused(built: Path, small_source: Path, robustshards: Run) -> None:
     recipe = built / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('pillow = "', 'pillow = "0.'))
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
@@ -99,10 +97,10 @@ def test_other_library_versions_are_not_mixed_in(built: Path, small_source: Path
     assert "software.pillow: 0." in done.stderr
 
 
-def test_a_finished_recipe_and_relative_places_build_the_data_set_again(
+def test_the_recipe_of_a_data_set_rebuilds_it_from_relative_paths(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
-    """The current folder is the user's: workers of a cluster that was started elsewhere have another one."""
+    """Relative paths refer to the current folder of the command, not of the workers."""
     (tmp_path / "photographs").symlink_to(small_source)
     shutil.copy(built_once / "recipe.toml", tmp_path)
     done = robustshards("build", "recipe.toml", "--source", "photographs", "--out", "./data", cwd=tmp_path)
@@ -110,7 +108,7 @@ def test_a_finished_recipe_and_relative_places_build_the_data_set_again(
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
-def test_clean_images_are_the_prepared_photographs(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_clean_images_are_the_prepared_images(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("build", "imagenet-c-clean", "--source", photographs, "--out", tmp_path / "data")
     assert done.returncode == 0, done.stderr
     rows = list(manifests.read_rows(tmp_path / "data" / "manifest.parquet"))
@@ -120,7 +118,7 @@ def test_clean_images_are_the_prepared_photographs(photographs: Path, tmp_path: 
     assert [row.key for row in rows][:2] == ["animals/chelsea-none-0", "people/astronaut-none-0"]
 
 
-def test_failures_are_rows_and_an_exit_code(tmp_path: Path, robustshards: Run) -> None:
+def test_failed_samples_are_in_the_manifest_and_set_the_exit_code(tmp_path: Path, robustshards: Run) -> None:
     source = write_small_source(tmp_path / "source", images=4)
     (source / "class0" / "empty.jpg").write_bytes(b"")
     whole = (source / "class0" / "image0.png").read_bytes()
@@ -141,22 +139,22 @@ def test_failures_are_rows_and_an_exit_code(tmp_path: Path, robustshards: Run) -
     assert robustshards(*command, "--allow-failures").returncode == 0
 
 
-def test_retrying_failures(tmp_path: Path, robustshards: Run) -> None:
-    """A damaged file mended without a change of its length: only --retry-failed looks at it again."""
+def test_retry_failed_remakes_failed_samples(tmp_path: Path, robustshards: Run) -> None:
+    """A repaired file with unchanged length is only read again with --retry-failed."""
     source = write_small_source(tmp_path / "source", images=4)
     file = source / "class0" / "image0.png"
-    sound = file.read_bytes()
-    file.write_bytes(bytes(len(sound)))
+    valid = file.read_bytes()
+    file.write_bytes(bytes(len(valid)))
     command = ("build", "imagenet-c", "--source", source, "--out", tmp_path / "data", *SELECTION, "--json")
     assert json.loads(robustshards(*command).stdout)["failed"] == 4
-    file.write_bytes(sound)
+    file.write_bytes(valid)
     assert json.loads(robustshards(*command).stdout)["shards_made"] == 0
     done = robustshards(*command, "--retry-failed")
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["failed"], facts["shards_made"]) == (0, 0, 4)
 
 
-def test_a_ray_cluster_gives_the_bytes_of_local_processes(
+def test_a_ray_cluster_and_local_processes_make_the_same_bytes(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run, ray_address: str
 ) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
@@ -165,7 +163,7 @@ def test_a_ray_cluster_gives_the_bytes_of_local_processes(
     assert data_digests(tmp_path / "data") == data_digests(built_once)
 
 
-def test_a_cluster_that_is_not_there_is_told(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_an_unreachable_cluster_is_refused(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
     done = robustshards(*command, "--address", "127.0.0.1:1")
     assert done.returncode == 2

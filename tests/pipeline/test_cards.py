@@ -1,4 +1,4 @@
-"""What lies beside a data set is read by those for whom it is."""
+"""The card, the Croissant file and the manifest of a data set, read with third-party libraries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_croissant_is_valid_and_reads_the_manifest(built_once: Path) -> None:
 
 
 def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> None:
-    """``load_dataset`` on the folder finds a configuration for each transform."""
+    """``load_dataset`` on the folder offers one configuration per transform."""
     head = yaml.safe_load((built_once / "README.md").read_text().split("---")[1])
     assert [each["config_name"] for each in head["configs"]] == ["gaussian_noise", "contrast"]
     assert head["size_categories"] == ["n<1K"]
@@ -39,7 +39,7 @@ def test_the_card_configures_hugging_face(built_once: Path, tmp_path: Path) -> N
     assert sorted(table["__key__"]) == sorted(row.key for row in rows_of(built_once) if row.transform == "contrast")
 
 
-def test_the_card_says_what_was_built(built_once: Path) -> None:
+def test_the_card_describes_the_data_set(built_once: Path) -> None:
     text = (built_once / "README.md").read_text()
     for words in (
         "# imagenet-c",
@@ -52,9 +52,7 @@ def test_the_card_says_what_was_built(built_once: Path) -> None:
         assert words in text
 
 
-def test_an_unfinished_build_has_no_manifest_and_its_card_is_made_again(
-    built: Path, small_source: Path, robustshards: Run
-) -> None:
+def test_a_resumed_build_writes_missing_descriptions(built: Path, small_source: Path, robustshards: Run) -> None:
     before = {name: (built / name).read_bytes() for name in ("README.md", "croissant.json")}
     (built / "manifest/contrast-1-000000.parquet").unlink()
     shutil.rmtree(built / "shards/contrast/1")
@@ -66,7 +64,7 @@ def test_an_unfinished_build_has_no_manifest_and_its_card_is_made_again(
     assert {name: (built / name).read_bytes() for name in before} == before
 
 
-def test_a_card_that_is_gone_is_made_again_and_nothing_else(built: Path, small_source: Path, robustshards: Run) -> None:
+def test_only_a_missing_card_is_written_again(built: Path, small_source: Path, robustshards: Run) -> None:
     before, manifest = (built / "README.md").read_bytes(), (built / "manifest.parquet").stat()
     (built / "README.md").unlink()
     selection = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 4)

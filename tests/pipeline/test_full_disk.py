@@ -1,4 +1,4 @@
-"""What a disk cannot take is no fault of a sample: the work is given up and named, and made when there is room."""
+"""Full disks and unreachable stores: they fail no samples, and the work is finished by a later run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.factories.digests import data_digests
 SELECTION = ("--only", "gaussian_noise", "--severities", "1,5")
 
 
-def test_a_full_disk_is_no_failed_sample(tmp_path: Path, small_disk: Path, robustshards: Run) -> None:
+def test_a_full_disk_fails_no_sample(tmp_path: Path, small_disk: Path, robustshards: Run) -> None:
     source = write_small_source(tmp_path / "source", images=24)
     command = ("build", "imagenet-c", "--source", source, *SELECTION, "--workers", 1, "--json")
     done = robustshards(*command, "--out", small_disk / "data")
@@ -58,14 +58,14 @@ except OSError as error:
 """
 
 
-def test_a_tar_that_cannot_be_written_ends_its_block_and_leaves_nothing(small_source: Path, tmp_path: Path) -> None:
+def test_a_tar_that_cannot_be_written_leaves_no_files(small_source: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED_WRITER, str(small_source), str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "File too large\n"
     assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
 
 
-def test_a_store_that_does_not_answer_is_no_failed_sample(
+def test_an_unreachable_store_fails_no_sample(
     small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(source: ImageFolder, image: SourceImage) -> bytes:

@@ -1,4 +1,4 @@
-"""Builds that are killed, and builds that meet: nothing is lost, nothing half-written is taken for whole."""
+"""Builds that are killed or run at the same time: committed shards are kept and incomplete ones are not used."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def committed(folder: Path) -> int:
 
 
 def written(folder: Path) -> dict[str, tuple[int, int]]:
-    """When each committed part and its shard were written, and which files they are: one that is made again differs."""
+    """Return modification time and inode of each committed part and shard. A remade file has other values."""
     parts = [part.stem for part in folder.glob("manifest/*.parquet")]
-    places = [f"manifest/{name}.parquet" for name in parts]
-    places += [f"shards/{'/'.join(name.rsplit('-', 2)[:2])}/{name}.tar" for name in parts]
-    return {place: ((folder / place).stat().st_mtime_ns, (folder / place).stat().st_ino) for place in places}
+    paths = [f"manifest/{name}.parquet" for name in parts]
+    paths += [f"shards/{'/'.join(name.rsplit('-', 2)[:2])}/{name}.tar" for name in parts]
+    return {path: ((folder / path).stat().st_mtime_ns, (folder / path).stat().st_ino) for path in paths}
 
 
-def left_behind(family: list[psutil.Process], seconds: float = 10) -> None:
-    """All processes end soon."""
+def check_ended(family: list[psutil.Process], seconds: float = 10) -> None:
+    """Check that all processes end within the given time."""
     _, alive = psutil.wait_procs(family, timeout=seconds)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
@@ -72,19 +72,19 @@ def test_killing_the_command_while_ray_starts_leaves_no_process(photographs: Pat
     family = here.children(recursive=True)
     driver.kill()
     driver.communicate()
-    left_behind(family)
-    assert not [each for each in psutil.process_iter() if marked(each, family)]
+    check_ended(family)
+    assert not [each for each in psutil.process_iter() if is_orphan(each, family)]
 
 
-def marked(process: psutil.Process, family: list[psutil.Process]) -> bool:
-    """Whether a process was started by one of a cluster that has been killed."""
+def is_orphan(process: psutil.Process, family: list[psutil.Process]) -> bool:
+    """Return whether a process was started by a process of a killed cluster."""
     try:
         return process.ppid() in {each.pid for each in family} and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
+def test_killing_a_command_on_a_cluster_ends_only_its_workers(
     photographs: Path, tmp_path: Path, ray_address: str
 ) -> None:
     before = {each.pid for each in psutil.Process().children(recursive=True) if is_ray_worker(each)}
@@ -95,14 +95,14 @@ def test_killing_a_command_that_joined_ends_its_workers_and_not_the_cluster(
     assert workers
     driver.kill()
     driver.communicate()
-    left_behind(workers)
+    check_ended(workers)
     assert [each for each in psutil.Process().children(recursive=True) if each.name() == "raylet"]
 
 
-def test_builds_that_are_ended_leave_no_process_and_lose_nothing(
+def test_stopped_builds_leave_no_process_and_keep_shards(
     photographs: Path, tmp_path: Path, robustshards: Run, undisturbed: dict[str, str]
 ) -> None:
-    """One data set, begun by four commands that are ended each in another way, and finished by a fifth."""
+    """Four commands on one data set are stopped in different ways, and a fifth one finishes it."""
     _, ended = end_at(20, start(photographs, tmp_path, *RAY), tmp_path, killed)
     assert ended == -signal.SIGKILL
     there, before = committed(tmp_path), written(tmp_path)
@@ -119,7 +119,7 @@ def test_builds_that_are_ended_leave_no_process_and_lose_nothing(
     there = committed(tmp_path)
     driver = start(photographs, tmp_path, *LOCAL)
     wait_for(lambda: committed(tmp_path) > there + 5)
-    driver.send_signal(signal.SIGSTOP)  # it would be done before a second one begins
+    driver.send_signal(signal.SIGSTOP)  # or it would finish before the second build starts
     second = robustshards("build", "imagenet-c", "--source", photographs, "--out", tmp_path, *SELECTION)
     driver.send_signal(signal.SIGCONT)
     _, errors = driver.communicate(timeout=120)
@@ -127,7 +127,7 @@ def test_builds_that_are_ended_leave_no_process_and_lose_nothing(
     assert "another build is writing" in second.stderr
     assert driver.returncode == 0, errors
     assert f" {there} already finished, {SHARDS - there} to build" in errors
-    assert before.items() <= written(tmp_path).items(), "what was committed was made again"
+    assert before.items() <= written(tmp_path).items(), "committed shards were made again"
     assert data_digests(tmp_path) == undisturbed
     assert not (tmp_path / ".partial").exists()
 
@@ -135,9 +135,9 @@ def test_builds_that_are_ended_leave_no_process_and_lose_nothing(
 def end_at(
     shards: int, driver: subprocess.Popen[str], folder: Path, end: Callable[[subprocess.Popen[str]], str]
 ) -> tuple[str, int]:
-    """End a build once it has committed more than so many shards: what it wrote to standard error, and its exit code.
+    """Stop a build after it has committed more than ``shards`` shards; return its standard error and exit code.
 
-    All its processes end, what it has committed stays, and it has not come to the end of its work.
+    Check that all of its processes end, that committed shards are kept, and that the build was not finished.
     """
     wait_for(lambda: committed(folder) > shards or driver.poll() is not None)
     assert driver.poll() is None, driver.communicate()
@@ -149,16 +149,16 @@ def end_at(
         for name, value in WORKER_ENVIRONMENT.items():
             assert all(starts_with(process, f"{name}={value}") for process in workers)
     errors = end(driver)
-    left_behind(family)
+    check_ended(family)
     assert "Traceback" not in errors
     assert not (folder / "manifest.parquet").exists()
-    assert committed(folder) < SHARDS, "the build was to be ended half-way"
+    assert committed(folder) < SHARDS, "the build finished before it was stopped"
     assert before.items() <= written(folder).items()
     return errors, driver.returncode
 
 
 def starts_with(process: psutil.Process, variable: str) -> bool:
-    """Whether a process has had a variable from its start. glibc reads its own then, and ends each part in place."""
+    """Return whether a process was started with a variable. glibc replaces the colons of its variable by null bytes."""
     content = Path(f"/proc/{process.pid}/environ").read_bytes().replace(b":", b"\0")
     return variable.encode().replace(b":", b"\0") + b"\0" in content
 
@@ -182,15 +182,15 @@ def interrupted_twice(driver: subprocess.Popen[str]) -> str:
     driver.send_signal(signal.SIGINT)
     assert driver.stderr is not None
     while "Ctrl-C again to stop at once" not in (line := driver.stderr.readline()):
-        assert line, "it did not say that it has heard"
+        assert line, "the command did not confirm the first Ctrl-C"
     return interrupted(driver)
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_workers_that_are_killed_or_stand_still_are_made_good_in_the_same_build(
+def test_killed_and_suspended_workers_are_replaced(
     photographs: Path, tmp_path: Path, ray_address: str, undisturbed: dict[str, str], joined: bool
 ) -> None:
-    here = psutil.Process()  # the joined cluster is the tests' own
+    here = psutil.Process()  # the cluster was started by the tests
     before = set(here.children(recursive=True))
     driver = start(photographs, tmp_path, "--json", *(("--address", ray_address) if joined else LOCAL))
 
@@ -214,17 +214,15 @@ def test_workers_that_are_killed_or_stand_still_are_made_good_in_the_same_build(
     assert not stopped.is_running()
 
 
-def test_a_machine_that_is_lost_and_not_replaced(
-    photographs: Path, tmp_path: Path, undisturbed: dict[str, str]
-) -> None:
-    """What it was at is done by the workers that are left, of whom there are fewer than were asked for."""
+def test_a_lost_machine_that_is_not_replaced(photographs: Path, tmp_path: Path, undisturbed: dict[str, str]) -> None:
+    """The remaining workers do its work, although there are fewer than requested."""
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-    place: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
+    node: dict[str, Any] = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
     machines = Cluster(
-        initialize_head=True, head_node_args={**place, "include_dashboard": False, "_system_config": quick}
+        initialize_head=True, head_node_args={**node, "include_dashboard": False, "_system_config": quick}
     )
     try:
-        second = machines.add_node(**place)
+        second = machines.add_node(**node)
         driver = start(photographs, tmp_path, "--address", machines.address)
         wait_for(lambda: committed(tmp_path) > 5)
         machines.remove_node(second, allow_graceful=False)

@@ -1,4 +1,4 @@
-"""What Prometheus reads at the node of a build's driver, through the exporter of Ray."""
+"""Metrics of a build as Prometheus reads them from Ray's exporter."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ PORT = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR'); print(ray
 
 
 def read(port: int) -> dict[str, dict[str, float]]:
-    """Name -> transform (or nothing) -> value, of all that is ours."""
+    """Return our metrics: name -> transform, or empty -> value."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
         text = page.read().decode()
     found: dict[str, dict[str, float]] = {}
     for name, labels, value in re.findall(r"^ray_robustshards_(\w+)\{(.*)\} ([\d.e+-]+)$", text, re.MULTILINE):
-        told = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-        if told["recipe"] == "monitored":
-            found.setdefault(name, {})[told.get("transform", "")] = float(value)
+        parsed = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if parsed["recipe"] == "monitored":
+            found.setdefault(name, {})[parsed.get("transform", "")] = float(value)
     return found
 
 
-def test_counters_are_those_of_the_build(
-    tmp_path: Path, small_source: Path, ray_address: str, robustshards: Run
-) -> None:
+def test_counters_match_the_build(tmp_path: Path, small_source: Path, ray_address: str, robustshards: Run) -> None:
     source = tmp_path / "class0"
     source.mkdir()
     for file in sorted((small_source / "class0").iterdir()):
@@ -45,8 +43,8 @@ def test_counters_are_those_of_the_build(
     )
     assert done.returncode == 1, done.stderr
     environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    asked = [sys.executable, "-c", PORT, ray_address]
-    port = int(subprocess.run(asked, capture_output=True, text=True, check=True, env=environment).stdout)
+    command = [sys.executable, "-c", PORT, ray_address]
+    port = int(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
     limit = time.monotonic() + 60
     while sum((found := read(port)).get("samples_total", {}).values()) < 24:
         assert time.monotonic() < limit, f"only {found}"

@@ -27,7 +27,7 @@ IMAGENET_C = library.load("imagenet-c")
 
 
 class MadeSource:
-    """A listing of any length that is never held in memory."""
+    """A source whose listing is generated, so that its length does not affect memory use."""
 
     location = "made"
 
@@ -37,7 +37,7 @@ class MadeSource:
 
     def __iter__(self) -> Iterator[SourceImage]:
         for index in range(self.images):
-            # all of one length, or later images would take more memory than earlier ones
+            # names of equal length, so that all images need the same memory
             label, name = 1000 + index // 50, f"n{index // 50:08d}"
             yield SourceImage(f"{name}/image{index:08d}", label, name, f"{name}/image{index:08d}.JPEG", 100_000)
 
@@ -47,7 +47,7 @@ class MadeSource:
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 70))
 @settings(max_examples=40, deadline=None)
-def test_every_image_stands_once_in_every_step(images: int, size: int, limit: int) -> None:
+def test_every_condition_has_every_image_once(images: int, size: int, limit: int) -> None:
     recipe = IMAGENET_C.changed(shards={"size": size}, source={"limit": limit}, transforms={"only": ["fog"]})
     source = MadeSource(images)
     plan = make_plan(recipe, source)
@@ -55,11 +55,11 @@ def test_every_image_stands_once_in_every_step(images: int, size: int, limit: in
     expected = [image.id for image in source][: limit or None]
     assert [image.id for block in blocks for image in block.images] == expected
     assert (plan.images, plan.blocks, plan.shards) == (len(expected), len(blocks), len(blocks) * 5)
-    by_step = [[block.tasks[place].part for block in blocks] for place in range(len(recipe.conditions()))]
-    assert list(plan.parts()) == by_step
+    by_condition = [[block.tasks[index].part for block in blocks] for index in range(len(recipe.conditions()))]
+    assert list(plan.parts()) == by_condition
 
 
-def test_digests_change_with_what_decides_the_bytes_and_nothing_else() -> None:
+def test_digests_change_only_with_settings_that_decide_the_bytes() -> None:
     def first(recipe: recipes.Recipe, source: MadeSource) -> str:
         return next(make_blocks(make_plan(recipe, source), source)).tasks[0].digest
 
@@ -81,11 +81,11 @@ def test_digests_change_with_what_decides_the_bytes_and_nothing_else() -> None:
     [
         (1, 1, 75, 4, 1),
         (1, 2, 75, 4, 2),
-        (3, 2, 75, 4, 2),  # three halves each, instead of two wholes
+        (3, 2, 75, 4, 2),  # three half blocks per worker instead of two whole ones
         (50, 2, 75, 4, 1),
         (50, 32, 75, 4, 3),
         (50, 49, 75, 4, 5),
-        (50, 50, 75, 4, 3),  # a slow worker does one piece, the others three
+        (50, 50, 75, 4, 3),  # a slow worker makes one piece while the others make three
         (50, 256, 75, 4, 15),
         (50, 1000, 75, 4, 38),
         (200, 256, 10, 0, 10),
@@ -93,14 +93,14 @@ def test_digests_change_with_what_decides_the_bytes_and_nothing_else() -> None:
         (1, 8, 1, 4, 1),
     ],
 )
-def test_work_is_shared_so_that_it_is_done_soonest(
+def test_pieces_minimise_the_estimated_build_time(
     blocks: int, workers: int, tasks: int, shared: int, pieces: int
 ) -> None:
     assert pieces_per_block(blocks, workers, tasks, shared) == pieces
 
 
-def test_shared_work_is_what_was_measured() -> None:
-    """docs/benchmark.md: milliseconds per output, of 75 outputs of each photograph."""
+def test_shared_cost_matches_the_benchmark() -> None:
+    """docs/benchmark.md has milliseconds per output, with 75 outputs per image."""
     page = (ROOT / "docs" / "benchmark.md").read_text()
     stages = dict(re.findall(r"^\| &nbsp; (\w+) \| ([\d.]+) \|", page, re.MULTILINE))
     shared = 75 * sum(float(stages[name]) for name in ("read", "decode", "prepare"))
@@ -109,7 +109,7 @@ def test_shared_work_is_what_was_measured() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 60))
-def test_dividing_deals_out_every_task_once(tasks: int, pieces: int) -> None:
+def test_split_assigns_every_task_once(tasks: int, pieces: int) -> None:
     source = MadeSource(3)
     plan = make_plan(IMAGENET_C, source)
     (block,) = make_blocks(plan, source)
@@ -132,7 +132,7 @@ def test_dividing_deals_out_every_task_once(tasks: int, pieces: int) -> None:
 def test_memory_does_not_grow_with_the_number_of_images(
     name: str, transforms: dict[str, Any], outputs: int, most: int
 ) -> None:
-    """Planning and walking the blocks of many images in every transform holds no more than those of a tenth."""
+    """Planning and iterating over blocks needs no more memory than for a tenth of the images."""
     recipe = library.load(name).changed(transforms=transforms)
 
     def peak(images: int) -> int:
@@ -151,12 +151,12 @@ def test_memory_does_not_grow_with_the_number_of_images(
     assert peak(most) < 1.3 * peak(most // 10)
 
 
-def test_a_limit_beyond_all_numbers_is_none() -> None:
+def test_a_huge_limit_has_no_effect() -> None:
     assert make_plan(IMAGENET_C.changed(source={"limit": 10**30}), MadeSource(3)).images == 3
 
 
 class DamagedSource(MadeSource):
-    """Reads some images, and fails at others as readers of damaged files do."""
+    """A source where most images cannot be read and raise different exceptions."""
 
     def read(self, image: SourceImage) -> bytes:
         if image.id.endswith("1"):
@@ -164,28 +164,28 @@ class DamagedSource(MadeSource):
         raise (KeyError, MemoryError, RecursionError)[int(image.id[-1]) % 3](image.id)
 
 
-def test_an_estimate_passes_over_what_cannot_be_read() -> None:
+def test_estimate_skips_unreadable_images() -> None:
     recipe = IMAGENET_C.changed(transforms={"only": ["contrast"], "levels": [1]})
     source = DamagedSource(10)
     measured = estimate(make_plan(recipe, source), source, 10**30)
     assert measured.measured == 1
     assert measured.output_bytes == 10 * measured.sizes.bytes["contrast-1"] > 0
     source.images = 1
-    with pytest.raises(UserError, match="none of 1 images tried from made can be read"):
+    with pytest.raises(UserError, match="any of the 1 images tried from made"):
         estimate(make_plan(recipe, source), source, 3)
 
 
-def test_an_empty_source_is_refused_and_says_what_it_passed_over(tmp_path: Path) -> None:
+def test_an_empty_source_is_refused_with_the_ignored_files(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "notes.txt").write_text("no image")
-    with pytest.raises(UserError, match=r"no images found in .* \(passed over: 1 \.txt\)"):
+    with pytest.raises(UserError, match=r"no images found in .* \(ignored files: 1 \.txt\).*--source-kind"):
         make_plan(IMAGENET_C, open_source("imagefolder", str(tmp_path)))
 
 
-def test_a_listing_that_changes_underway_is_noticed() -> None:
+def test_a_listing_that_changes_after_planning_is_refused() -> None:
     source = MadeSource(30)
     plan = make_plan(IMAGENET_C, source)
     for images in (29, 31):
         source.images = images
-        with pytest.raises(UnfinishedError, match="has changed"):
+        with pytest.raises(UnfinishedError, match="run the same command again"):
             list(make_blocks(plan, source))

@@ -1,4 +1,4 @@
-"""Photographs that end the process which decodes them: their samples fail, and all others are what they always are."""
+"""Images that crash the process that decodes them: their samples fail, and all other samples are made as usual."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 import manifests
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import make_blocks, make_plan
+from pipeline.build.sample_maker import CRASHES_WORKER
 from pipeline.build.worker import BuildJob, BuildWorker
-from pipeline.execution.work import CurrentItem, Attempt
+from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
@@ -22,8 +23,10 @@ from tests.factories.job_environment import environment_of_the_job
 from tests.factories.poison import DECODER, MARK, POISONED, SELECTION
 
 
-def test_the_rest_goes_on(tmp_path: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On both engines, with a decoder that is faulty in the workers; then with a sound one."""
+def test_images_that_crash_workers_are_quarantined(
+    tmp_path: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Build on both engines with a decoder that crashes in the workers, then again with a working one."""
     source = write_small_source(tmp_path / "source", images=10)
     for id_ in POISONED:
         with open(source / f"{id_}.png", "ab") as file:
@@ -51,34 +54,34 @@ def test_the_rest_goes_on(tmp_path: Path, ray_address: str, robustshards: Run, m
 
 
 def check_poisoned(folder: Path, done: subprocess.CompletedProcess[str], sound: dict[str, manifests.Row]) -> None:
-    """Samples of the poisoned photographs have failed, and all others are as with a sound decoder."""
+    """Check that samples of the poisoned images failed and that all others are as with a working decoder."""
     assert done.returncode == 1, done.stderr
     assert "8 of 40 samples failed" in done.stdout
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
     assert {row.source_id for row in rows if row.status == manifests.FAILED} == POISONED
     for row in rows:
         if row.source_id in POISONED:
-            assert row.error == f"{row.source_id}.png: ends the process that works on it, in every attempt"
+            assert row.error == f"{row.source_id}.png: {CRASHES_WORKER}"
         else:
             assert row.payload_sha256 == sound[row.key].payload_sha256
 
 
-def test_a_careful_worker_says_where_it_is_and_leaves_out_what_is_condemned(small_source: Path, tmp_path: Path) -> None:
+def test_a_worker_reports_items_and_skips_quarantined_ones(small_source: Path, tmp_path: Path) -> None:
     recipe = library.load("imagenet-c").changed(transforms={"only": ["contrast"], "levels": [1, 3]})
     source = open_source("imagefolder", str(small_source))
     (block,) = make_blocks(make_plan(recipe, source), source)
     block = replace(block, images=block.images[:3])
     first, second, third = (image.id for image in block.images)
     attempt = Attempt(block, True, frozenset({first, second}), frozenset({first, f"{second}.contrast-3"}))
-    said = list(BuildWorker(BuildJob(recipe, str(small_source), str(tmp_path))).run(attempt))
-    items = [event.item for event in said if isinstance(event, CurrentItem)]
+    reports = list(BuildWorker(BuildJob(recipe, str(small_source), str(tmp_path))).run(attempt))
+    items = [event.item for event in reports if isinstance(event, CurrentItem)]
     assert items == [second, f"{second}.contrast-1", third, None]
-    assert isinstance(said[-1], BuildCounts)
-    assert (said[-1].samples, said[-1].failed, said[-1].shards) == ({"contrast": 6}, 3, 2)
+    assert isinstance(reports[-1], BuildCounts)
+    assert (reports[-1].samples, reports[-1].failed, reports[-1].shards) == ({"contrast": 6}, 3, 2)
     rows = [row for task in block.tasks for row in manifests.read_rows(tmp_path / task.part)]
     failed = {row.key: (row.error, row.source_sha256 is None) for row in rows if row.status == manifests.FAILED}
     assert failed == {
-        f"{first}-contrast-1": (f"{first}.png: ends the process that works on it, in every attempt", True),
-        f"{first}-contrast-3": (f"{first}.png: ends the process that works on it, in every attempt", True),
-        f"{second}-contrast-3": (f"{second}.png: ends the process that works on it, in every attempt", False),
+        f"{first}-contrast-1": (f"{first}.png: {CRASHES_WORKER}", True),
+        f"{first}-contrast-3": (f"{first}.png: {CRASHES_WORKER}", True),
+        f"{second}-contrast-3": (f"{second}.png: {CRASHES_WORKER}", False),
     }

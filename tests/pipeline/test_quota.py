@@ -1,4 +1,4 @@
-"""Work given out under a limit of bytes, and builds that stop at one."""
+"""The limit on the size of the shards, and builds that stop at it."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from tests.conftest import Run
 from tests.factories.digests import data_digests
 
 IMAGES = tuple(SourceImage(str(index), 0, "", "", 1) for index in range(10))
-STEPS = tuple(Condition(name, level) for name in ("contrast", "fog") for level in (1, 3))
+CONDITIONS = tuple(Condition(name, level) for name in ("contrast", "fog") for level in (1, 3))
 
 
 def blocks(images: list[int]) -> list[WorkItem]:
     return [
-        WorkItem(index, IMAGES[:count], tuple(ShardTask(condition, index, "") for condition in STEPS))
+        WorkItem(index, IMAGES[:count], tuple(ShardTask(condition, index, "") for condition in CONDITIONS))
         for index, count in enumerate(images)
     ]
 
 
 def build(
-    quota: Quota, work: list[WorkItem], sizes: dict[tuple[str, int], int], hands: int
+    quota: Quota, work: list[WorkItem], sizes: dict[tuple[str, int], int], workers: int
 ) -> tuple[int, list[ShardTask]]:
-    """As a pool does it: pieces wait, ``hands`` are in the making, the first one is finished first."""
+    """Simulate a pool with ``workers`` work items in progress, which finish in order."""
     peak, made = quota.known.bytes.total(), []
     for fitting in quota.rounds(iter(work)):
-        making: deque[WorkItem] = deque()
+        in_progress: deque[WorkItem] = deque()
         for block in fitting:
-            making.append(block)
-            while len(making) > hands:
-                made += finish(quota, making.popleft(), sizes)
-        for block in making:
+            in_progress.append(block)
+            while len(in_progress) > workers:
+                made += finish(quota, in_progress.popleft(), sizes)
+        for block in in_progress:
             made += finish(quota, block, sizes)
         peak = max(peak, quota.known.bytes.total())
     return peak, made
@@ -57,7 +57,7 @@ def finish(quota: Quota, block: WorkItem, sizes: dict[tuple[str, int], int]) -> 
 
 @st.composite
 def builds(draw: st.DrawFn) -> tuple[list[WorkItem], dict[tuple[str, int], int], int, int]:
-    """Blocks; the size of each shard, no sample more than the margin over 1000 bytes; a limit; pieces at once."""
+    """Draw blocks, the size of each shard (1000 bytes per sample, up to the margin more), a limit and workers."""
     work = blocks(draw(st.lists(st.integers(1, len(IMAGES)), min_size=1, max_size=8)))
     most = int(1000 * MARGIN)
     sizes = {
@@ -69,15 +69,15 @@ def builds(draw: st.DrawFn) -> tuple[list[WorkItem], dict[tuple[str, int], int],
 
 
 @given(builds())
-def test_never_over_and_never_stopped_while_there_is_room(
+def test_the_limit_is_never_exceeded_and_always_used(
     case: tuple[list[WorkItem], dict[tuple[str, int], int], int, int],
 ) -> None:
-    work, sizes, limit, hands = case
+    work, sizes, limit, workers = case
     measured = Sizes()
-    for condition in STEPS:
+    for condition in CONDITIONS:
         measured.add(str(condition), 1, 1000)
     quota = Quota(limit, Sizes(), measured)
-    peak, made = build(quota, work, sizes, hands)
+    peak, made = build(quota, work, sizes, workers)
     tasks = [task for block in work for task in block.tasks]
     assert made == tasks[: len(made)]
     assert quota.known.bytes.total() == sum(sizes[str(task.condition), task.block] for task in made)
@@ -92,14 +92,14 @@ def test_never_over_and_never_stopped_while_there_is_room(
         assert made == tasks
 
 
-def test_without_a_limit_all_is_given_out_at_once() -> None:
+def test_without_a_limit_there_is_one_round() -> None:
     work = blocks([3, 10])
     quota = Quota()
     assert [list(fitting) for fitting in quota.rounds(iter(work))] == [work]
     assert quota.withheld is None
 
 
-def test_a_finished_shard_says_more_than_a_measured_image() -> None:
+def test_finished_shards_take_precedence_over_measured_images() -> None:
     measured, known = Sizes(), Sizes()
     measured.add("fog-1", 1, 9000)
     measured.add("fog-3", 1, 500)
@@ -115,30 +115,30 @@ def test_a_finished_shard_says_more_than_a_measured_image() -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("1234", 1234), ("50GB", 50 * 10**9), ("1.5 TB", 15 * 10**11), ("800MiB", 800 * 2**20)]
 )
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-NO_SIZES = ("", "0", "-5GB", "much", "5 apples", "1e9", "nan", "inf", "9" * 5000, "9" * 19, "1..5", "5GB;", "0x10")
+INVALID_SIZES = ("", "0", "-5GB", "much", "5 apples", "1e9", "nan", "inf", "9" * 5000, "9" * 19, "1..5", "5GB;", "0x10")
 
 
-@pytest.mark.parametrize("text", [*NO_SIZES, "\u0665"])
-def test_what_is_no_size_is_told(text: str) -> None:
+@pytest.mark.parametrize("text", [*INVALID_SIZES, "\u0665"])
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"800MiB, 50GB, 1\.5TB"):
         parse_size(text)
 
 
-def test_what_is_withheld_is_told() -> None:
-    told = str(Withheld(shards=1234, bytes=21 * 10**9, there=49 * 10**9))
-    assert "49.0 GB are there, 1,234 shards of about 21.0 GB are missing" in told
-    assert "run the same command again with more room" in told
+def test_withheld_names_sizes_and_remedy() -> None:
+    text = str(Withheld(shards=1234, bytes=21 * 10**9, there=49 * 10**9))
+    assert "49.0 GB; 1,234 shards of about 21.0 GB are missing" in text
+    assert "with a larger --max-bytes" in text
 
 
 def shard_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.tar"))
 
 
-def test_a_build_stops_under_its_limit_and_goes_on_with_more_room(
+def test_a_build_stops_below_its_limit_and_continues_without_one(
     robustshards: Run, small_source: Path, tmp_path: Path
 ) -> None:
     command = ("build", "imagenet-c", "--source", small_source, "--only", "contrast", "--shard-size", 1)

@@ -1,4 +1,4 @@
-"""What a recipe makes of photographs that are smaller than its crops."""
+"""Images that are smaller than the crops of a recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recipe(*conditions: tuple[str, float]) -> Recipe:
     )
 
 
-def test_a_photograph_smaller_than_the_crop_fails_and_larger_ones_do_not() -> None:
+def test_only_images_smaller_than_the_crop_fail() -> None:
     cropped = recipe(("center_crop", 224.0))
     renderer = try_transforms(cropped, None)
     (condition,) = cropped.conditions()
@@ -28,12 +28,12 @@ def test_a_photograph_smaller_than_the_crop_fails_and_larger_ones_do_not() -> No
     assert list(renderer.members(Png().encode(np.zeros((224, 300, 3), np.uint8)), "", condition)) == [".jpg"]
 
 
-def test_a_preparation_that_suits_no_photograph_is_refused_before_any_work() -> None:
-    with pytest.raises(UserError, match=r"suits no photograph.*224 x 224 pixels cannot be cropped from 200 x 200"):
+def test_a_preparation_that_fails_for_every_image_is_refused() -> None:
+    with pytest.raises(UserError, match=r"\[prepare\].*224 x 224 pixels cannot be cropped from 200 x 200"):
         try_transforms(recipe(("shorter_side", 200.0), ("center_crop", 224.0)), None)
 
 
-def test_sequences_fail_alike() -> None:
+def test_sequences_from_small_images_fail() -> None:
     cropped = library.load("imagenet-p").changed(prepare={"steps": (("center_crop", 224.0),)})
     renderer = Renderer(cropped)
     with pytest.raises(SampleError, match="cannot be cropped"):

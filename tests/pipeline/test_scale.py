@@ -25,7 +25,7 @@ TIMES = WorkerTimes(2.6e-3, {str(condition): 0.94e-3 for condition in IMAGENET_C
 
 
 def test_resuming_makes_missing_shards_and_memory_does_not_grow_with_samples(tmp_path: Path) -> None:
-    """``measure`` checks which shards are made again, and that the manifest then has the same bytes."""
+    """``measure`` checks which shards are remade, and that the manifest then has the same bytes."""
     try_transforms(
         library.load("imagenet-c"), None
     )  # compile the kernels here, because compiling would increase the first driver's memory

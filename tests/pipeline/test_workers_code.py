@@ -1,4 +1,4 @@
-"""Workers run what the command imported: nothing from the current folder, and no other version."""
+"""Workers run the same code as the command: no code from the current folder and no other version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = ("pipeline.py", "numpy.py", "corruptions/__init__.py", "sitecustomize.
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder of modules that leave a trace when they are run."""
+    """Return a folder of modules that write to a file when they are imported."""
     folder = tmp_path / "hostile"
     for name in HOSTILE:
         path = folder / name
@@ -36,7 +36,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def build_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, without what the tests' own environment says of modules."""
+    """Run the command in a folder, without the PYTHONPATH of the tests."""
     command = [str(Path(sys.executable).parent / "robustshards"), "build", "imagenet-c", *map(str, arguments)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
@@ -56,7 +56,7 @@ def test_code_in_the_current_folder_is_not_run(
     assert data_digests(hostile / "data") == data_digests(built_once)
 
 
-def test_another_version_on_the_cluster_ends_the_build(
+def test_a_cluster_with_another_version_is_refused(
     tmp_path: Path, small_source: Path, ray_address: str, robustshards: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in PACKAGES:
@@ -76,7 +76,7 @@ def test_another_version_on_the_cluster_ends_the_build(
     assert not list(tmp_path.glob("data/shards/*"))
 
 
-def test_what_differs_is_named() -> None:
+def test_differences_name_versions_and_files() -> None:
     here = installation()
     assert here.differences() == []
     elsewhere = type(here)("elsewhere", {**here.versions, "numpy": "1.0"}, here.source, {})
@@ -89,19 +89,19 @@ def test_what_differs_is_named() -> None:
 @pytest.mark.parametrize(
     "address", ["", " ", "localhost", "host:", ":6379", "host:123456", "host:²", "ray://host:10001", "local", "-1"]
 )
-def test_what_is_no_address_is_told(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UserError, match=r"invalid address .*10\.0\.0\.1:6379"), cluster(None, address):
         pass
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:99999", "[::1]:1", "a..b:1", f"{'x' * 300}:1", "nul\0:1"])
-def test_where_nothing_can_listen_is_told(address: str) -> None:
+def test_an_unreachable_address_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="no Ray cluster answers at"), cluster(None, address):
         pass
 
 
-def test_something_else_that_listens_is_no_cluster() -> None:
-    """Ray itself would try for two minutes."""
+def test_a_server_that_is_not_ray_is_refused() -> None:
+    """Ray itself would retry for two minutes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -111,11 +111,11 @@ def test_something_else_that_listens_is_no_cluster() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(UserError, match="is no Ray head"), cluster(None, address):
+        with pytest.raises(UserError, match="not a Ray head"), cluster(None, address):
             pass
 
 
 @pytest.mark.parametrize(("workers", "address"), [(10**6, None), (10**30, None), (MAX_WORKERS + 1, "127.0.0.1:1")])
-def test_more_workers_than_anybody_has_are_a_slip(workers: int, address: str | None) -> None:
-    with pytest.raises(UserError, match=f"invalid --workers {workers}: up to"), cluster(workers, address):
+def test_too_many_workers_are_refused(workers: int, address: str | None) -> None:
+    with pytest.raises(UserError, match=f"invalid --workers {workers}: use at most"), cluster(workers, address):
         pass
