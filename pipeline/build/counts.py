@@ -34,7 +34,7 @@ class BuildCounts:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def lap(self, stage: str, start: float) -> float:
+    def add_time(self, stage: str, start: float) -> float:
         """Add the time since ``start`` to a stage.
 
         Args:

@@ -1,4 +1,4 @@
-"""Check that source and output of a build are not inside each other."""
+"""A check that source and output of a build are not inside each other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pipeline.storage import is_url, local_path
 _LOCAL = frozenset({"file", "local"})
 """fsspec protocols of local paths."""
 
-
 _ALIASES = {"s3a": "s3", "gcs": "gs"}
-"""Second names of protocols."""
+"""Protocol with two names -> the name that is compared."""
 
 
 def check_overlap(source: str, output: str) -> None:
@@ -66,9 +65,8 @@ def _inside_path(path: Path, folder: Path) -> bool:
         )
     except OSError:
         return False
-    if folder.is_dir() and any(
-        _same(each, folder_stat) for each in (path, *path.parents)
-    ):  # for example, mounted twice
+    # Compare files, not only paths: a folder may be mounted twice.
+    if folder.is_dir() and any(_same(each, folder_stat) for each in (path, *path.parents)):
         return True
     return any(target == path or target in path.parents for target in map(_resolved, linked))
 

@@ -66,11 +66,11 @@ class SampleMaker:
                 raise SampleError(f"refused: {image.size} bytes exceed the limit of {LARGEST_READ} bytes")
             data = self._source.read(image)
             sha256 = source_digest(data)
-            start = counts.lap("read", start)
+            start = counts.add_time("read", start)
             photograph = self._renderer.decode(data, image.box)
-            start = counts.lap("decode", start)
+            start = counts.add_time("decode", start)
             prepared = self._renderer.prepare(photograph)
-            counts.lap("prepare", start)
+            counts.add_time("prepare", start)
             return PreparedImage(image, sha256, prepared, self._renderer.prepared_bytes(prepared))
         except (UserError, UnreachableError):
             raise
@@ -81,16 +81,16 @@ class SampleMaker:
         """Return the output of an image under a condition, or its failure."""
         start = time.perf_counter()
         output = Output(image, condition, self._transform(image, condition))
-        counts.rendering[condition.transform] += counts.lap("transform", start) - start
+        counts.rendering[condition.transform] += counts.add_time("transform", start) - start
         return output
 
     def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[SampleResult]:
         """Encode a batch of outputs, and decode them again to compute their digests."""
         start = time.perf_counter()
         encoded = [self._encode(output) for output in outputs]
-        start = counts.lap("encode", start)
+        start = counts.add_time("encode", start)
         payloads = [self._check(members) for members in encoded]
-        counts.lap("check", start)
+        counts.add_time("check", start)
         return [
             SampleResult(output.image.source, output.image.sha256, output.condition, payload)
             for output, payload in zip(outputs, payloads, strict=True)

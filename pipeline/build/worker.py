@@ -142,7 +142,7 @@ class BuildWorker:
             sizes = list(pool.map(lambda shard: shard.publish(self._store), shards.values()))
         for condition, size in zip(shards, sizes, strict=True):
             counts.add_shard(str(condition), images, size)
-        counts.lap("publish", start)
+        counts.add_time("publish", start)
 
 
 def _item(image: SourceImage, condition: Condition) -> str:
@@ -156,7 +156,7 @@ def _append(results: Sequence[SampleResult], shards: Shards, counts: BuildCounts
     for result in results:
         shards[result.condition].append(result)
         counts.add_sample(result.condition.transform, _payload_bytes(result))
-    counts.lap("write", start)
+    counts.add_time("write", start)
 
 
 def _payload_bytes(result: SampleResult) -> int | None:

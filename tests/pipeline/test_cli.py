@@ -153,8 +153,8 @@ def test_dry_run_reports_what_a_build_would_write_and_writes_nothing(
 def test_dry_run_warns_about_a_full_disk() -> None:
     plan = Plan(library.load("imagenet-c"), images=1, classes=1, listing="", ignored=Counter())
     missing = Missing(Counter({Condition("fog", 1): 1}), shards=1, blocks=1)
-    assert list(DryRun(plan, missing, there=5, to_make=100, free=100, limit=105).warnings()) == []
-    (warning,) = DryRun(plan, missing, there=5, to_make=101, free=100, limit=106).warnings()
+    assert list(DryRun(plan, missing, existing_bytes=5, bytes_to_make=100, free=100, limit=105).warnings()) == []
+    (warning,) = DryRun(plan, missing, existing_bytes=5, bytes_to_make=101, free=100, limit=106).warnings()
     assert "need about 101 bytes" in warning and "100 bytes are free" in warning
 
 

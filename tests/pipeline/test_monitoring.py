@@ -43,8 +43,8 @@ def test_counters_match_the_build(tmp_path: Path, small_source: Path, ray_addres
     )
     assert done.returncode == 1, done.stderr
     environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    command = [sys.executable, "-c", PORT, ray_address]
-    port = int(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    query = [sys.executable, "-c", PORT, ray_address]
+    port = int(subprocess.run(query, capture_output=True, text=True, check=True, env=environment).stdout)
     limit = time.monotonic() + 60
     while sum((found := read(port)).get("samples_total", {}).values()) < 24:
         assert time.monotonic() < limit, f"only {found}"
