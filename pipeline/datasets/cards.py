@@ -1,4 +1,4 @@
-"""Descriptions written beside a data set: a card with Hugging Face's metadata, and Croissant."""
+"""Descriptions of a data set for other tools: a data card for Hugging Face, and a Croissant file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pipeline.recipes.schema import Recipe
 
 CARD_FILE, CROISSANT_FILE = "README.md", "croissant.json"
 
-_SEAL = re.compile(r"<!-- written by robustshards, sha256 of the above: ([0-9a-f]{64}) -->\n")
-"""The last line of a card, by which one that somebody has changed is known."""
+_DIGEST_LINE = re.compile(r"<!-- written by robustshards, sha256 of the above: ([0-9a-f]{64}) -->\n")
+"""The last line of a card. Its digest shows whether somebody has edited the card."""
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10**7, "1M<n<10M"))
-"""Hugging Face's words for how many samples there are."""
+"""Size categories of Hugging Face: exclusive upper limit -> name."""
 
 _COLUMN_TYPES = {"string": "sc:Text", "int64": "sc:Integer"}
 
@@ -63,7 +63,13 @@ _CONTEXT: Mapping[str, Any] = {
 
 
 def card(recipe: Recipe, samples: int, failed: int) -> str:
-    """Return the data set's README.md: with a configuration per transform for ``datasets``, and what was built."""
+    """Return the data card (README.md), with one Hugging Face configuration per transform.
+
+    Args:
+        recipe: Recipe of the data set.
+        samples: Number of samples, including failed ones.
+        failed: Number of failed samples.
+    """
     size = next((words for limit, words in SIZES if samples < limit), "10M<n<100M")
     head = ["---", f"pretty_name: {json.dumps(recipe.title or recipe.name)}", "task_categories:"]
     head += ["- image-classification", "tags:", "- robustness", "- webdataset", "size_categories:", f"- {size}"]
@@ -77,7 +83,10 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
         ("Transforms", ", ".join(transforms)),
         ("Levels", ", ".join(map(str, recipe.transforms.levels))),
         ("Profile", recipe.profile),
-        ("Samples", f"{samples:,}" + (f", of which {failed:,} failed (see `status` and `error`)" if failed else "")),
+        (
+            "Samples",
+            f"{samples:,}" + (f"; {failed:,} failed (columns `status` and `error` of the manifest)" if failed else ""),
+        ),
         ("Preparation", f"{prepared}; decoder {recipe.prepare.decoder}, resize {recipe.prepare.resize}"),
         ("Payload", str(recipe.encoder)),
         ("Seed", str(recipe.seed)),
@@ -85,24 +94,24 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     ]
     body = [f"# {recipe.name}", "", recipe.title, "", "| | |", "|---|---|"]
     body += [f"| {what} | {words} |" for what, words in rows]
-    body += ["", "WebDataset shards in `shards/<transform>/<level>/`, one row per sample in `manifest.parquet`."]
-    body += ["`recipe.toml` is enough to build it again: `robustshards build recipe.toml --source ... --out ...`."]
-    body += ["The photographs are those of whoever built this; their terms hold for the data made of them."]
+    body += ["", "WebDataset shards are in `shards/<transform>/<level>/`. `manifest.parquet` has one row per sample."]
+    body += ["To build this data set again: `robustshards build recipe.toml --source ... --out ...`."]
+    body += ["The terms of use of the source images also apply to this data set."]
     if cited := recipe.family.citation:
         body += ["", "Please cite:", "", "```bibtex", cited, "```"]
     text = "\n".join([*head, "---", "", *body, "", ""])
     return f"{text}<!-- written by robustshards, sha256 of the above: {_digest(text)} -->\n"
 
 
-def is_our_card(text: str) -> bool:
-    """Whether a text is a card as :func:`card` wrote it, whatever it was about."""
+def is_unedited_card(text: str) -> bool:
+    """Return whether a text is an unedited card from :func:`card`, of any data set."""
     head, comment, rest = text.rpartition("<!-- written by robustshards")
-    found = _SEAL.fullmatch(comment + rest)
+    found = _DIGEST_LINE.fullmatch(comment + rest)
     return found is not None and found[1] == _digest(head)
 
 
 def croissant(recipe: Recipe, manifest_sha256: str) -> str:
-    """Return the data set's Croissant description (JSON-LD): its files, and the columns of its manifest."""
+    """Return the Croissant description (JSON-LD) of the files and of the manifest's columns."""
     about = {
         "name": recipe.name,
         "description": recipe.title or recipe.name,
@@ -112,8 +121,8 @@ def croissant(recipe: Recipe, manifest_sha256: str) -> str:
     return _croissant(about, manifest_sha256)
 
 
-def described_manifest(text: str) -> str:
-    """Return the sha256 of the manifest that a Croissant description names; empty where it is not as we write it."""
+def croissant_manifest_digest(text: str) -> str:
+    """Return the sha256 of the manifest in a Croissant description, or "" if the description was edited."""
     try:
         content = json.loads(text)
         about = {name: content[name] for name in ("name", "description", "citeAs", "version")}
@@ -124,7 +133,7 @@ def described_manifest(text: str) -> str:
 
 
 def _croissant(about: Mapping[str, Any], manifest_sha256: str) -> str:
-    """``about``: what differs between data sets."""
+    """Return a Croissant description. ``about`` has the fields that differ between data sets."""
     description = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

@@ -1,4 +1,4 @@
-"""A contact sheet of a data set as one HTML page: a few images through every transform and level."""
+"""A contact sheet of a data set: an HTML page with a few images under every transform and level."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from pipeline.images.encoders import Jpeg, Png
 from pipeline.storage import local_path, open_regular
 
 FRAMES_SHOWN = 7
-"""Of a sequence, from the first to the last."""
+"""Number of frames shown of a sequence, evenly spaced from the first to the last."""
 
 MAX_PAGE = 2**28
-"""Characters of a page: 256 MiB are about what browsers open."""
+"""Maximum size of a page in characters. Browsers have trouble with pages of more than about 256 MiB."""
 
 MAX_ROWS = 10_000
-"""Rows of one transform on a page: 100 images at 100 levels."""
+"""Maximum number of samples of one transform on a page: 100 images at 100 levels."""
 
 DOCTYPE = "<!doctype html>"
 
-SHOWN_AS_THEY_ARE: Mapping[str, str] = {".jpg": "image/jpeg", ".png": "image/png"}
-"""Payloads that browsers show -> media type."""
+MEDIA_TYPES: Mapping[str, str] = {".jpg": "image/jpeg", ".png": "image/png"}
+"""Payloads that browsers can show: suffix -> media type."""
 
 STYLE = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
@@ -50,62 +50,62 @@ figcaption { font-size: .75rem; overflow: hidden; text-overflow: ellipsis; white
 
 
 def preview(folder: str, page: str, images: int = 3, data: str | None = None) -> int:
-    """Write the contact sheet of a finished data set.
+    """Write a contact sheet of a finished data set.
 
     Args:
         folder: Path or URL of the data set.
-        page: The HTML file to write; an earlier page of this name is replaced, any other file is not.
-        images: How many to show, taken evenly from the manifest.
-        data: Where the files of an index are, if the user names it.
+        page: HTML file to write. An existing preview page is replaced; any other existing file is an error.
+        images: Number of images to show, evenly spaced in the manifest.
+        data: Path or URL of the files of an index, see ``open_data_set``.
 
     Returns:
-        The number of pictures.
+        The number of pictures on the page.
 
     Raises:
-        UserError: No data set, a sample that is not what was built, a page that would be too large, or a file of
-            another kind in its place.
+        UserError: The folder is not a finished data set, a sample is damaged, the page would be too large, or ``page``
+            is an existing file that is not a preview.
         UnfinishedError: The disk is full.
     """
     data_set = open_data_set(folder, data)
-    path = _place(page)
+    path = _page_path(page)
     chosen = _choose(data_set, images)
-    aside = path.with_name(f".{uuid.uuid4().hex}.partial")
+    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:
-        with open(aside, "x", encoding="utf-8", errors="xmlcharrefreplace") as file:
+        with open(temporary, "x", encoding="utf-8", errors="xmlcharrefreplace") as file:
             count = _write(data_set, chosen, file)
-        os.replace(aside, path)
+        os.replace(temporary, path)
     except OSError as error:
-        if error.filename and error.filename != str(aside):
+        if error.filename and error.filename != str(temporary):
             raise
         what = f"cannot write the page {page}: {error.strerror}"
         if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError):
             raise UserError(what) from error
-        raise UnfinishedError(f"{what}; free some room and run the same command again") from error
+        raise UnfinishedError(f"{what}; free disk space, then run the same command again") from error
     finally:
         with suppress(OSError):
-            aside.unlink()
+            temporary.unlink()
     return count
 
 
-def _place(page: str) -> Path:
-    """Return the path of the page. Raises UserError for what is there and is no page of ours."""
+def _page_path(page: str) -> Path:
+    """Return the path of the page. Raise UserError if it exists and is not a preview page."""
     try:
         path = local_path(page).resolve()
         if path.is_dir():
-            raise UserError(f"{page} is a folder: name the page, for example {path / 'preview.html'}")
+            raise UserError(f"{page} is a folder: give the name of the page, for example {path / 'preview.html'}")
         if not path.exists():
             return path
         with open_regular(path) as file:
             start = file.read(len(DOCTYPE))
     except RefusedFileError as error:
-        raise UserError(f"{page} cannot be the page: {error.strerror}") from error
+        raise UserError(f"cannot write the page {page}: {error.strerror}") from error
     if start and start != DOCTYPE.encode():
-        raise UserError(f"{page} is there and is no HTML page of a preview: choose another name")
+        raise UserError(f"{page} exists and is not a preview page: choose another name")
     return path
 
 
 def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
-    """Write the page; returns how many pictures it has."""
+    """Write the page. Return the number of pictures on it."""
     title = html.escape(data_set.name)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     size = file.write(f"{DOCTYPE}<html lang=en><head>{head}<style>{STYLE}</style></head><body><h1>{title}</h1>")
@@ -119,9 +119,9 @@ def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
                 size += len(figure)
                 if size > MAX_PAGE:
                     raise UserError(
-                        f"the page would have more than the {MAX_PAGE} bytes allowed: show fewer images (--images)"
+                        f"the page would be larger than {MAX_PAGE} bytes, the maximum: show fewer images (--images)"
                     )
-        if all(len(line) == 1 for line in lines):  # one picture of each image: they share a line
+        if all(len(line) == 1 for line in lines):  # one picture per image: put them on one line
             lines = [[figure for line in lines for figure in line]]
         count += sum(map(len, lines))
         shown = (f"<div class=line style='--pictures:{len(line)}'>{''.join(line)}</div>" for line in lines)
@@ -131,14 +131,14 @@ def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
 
 
 def _choose(data_set: DataSet, images: int) -> set[str]:
-    """Ids spread evenly over the first condition. Raises UserError for an empty data set."""
+    """Return source ids, evenly spaced over the first condition. Raise UserError if the data set is empty."""
     if images < 1:
         raise UserError(f"invalid number of images {images}: at least 1 is allowed")
     count = sum(1 for _ in _first_condition(data_set))
     if not count:
-        raise UserError(f"{data_set.name} is empty")
-    places = set(np.linspace(0, count - 1, min(images, count)).round().astype(int).tolist())
-    return {row.source_id for place, row in enumerate(_first_condition(data_set)) if place in places}
+        raise UserError(f"{data_set.name} has no samples: there is nothing to show")
+    indices = set(np.linspace(0, count - 1, min(images, count)).round().astype(int).tolist())
+    return {row.source_id for index, row in enumerate(_first_condition(data_set)) if index in indices}
 
 
 def _first_condition(data_set: DataSet) -> Iterator[Row]:
@@ -148,17 +148,20 @@ def _first_condition(data_set: DataSet) -> Iterator[Row]:
 
 
 def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
-    """Return the rows of each image, levels rising. Raises UserError for more than any data set has."""
+    """Return the rows of each image by increasing level. Raise UserError if there are too many."""
     images: dict[str, list[Row]] = {}
     for count, row in enumerate(rows):
         if count >= MAX_ROWS:
-            raise UserError(f"{row.transform} has more than {MAX_ROWS} rows of a few images: run robustshards verify")
+            raise UserError(
+                f"{row.transform} has more than {MAX_ROWS} samples of the chosen images: show fewer (--images), or run "
+                "robustshards verify"
+            )
         images.setdefault(row.source_id, []).append(row)
     return list(images.values())
 
 
 def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
-    """Yield the pictures of one sample: the image, or some frames."""
+    """Yield the HTML of the pictures of one sample: the image, or some frames."""
     level = f" {row.level}" if row.level else ""
     name = row.source_id.rpartition("/")[2]
     if row.status != manifests.OK:
@@ -175,19 +178,19 @@ def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
 
 
 def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
-    """Which frame it is, media type and bytes of each picture. Raises UserError for what cannot be decoded."""
+    """Yield frame name, media type and data of each picture. Raise UserError if the sample cannot be decoded."""
     suffixes = list(sample.members)
-    if len(suffixes) == 1 and suffixes[0] in SHOWN_AS_THEY_ARE:
-        yield "", SHOWN_AS_THEY_ARE[suffixes[0]], sample.payload()
+    if len(suffixes) == 1 and suffixes[0] in MEDIA_TYPES:
+        yield "", MEDIA_TYPES[suffixes[0]], sample.payload()
         return
     try:
         pixels = sample.pixels()
     except ValueError as error:
-        raise UserError(f"{sample.row.key} cannot be decoded ({error}): run robustshards verify") from error
+        raise UserError(f"cannot decode {sample.row.key} ({error}): run robustshards verify") from error
     frames: Sequence[tuple[str, np.ndarray]] = [("", pixels)]
     if pixels.ndim == 4:
-        places = np.unique(np.linspace(0, len(pixels) - 1, FRAMES_SHOWN).round().astype(int))
-        frames = [(f", frame {place}", pixels[place]) for place in places]
+        indices = np.unique(np.linspace(0, len(pixels) - 1, FRAMES_SHOWN).round().astype(int))
+        frames = [(f", frame {index}", pixels[index]) for index in indices]
     encoder = Jpeg(quality=90) if pixels.ndim == 4 else Png()
     for which, frame in frames:
-        yield which, SHOWN_AS_THEY_ARE[encoder.suffix], encoder.encode(np.ascontiguousarray(frame))
+        yield which, MEDIA_TYPES[encoder.suffix], encoder.encode(np.ascontiguousarray(frame))

@@ -70,8 +70,8 @@ def find_place(location: str) -> Place | None:
     store = UrlStore(location)
     if store.is_folder():
         return Place(store, "")
-    parent, name = store.above(), store.root.rpartition("/")[2]
-    return Place(parent, name) if parent.size(name) >= 0 else _matching(parent, name)
+    folder, name = store.above(), store.root.rpartition("/")[2]
+    return Place(folder, name) if folder.size(name) >= 0 else _matching(folder, name)
 
 
 def _matching(store: Store, pattern: str) -> Place | None:

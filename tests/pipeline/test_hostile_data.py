@@ -1,4 +1,4 @@
-"""Data sets from others: damaged or made to mislead, they end in an error that names the file, and nothing worse."""
+"""Untrusted data sets: damaged or malicious files end in an error that names the file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def rewrite(folder: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
 
 def replace_shard(folder: Path, content: bytes) -> None:
-    """Another shard, of which the manifest has the digest."""
+    """Replace the shard, and update its digest in the manifest."""
     (folder / SHARD).write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
     rewrite(folder, lambda rows: [row._replace(shard_sha256=digest) for row in rows])
@@ -94,7 +94,7 @@ def replace_shard(folder: Path, content: bytes) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A sound data set of three images in one shard."""
+    """Return an undamaged data set of three images in one shard."""
     folder = tmp_path / "data"
     (folder / SHARD).parent.mkdir(parents=True)
     (folder / "recipe.toml").write_text(tomli_w.dumps(RECIPE))
@@ -116,7 +116,7 @@ def faults(folder: Path) -> list[str]:
     return found
 
 
-def test_the_sound_one_is_sound(data: Path) -> None:
+def test_the_undamaged_data_set_has_no_faults(data: Path) -> None:
     found = verify(str(data))
     assert (found.shards, found.samples, found.count, found.decoder_changed) == (1, 3, 0, 0)
     data_set = open_data_set(str(data))
@@ -124,7 +124,7 @@ def test_the_sound_one_is_sound(data: Path) -> None:
 
 
 def pax(size: int) -> bytes:
-    """A header block of a PAX extension that claims a size."""
+    """Return the header block of a PAX extension with this size."""
     member = tarfile.TarInfo("x")
     member.type, member.size = tarfile.XHDTYPE, 0
     block = bytearray(member.tobuf(tarfile.USTAR_FORMAT))
@@ -153,7 +153,7 @@ def link_to(name: str) -> bytes:
         b"",
         b"\0" * 10240,
         b"x" * 10240,
-        pax(-512) * 3,  # goes back to itself: CVE-2025-8194
+        pax(-512) * 3,  # a negative size points back to this header: CVE-2025-8194
         pax(2**62),
         pax(0) * 50,
         gzip.compress(b"\0" * 10240),
@@ -171,7 +171,7 @@ def test_hostile_shards_are_faults(data: Path, shard: bytes) -> None:
             data_set.pick(row)
 
 
-def test_payloads_or_labels_that_are_swapped_are_faults(data: Path) -> None:
+def test_swapped_payloads_are_faults(data: Path) -> None:
     first, second, _ = manifests.read_rows(data / "manifest.parquet")
     content = bytearray((data / SHARD).read_bytes())
     assert first.offset is not None
@@ -185,13 +185,13 @@ def test_payloads_or_labels_that_are_swapped_are_faults(data: Path) -> None:
     assert sum("its sha256 differs from the manifest" in fault for fault in faults(data)) == 2
 
 
-def test_labels_that_are_swapped_are_faults(data: Path) -> None:
+def test_swapped_labels_are_faults(data: Path) -> None:
     rewrite(data, lambda rows: [row._replace(label=1 - row.label) for row in rows])
     assert sum("does not match the manifest" in fault for fault in faults(data)) == 6
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link out", "link in a circle", "missing", "dangling", "device"])
-def test_other_things_in_place_of_a_shard_are_faults(data: Path, kind: str, tmp_path: Path) -> None:
+def test_pipes_folders_and_links_instead_of_shards_are_faults(data: Path, kind: str, tmp_path: Path) -> None:
     shard = data / SHARD
     shutil.copy(shard, tmp_path / "outside.tar")
     shard.unlink()
@@ -211,7 +211,7 @@ def test_other_things_in_place_of_a_shard_are_faults(data: Path, kind: str, tmp_
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device", "empty", "binary"])
 @pytest.mark.parametrize("name", ["manifest.parquet", "recipe.toml"])
-def test_other_things_in_place_of_its_own_files_are_errors(data: Path, name: str, kind: str) -> None:
+def test_pipes_folders_and_links_instead_of_settings_are_errors(data: Path, name: str, kind: str) -> None:
     path = data / name
     path.unlink()
     make: dict[str, Callable[[], object]] = {
@@ -232,13 +232,13 @@ def test_other_things_in_place_of_its_own_files_are_errors(data: Path, name: str
     "content", [b"\xff\xfe" + "name = 'x'".encode("utf-16-le"), b"x = " + b"[" * 50_000, b"x = " + b"1" * 5_000, b"\0"]
 )
 @pytest.mark.parametrize("name", ["recipe.toml", "index.toml"])
-def test_settings_that_cannot_be_read_are_errors(data: Path, name: str, content: bytes) -> None:
+def test_invalid_settings_are_errors(data: Path, name: str, content: bytes) -> None:
     (data / name).write_bytes(content)
     with pytest.raises(UserError, match=name):
         verify(str(data))
 
 
-def test_settings_of_any_size_are_not_read(data: Path) -> None:
+def test_large_settings_are_not_read(data: Path) -> None:
     with open(data / "recipe.toml", "wb") as file:
         file.truncate(2**33)
     with pytest.raises(UserError, match=r"cannot read .*recipe.toml: .*larger than"):
@@ -255,7 +255,7 @@ def test_settings_of_any_size_are_not_read(data: Path) -> None:
         ({"size": 1}, "1 at"),
     ],
 )
-def test_places_that_are_not_those_of_a_payload(data: Path, change: dict[str, int], named: str) -> None:
+def test_invalid_offsets_and_sizes_are_faults(data: Path, change: dict[str, int], named: str) -> None:
     rewrite(data, lambda rows: [rows[0]._replace(**change), *rows[1:]])
     assert any(named in fault for fault in faults(data))
     data_set = open_data_set(str(data))
@@ -281,7 +281,7 @@ def test_data_sets_with_too_many_shards_are_refused(data: Path, monkeypatch: pyt
         list(open_data_set(str(data)).chunks())
 
 
-def test_faults_are_counted_and_the_first_of_them_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_faults_are_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "MAX_FAULTS", 4)
     rewrite(data, lambda rows: [row._replace(label=1 - row.label) for row in rows])
     found = verify(str(data))
@@ -294,7 +294,7 @@ def test_faults_are_counted_and_the_first_of_them_kept(data: Path, monkeypatch: 
 
 @pytest.fixture
 def indexed(tmp_path: Path) -> Path:
-    """An index of one array with 2,500 images of one colour each."""
+    """Return an index of one array with 2,500 images of one colour each."""
     folder = tmp_path / "index"
     folder.mkdir()
     table = {"name": "theirs", "family": "corruptions", "layout": "arrays", "location": "."}
@@ -346,7 +346,7 @@ def test_an_unknown_encoder_of_an_index_is_a_fault(indexed: Path) -> None:
         data_set.pick(next(data_set.rows()))
 
 
-def test_a_missing_manifest_of_an_index_is_not_built_again(indexed: Path) -> None:
+def test_a_missing_manifest_of_an_index_suggests_index(indexed: Path) -> None:
     (indexed / "manifest.parquet").unlink()
     with pytest.raises(UserError, match="run index again"):
         verify(str(indexed))
@@ -372,14 +372,14 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def test_recipes_of_huge_images_are_not_made_again(data: Path, source: Path) -> None:
+def test_recipes_of_huge_images_are_not_regenerated(data: Path, source: Path) -> None:
     huge = {**RECIPE, "prepare": {"steps": [["square", 8192.0]]}}
     (data / "recipe.toml").write_text(tomli_w.dumps(huge))
     with pytest.raises(UserError, match=r"prepare.steps up to 8192: here at most 2048"):
         regenerate(str(data), str(source), 3, 0)
 
 
-def test_whatever_a_transform_raises_is_a_fault(data: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_exception_of_a_transform_is_a_fault(data: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise MemoryError("no memory for this image")
 

@@ -1,4 +1,4 @@
-"""Data sets that others built: found, indexed, verified, previewed and exported as if they were ours."""
+"""Data sets of other tools: indexed, then verified, previewed and exported."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int =
     return facts
 
 
-def pixels_by_place(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
-    """(transform, level, label, last part of the id) -> the pixels that a reader gets."""
+def pixels_by_sample(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
+    """Return (transform, level, label, last part of the id) -> decoded pixels."""
     data_set = open_data_set(str(folder))
     return {
         (row.transform, row.level, row.label, row.source_id.rpartition("/")[2]): data_set.pick(row).pixels().tobytes()
@@ -45,7 +45,7 @@ def pixels_by_place(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
 
 def pack(folder: Path, tar: Path, prefix: str = "") -> None:
     with tarfile.open(tar, "w") as file:
-        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # in no useful order
+        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # unsorted
             if path.is_file():
                 file.add(path, f"{prefix}{path.relative_to(folder)}")
 
@@ -57,7 +57,7 @@ def test_class_folders(built_once: Path, tmp_path: Path, robustshards: Run, layo
     assert facts["samples"] == 24
     assert facts["steps"] == ["gaussian_noise-1", "gaussian_noise-3", "contrast-1", "contrast-3"]
     assert (facts["layout"], facts["family"], facts["failed"]) == ("folders", "corruptions", 0)
-    assert pixels_by_place(tmp_path / "index") == pixels_by_place(built_once)
+    assert pixels_by_sample(tmp_path / "index") == pixels_by_sample(built_once)
     ours = {row.key: (row.label, row.class_name, row.payload_sha256, row.pixel_sha256) for row in rows_of(built_once)}
     theirs = rows_of(tmp_path / "index")
     assert ours == {row.key: (row.label, row.class_name, row.payload_sha256, row.pixel_sha256) for row in theirs}
@@ -65,15 +65,15 @@ def test_class_folders(built_once: Path, tmp_path: Path, robustshards: Run, layo
     assert not verify(str(tmp_path / "index")).faults
 
 
-def test_tars_that_unpack_into_one_root(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    """As ImageNet-C is distributed: groups in tars of their own."""
+def test_several_tars_in_one_folder(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    """ImageNet-C is distributed as one tar per group of corruptions."""
     exported(robustshards, built_once, "imagefolder", tmp_path / "folders")
     (tmp_path / "theirs").mkdir()
     pack(tmp_path / "folders" / "gaussian_noise", tmp_path / "theirs" / "noise.tar", "./gaussian_noise/")
     pack(tmp_path / "folders" / "contrast", tmp_path / "theirs" / "digital.tar", "contrast/")
     facts = indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
     assert (facts["layout"], facts["samples"]) == ("tars", 24)
-    assert pixels_by_place(tmp_path / "index") == pixels_by_place(built_once)
+    assert pixels_by_sample(tmp_path / "index") == pixels_by_sample(built_once)
     done = robustshards("verify", tmp_path / "index")
     assert (done.returncode, "no faults" in done.stdout) == (0, True)
     one = indexed(robustshards, tmp_path / "theirs" / "noise.tar", tmp_path / "one")
@@ -91,13 +91,13 @@ def test_cifar_arrays(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
 
     assert content(theirs) == content(ours)
     assert not verify(str(tmp_path / "index")).faults
-    # and out again, through the index
+    # export through the index
     exported(robustshards, tmp_path / "index", "cifar-npy", tmp_path / "again")
     for name in ("fog.npy", "contrast.npy", "labels.npy"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
 
 
-def test_levels_of_arrays_can_be_told(tmp_path: Path, robustshards: Run) -> None:
+def test_levels_of_arrays_can_be_given(tmp_path: Path, robustshards: Run) -> None:
     array = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3)).astype(np.uint8)
     (tmp_path / "theirs").mkdir()
     np.save(tmp_path / "theirs" / "fog.npy", array)
@@ -136,8 +136,8 @@ def test_sequences_as_mp4_and_as_arrays(sequences: Path, tmp_path: Path, robusts
     assert not verify(str(tmp_path / "npy-index")).faults
 
 
-def test_clean_images_with_classes_of_a_longer_list(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    """ImageNet-A has 200 of 1,000 classes: labels are places in the list that is given."""
+def test_clean_images_with_a_subset_of_the_classes(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+    """ImageNet-A has 200 of 1,000 classes: labels are indices in the given list."""
     classes = tmp_path / "classes.txt"
     classes.write_text("aardvark\nclass0\nbadger\nclass1\n")
     facts = indexed(robustshards, small_source, tmp_path / "index", "--classes", classes)
@@ -146,11 +146,13 @@ def test_clean_images_with_classes_of_a_longer_list(small_source: Path, tmp_path
     classes.write_text("class1\n")
     done = robustshards("index", small_source, "--out", tmp_path / "other", "--classes", classes)
     assert done.returncode == 2
-    assert "the class 'class0' is not among the 1 that were named" in done.stderr
+    assert "class 'class0' is not one of the 1 given classes" in done.stderr
     assert not (tmp_path / "other" / "manifest.parquet").exists()
 
 
-def test_damage_is_recorded_and_later_damage_found(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_damaged_samples_are_recorded_and_later_damage_is_found(
+    built_once: Path, tmp_path: Path, robustshards: Run
+) -> None:
     exported(robustshards, built_once, "imagefolder", tmp_path / "theirs")
     first, second, third, *_ = sorted((tmp_path / "theirs" / "contrast" / "1" / "class0").iterdir())
     first.write_bytes(first.read_bytes()[:200])
@@ -170,16 +172,16 @@ def test_damage_is_recorded_and_later_damage_found(built_once: Path, tmp_path: P
     assert f"contrast/1/class0/{third.name}: is missing" in found
 
 
-def test_what_says_nothing_of_a_transform_is_refused(tmp_path: Path, robustshards: Run) -> None:
+def test_folders_without_a_transform_are_refused(tmp_path: Path, robustshards: Run) -> None:
     (tmp_path / "theirs" / "val" / "cat").mkdir(parents=True)
     Image.new("RGB", (8, 8)).save(tmp_path / "theirs" / "val" / "cat" / "a.png")
     done = robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index")
     assert done.returncode == 2
-    assert "says nothing of a transform and its level" in done.stderr
+    assert "does not match a transform and a level" in done.stderr
     assert "<corruption>/<severity>/<class>/<file>" in done.stderr
     (tmp_path / "empty").mkdir()
     done = robustshards("index", tmp_path / "empty", "--out", tmp_path / "index")
-    assert (done.returncode, "holds no images" in done.stderr) == (2, True)
+    assert (done.returncode, "contains no images" in done.stderr) == (2, True)
 
 
 def test_hostile_files_are_refused(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -191,12 +193,12 @@ def test_hostile_files_are_refused(built_once: Path, tmp_path: Path, robustshard
     (tmp_path / "arrays").mkdir()
     np.save(tmp_path / "arrays" / "fog.npy", np.array([{"a": 1}] * 5, dtype=object), allow_pickle=True)
     done = robustshards("index", tmp_path / "arrays", "--out", tmp_path / "index")
-    assert (done.returncode, "is no readable array" in done.stderr) == (2, True)
+    assert (done.returncode, "cannot read the array" in done.stderr) == (2, True)
     done = robustshards("index", tmp_path / "arrays", "--out", built_once)
     assert done.returncode == 2
 
 
-def test_an_index_is_no_build(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_commands_that_need_a_recipe_refuse_an_index(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     exported(robustshards, built_once, "imagefolder", tmp_path / "theirs")
     done = robustshards("index", tmp_path / "theirs", "--out", built_once)
     assert (done.returncode, "was built here; choose another folder" in done.stderr) == (2, True)
@@ -224,20 +226,20 @@ FIVE = np.zeros((5, 4, 4, 3), np.uint8)
 @pytest.mark.parametrize(
     ("labels", "named"),
     [
-        (np.array([0.0]), r"float64 \(1,\), not whole numbers"),
-        (np.array([np.nan]), "not whole numbers"),
-        (np.array(["cat"]), "not whole numbers"),
+        (np.array([0.0]), r"float64 .*use integers"),
+        (np.array([np.nan]), "use integers"),
+        (np.array(["cat"]), "use integers"),
         (np.array([True]), "bool"),
-        (np.array([[0]]), r"int64 \(1, 1\), not whole numbers"),
-        (np.array(0), r"\(\), not whole numbers"),
-        (np.array([0, 1, 2]), "3 labels, fog.npy has 5 images"),
+        (np.array([[0]]), r"int64 of shape \(1, 1\): use integers"),
+        (np.array(0), r"\(\): use integers"),
+        (np.array([0, 1, 2]), "3 labels, but fog.npy has 5 images"),
         (np.array([], np.int64), "0 labels"),
-        (np.array([-2]), "the label -2: 0 to 1000000"),
-        (np.array([2**63], np.uint64), "the label 9223372036854775808"),
-        (np.array([10**7]), "the label 10000000"),
+        (np.array([-2]), "label -2: use 0 to 1000000"),
+        (np.array([2**63], np.uint64), "label 9223372036854775808"),
+        (np.array([10**7]), "label 10000000"),
     ],
 )
-def test_labels_of_arrays_are_whole_numbers(tmp_path: Path, labels: np.ndarray, named: str) -> None:
+def test_invalid_labels_of_arrays_are_refused(tmp_path: Path, labels: np.ndarray, named: str) -> None:
     data = write_arrays(tmp_path / "data", labels, fog=FIVE)
     with pytest.raises(UserError, match=named) as told:
         found(data, tmp_path / "index")
@@ -252,35 +254,35 @@ def npy(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"", "no readable array"),
-        (b"\x93NUMPY", "no readable array"),
-        (b"PK\x03\x04" + bytes(100), "no readable array"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000, 32, 32, 3), }\n"), "cut short"),
+        (b"", "cannot read the array"),
+        (b"\x93NUMPY", "cannot read the array"),
+        (b"PK\x03\x04" + bytes(100), "cannot read the array"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000, 32, 32, 3), }\n"), "truncated"),
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (-5, 2, 2, 3), }\n", bytes(60)), "-5"),
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, True), }\n", bytes(60)), "True"),
         (npy(b"{'descr': '|u1', 'fortran_order': True, 'shape': (5, 2, 2, 3), }\n", bytes(60)), "Fortran order"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(59)), "cut short"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(59)), "truncated"),
         (
             npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(61)),
-            "cut short or damaged",
+            "truncated or damaged",
         ),
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 0, 2, 3), }\n"), "at least 1 pixel"),
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (0, 2, 2, 3), }\n"), "at least 1 pixel"),
         (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(480)), "objects"),
-        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "not uint8"),
+        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "float32 .*only uint8"),
         (
             npy(b"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(60)),
-            "no readable",
+            "cannot read",
         ),
-        (npy(b"(" * 400 + b")" * 400), "no readable array"),
-        (npy(b"[" * 60000), "no readable array"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': " + b"-" * 900 + b"1}\n"), "no readable array"),
-        (npy(b"\xff" * 64), "no readable array"),
+        (npy(b"(" * 400 + b")" * 400), "cannot read the array"),
+        (npy(b"[" * 60000), "cannot read the array"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': " + b"-" * 900 + b"1}\n"), "cannot read the array"),
+        (npy(b"\xff" * 64), "cannot read the array"),
         (npy(b"{}", version=b"\x03\x00"), r"version \(3, 0\)"),
-        (npy(b"{}", version=b"\x09\x09"), "no readable array"),
+        (npy(b"{}", version=b"\x09\x09"), "cannot read the array"),
     ],
 )
-def test_forged_arrays_are_refused(tmp_path: Path, content: bytes, named: str) -> None:
+def test_invalid_arrays_are_refused(tmp_path: Path, content: bytes, named: str) -> None:
     data = write_arrays(tmp_path / "data")
     (data / "fog.npy").write_bytes(content)
     with pytest.raises(UserError, match=named) as told:
@@ -298,33 +300,33 @@ def test_arrays_of_version_2_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("levels", [(), (1, 1), (-1,), (101,), (1, 10**30)])
-def test_levels_that_cannot_be_are_refused(tmp_path: Path, levels: tuple[int, ...]) -> None:
+def test_invalid_levels_are_refused(tmp_path: Path, levels: tuple[int, ...]) -> None:
     data = write_arrays(tmp_path / "data", fog=FIVE)
-    with pytest.raises(UserError, match=r"severities \[.*are invalid: name each once, 0 to 100"):
+    with pytest.raises(UserError, match=r"invalid severities \[.*: give each once, 0 to 100"):
         found(data, tmp_path / "index", levels=levels)
 
 
 def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
     data = write_arrays(tmp_path / "data", np.array([7]), fog=FIVE)
-    with pytest.raises(UserError, match="the label 7, but 2 classes were named"):
+    with pytest.raises(UserError, match="the label 7, but --classes has 2 names"):
         found(data, tmp_path / "index", classes=["a", "b"])
     with pytest.raises(UserError, match="names 'a' 2 times"):
         found(data, tmp_path / "index", classes=["a", "b", "a"])
 
 
 @pytest.mark.parametrize("condition", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
-def test_levels_in_names_have_a_bound(tmp_path: Path, condition: str) -> None:
-    with pytest.raises(UserError, match=r"names the level '\d+': 0 to 100 are allowed"):
+def test_levels_in_names_have_a_maximum(tmp_path: Path, condition: str) -> None:
+    with pytest.raises(UserError, match=r"has the invalid level '\d+': 0 to 100 are allowed"):
         found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
 
 
 @pytest.mark.parametrize("condition", ["fog/\u00b2", "fog/x", "fog"])
-def test_names_that_are_no_levels_are_refused(tmp_path: Path, condition: str) -> None:
-    with pytest.raises(UserError, match="says nothing of a transform"):
+def test_names_with_invalid_levels_are_refused(tmp_path: Path, condition: str) -> None:
+    with pytest.raises(UserError, match="does not match a transform"):
         found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
 
 
-def test_links_that_lead_out_are_refused(tmp_path: Path) -> None:
+def test_links_to_outside_of_the_data_are_refused(tmp_path: Path) -> None:
     data, secret = write_folders(tmp_path / "data", ["cat"], ["fog/1"]), write_image(tmp_path / "secret" / "x.png")
     (data / "fog/1/cat/link.png").symlink_to(secret)
     with pytest.raises(UserError, match="is outside of"):
@@ -339,7 +341,7 @@ def test_links_that_lead_out_are_refused(tmp_path: Path) -> None:
         found(data, tmp_path / "index")
 
 
-def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
     os.mkfifo(data / "fog/1/cat/pipe.png")
     with pytest.raises(UserError, match=r"pipe\.png is a pipe"):
@@ -352,7 +354,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
         found(Path("/dev/null"), tmp_path / "index")
 
 
-def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
     scandir = os.scandir
 
@@ -366,7 +368,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
         found(data, tmp_path / "index")
 
 
-def test_what_is_no_sample_is_counted_or_refused(tmp_path: Path) -> None:
+def test_other_files_are_counted_or_refused(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
     for name in ("fog/1/cat/notes.txt", "fog/1/dog/Thumbs.db", ".DS_Store", "README", "__MACOSX/fog/1/cat/._a.png"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
@@ -379,49 +381,51 @@ def test_what_is_no_sample_is_counted_or_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"scripts is empty, as is all of none-0: remove it"):
         found(data, tmp_path / "index")
     (data / "scripts" / "run.sh").write_text("x")
-    with pytest.raises(UserError, match=r"scripts holds files but no images, and would count as a class"):
+    with pytest.raises(UserError, match=r"scripts contains files but no images, and would count as a class"):
         found(data, tmp_path / "index")
     shutil.rmtree(data / "scripts")
     write_image(data / "fog/1/cat/new.bmp")
-    with pytest.raises(UserError, match=r"new\.bmp is an image that would be left out; \.jpg, .* convert it"):
+    with pytest.raises(
+        UserError, match=r"new\.bmp is an image in an unsupported format: convert it to one of \.jpg, .* convert it"
+    ):
         found(data, tmp_path / "index")
 
 
 @pytest.mark.parametrize("beside", ["noise.tar", "fog.npy"])
-def test_layouts_side_by_side_are_refused(tmp_path: Path, beside: str) -> None:
+def test_mixed_layouts_are_refused(tmp_path: Path, beside: str) -> None:
     data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
     (data / beside).write_bytes(b"")
-    with pytest.raises(UserError, match=r"beside 'fog': index tars, arrays and folders each by itself"):
+    with pytest.raises(UserError, match=r"and 'fog': index tars, arrays and folders separately"):
         found(data, tmp_path / "index")
 
 
 def test_members_of_tars_outside_class_folders_are_refused(tmp_path: Path) -> None:
     write_image(tmp_path / "data" / "x.png")
     pack(tmp_path / "data", tmp_path / "x.tar")
-    with pytest.raises(UserError, match=r"x\.png is in no class folder"):
+    with pytest.raises(UserError, match=r"x\.png is not in a class folder"):
         found(tmp_path / "x.tar", tmp_path / "index")
 
 
-def test_the_index_tells_where_the_data_are(tmp_path: Path) -> None:
+def test_the_index_records_the_location_of_the_data(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "set" / "data", ["cat"], ["fog/1"])
     for out, location in ((data, "."), (data.parent, "data"), (tmp_path / "else", str(data))):
         found(data, out)
         assert tomllib.loads((out / "index.toml").read_text())["location"] == location
-        assert len(pixels_by_place(out)) == 2
-    assert found(data, data)["samples"] == 2  # its own files are none of the data set's
+        assert len(pixels_by_sample(out)) == 2
+    assert found(data, data)["samples"] == 2  # the files of the index are not indexed
     shutil.copytree(tmp_path / "set", tmp_path / "moved")
     shutil.rmtree(tmp_path / "set")
-    assert len(pixels_by_place(tmp_path / "moved")) == 2
+    assert len(pixels_by_sample(tmp_path / "moved")) == 2
     for out in (tmp_path / "moved/data/index", tmp_path / "moved/data/fog/1/new"):
-        with pytest.raises(UserError, match=r"lies below the data .*choose a folder outside"):
+        with pytest.raises(UserError, match=r"is inside the data .*choose a folder outside"):
             found(tmp_path / "moved/data", out)
 
 
-def test_somebodys_own_manifest_is_kept(tmp_path: Path) -> None:
+def test_other_manifests_are_not_overwritten(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "manifest.parquet").write_text("mine")
-    with pytest.raises(UserError, match=r"holds a manifest\.parquet that no index made"):
+    with pytest.raises(UserError, match=r"contains a manifest\.parquet without an index\.toml"):
         found(data, tmp_path / "index")
     assert (tmp_path / "index" / "manifest.parquet").read_text() == "mine"
     with pytest.raises(UserError, match="a path is empty"):
@@ -430,17 +434,17 @@ def test_somebodys_own_manifest_is_kept(tmp_path: Path) -> None:
         index("", str(tmp_path / "index"))
 
 
-def test_an_index_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_failed_index_keeps_the_previous_one(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
     found(data, tmp_path / "index")
     before = (tmp_path / "index" / "manifest.parquet").read_bytes()
     write_folders(tmp_path / "data", ["cat"], ["none"])
-    with pytest.raises(UserError, match="mixes corruptions, none: index each by itself"):
+    with pytest.raises(UserError, match="corruptions, none: index each separately"):
         found(data, tmp_path / "index")
     assert (tmp_path / "index" / "manifest.parquet").read_bytes() == before
 
 
-def test_damaged_sequences_are_no_other_family(tmp_path: Path) -> None:
+def test_damaged_sequences_do_not_change_the_family(tmp_path: Path) -> None:
     data = write_arrays(tmp_path / "data" / "rotate" / "cat")
     np.save(data / "a.npy", np.zeros((3, 4, 4, 3), np.uint8))
     (data / "b.npy").write_bytes(b"damaged")
@@ -448,7 +452,7 @@ def test_damaged_sequences_are_no_other_family(tmp_path: Path) -> None:
     assert (facts["family"], facts["samples"], facts["failed"]) == ("perturbations", 2, 1)
 
 
-def test_empty_classes_of_tars_count_for_the_labels(tmp_path: Path) -> None:
+def test_empty_classes_of_tars_get_labels(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["bee", "dog"])
     for condition in ("fog/1", "fog/2"):
         (data / condition / "cat").mkdir()
@@ -461,12 +465,12 @@ def test_empty_classes_of_tars_count_for_the_labels(tmp_path: Path) -> None:
     (data / "fog/1/cat/notes.txt").write_text("x")
     with tarfile.open(tmp_path / "all.tar", "w") as tar:
         tar.add(data, ".")
-    with pytest.raises(UserError, match="fog/1/cat holds files but no images, and would count as a class"):
+    with pytest.raises(UserError, match="fog/1/cat contains files but no images, and would count as a class"):
         found(tmp_path / "all.tar", tmp_path / "index")
 
 
-def test_changed_labels_of_an_index_are_noticed(tmp_path: Path) -> None:
-    """Nothing but the manifest tells the labels of files of others."""
+def test_changed_labels_of_an_index_are_refused(tmp_path: Path) -> None:
+    """Only the manifest has the labels of indexed files."""
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
     rows = rows_of(data)
     write_part([row._replace(label=1 - row.label) for row in rows], {}, data / "manifest.parquet")
@@ -479,12 +483,12 @@ def test_exports_of_unlabelled_images_stay_unlabelled(tmp_path: Path) -> None:
     np.save(tmp_path / "fog.npy", np.zeros((4, 8, 8, 3), np.uint8))
     index(str(tmp_path), str(tmp_path), levels=(1, 2))
     done = export(str(tmp_path), "imagefolder", str(tmp_path.with_name("out")))
-    assert done.warnings == ["images without a label are in 'unlabelled', which readers count as a class"]
+    assert done.warnings == ["unlabelled images are in the folder 'unlabelled', which readers count as a class"]
     assert {(row.label, row.class_name) for row in rows_of(index_of(tmp_path.with_name("out")))} == {(-1, "")}
 
 
 def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
-    """A class called 1 would be taken for a severity, and each frame for an image."""
+    """A class named 1 would be read as a severity, and each frame as an image."""
     write_folders(tmp_path / "data", ["00012", "00013"], ["tilt/1"])
     assert len(rows_of(index_of(tmp_path / "data"))) == 4
     (tmp_path / "data" / "export.toml").write_text('layout = "frames"\nstate = "finished"\n')
@@ -493,22 +497,22 @@ def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("condition", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
-def test_labels_of_lists_beside_folders_are_compared(tmp_path: Path, condition: str, listed: str) -> None:
-    """ImageNet-S has such lists; in one folder, classes without images are not seen."""
+def test_label_files_must_match_the_folders(tmp_path: Path, condition: str, listed: str) -> None:
+    """ImageNet-S has such lists. Labels from folders would be wrong if a class has no images."""
     data = tmp_path / "data"
     if condition == "none":
         write_image(data / "none" / "image0.png")
     else:
         write_folders(data, ["ant", "cat"], [condition])
     (data / f"{condition}.txt").write_text(listed)
-    with pytest.raises(UserError, match=rf"image0.png has the label [01] by its folder and {listed[-2]} in the list"):
+    with pytest.raises(UserError, match=rf"image0.png has label [01] from its folder, but {listed[-2]} in the list"):
         index_of(data)
     if condition != "none":
         assert set(labels_by_pixels(index_of(data, ["ant", "bee", "cat"])).values()) == {0, 2}
 
 
 @pytest.mark.parametrize("label", ["1", "7"])
-def test_labels_of_webdataset_tars_are_compared(tmp_path: Path, label: str) -> None:
+def test_label_members_must_match_the_folders(tmp_path: Path, label: str) -> None:
     write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
     (tmp_path / "data" / "fog" / "1" / "dog" / "image1.cls").write_text(label)
     (tmp_path / "tars").mkdir()
@@ -516,5 +520,5 @@ def test_labels_of_webdataset_tars_are_compared(tmp_path: Path, label: str) -> N
     if label == "1":
         assert len(rows_of(index_of(tmp_path / "tars"))) == 4
         return
-    with pytest.raises(UserError, match=r"has the label 1 by its folder and '7' in its \.cls: name all classes"):
+    with pytest.raises(UserError, match=r"has label 1 from its folder, but '7' in its \.cls .*--classes"):
         index_of(tmp_path / "tars")

@@ -1,4 +1,4 @@
-"""Files of data sets name places, and only those that the user named are opened."""
+"""Locations in the files of a data set are opened only if the user confirmed them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pipeline.storage import places
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is remembered from other tests."""
+    """Use an empty cache, so that no location is known from other tests."""
     monkeypatch.setattr(places, "user_cache", lambda: tmp_path / "cache")
 
 
 def indexed(folder: Path, location: object) -> Path:
-    """An index of which only the place of its files matters."""
+    """Write an index with this location of its files."""
     folder.mkdir(parents=True, exist_ok=True)
     table = {"name": "theirs", "family": "corruptions", "layout": "folders", "location": str(location)}
     (folder / "index.toml").write_text(tomli_w.dumps(table))
@@ -36,7 +36,7 @@ def files_of(data_set: DataSet) -> Path:
 
 
 @pytest.mark.parametrize("location", [".", "files", "files/../files", "link"])
-def test_files_in_or_below_the_index_are_read(tmp_path: Path, location: str) -> None:
+def test_files_in_the_folder_of_the_index_are_read(tmp_path: Path, location: str) -> None:
     folder = indexed(tmp_path / "index", location)
     (folder / "files").mkdir()
     (folder / "link").symlink_to("files")
@@ -51,7 +51,7 @@ def test_files_in_or_below_the_index_are_read(tmp_path: Path, location: str) -> 
         *("memory://x", "reference://::data:application/json,{}", "simplecache::file:///etc", "file:///etc"),
     ],
 )
-def test_places_that_only_an_index_names_are_refused(tmp_path: Path, location: str) -> None:
+def test_locations_from_an_index_are_refused(tmp_path: Path, location: str) -> None:
     folder = indexed(tmp_path / "index", location)
     (tmp_path / "other").mkdir()
     (folder / "files").mkdir()
@@ -62,14 +62,14 @@ def test_places_that_only_an_index_names_are_refused(tmp_path: Path, location: s
 
 
 @pytest.mark.parametrize("location", ["", "\0", "files\0", "~nobody-of-that-name/x", "x" * 10_000, "\x1b[2Jx"])
-def test_places_that_cannot_be_are_refused_in_one_bounded_line(tmp_path: Path, location: str) -> None:
+def test_invalid_locations_are_refused_in_a_short_line(tmp_path: Path, location: str) -> None:
     with pytest.raises(UserError) as refused:
         open_data_set(str(indexed(tmp_path / "index", location)))
     assert len(str(refused.value)) < 1000
     assert str(refused.value).isprintable()
 
 
-def test_the_user_names_the_place(tmp_path: Path) -> None:
+def test_the_user_can_give_the_location(tmp_path: Path) -> None:
     folder = indexed(tmp_path / "index", "reference://::data:{}")
     (tmp_path / "mine").mkdir()
     assert files_of(open_data_set(str(folder), str(tmp_path / "mine"))) == tmp_path / "mine"
@@ -79,7 +79,7 @@ def test_the_user_names_the_place(tmp_path: Path) -> None:
         open_data_set(str(folder), "reference://::data:{}")
 
 
-def test_an_index_that_this_user_made_here_is_believed(tmp_path: Path) -> None:
+def test_an_index_that_this_user_made_is_trusted(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
     folder = indexed(tmp_path / "index", files)
@@ -87,7 +87,7 @@ def test_an_index_that_this_user_made_here_is_believed(tmp_path: Path) -> None:
         open_data_set(str(folder))
     places.remember(str(folder), "data", str(files))
     assert files_of(open_data_set(str(folder))) == files
-    with pytest.raises(UserError, match="--data PATH"):  # what is remembered is the place, not the trust
+    with pytest.raises(UserError, match="--data PATH"):  # the location is trusted, not the folder
         open_data_set(str(indexed(folder, "/etc")))
     indexed(folder, files)
     files.rmdir()
@@ -95,7 +95,7 @@ def test_an_index_that_this_user_made_here_is_believed(tmp_path: Path) -> None:
         open_data_set(str(folder))
 
 
-def test_a_built_data_set_has_no_other_place(tmp_path: Path, built_once: Path) -> None:
+def test_a_built_data_set_refuses_the_data_option(tmp_path: Path, built_once: Path) -> None:
     with pytest.raises(UserError, match="omit --data"):
         open_data_set(str(built_once), str(tmp_path))
     with pytest.raises(UserError, match="has no recipe"):
@@ -103,7 +103,7 @@ def test_a_built_data_set_has_no_other_place(tmp_path: Path, built_once: Path) -
 
 
 @pytest.mark.parametrize("recorded", [{"source": "s3://theirs/x\x1b[2J"}, {}, [], "x", {"source": "y" * 10_000}])
-def test_the_source_that_a_run_records_is_not_believed(tmp_path: Path, recorded: object) -> None:
+def test_the_source_in_a_run_record_is_not_trusted(tmp_path: Path, recorded: object) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "1.json").write_text(json.dumps(recorded))
     with pytest.raises(UserError, match="--source PATH") as refused:
@@ -115,7 +115,7 @@ def test_the_source_that_a_run_records_is_not_believed(tmp_path: Path, recorded:
 
 
 @pytest.mark.parametrize("content", [b"", b"[" * 100_000, b"\xff\xfe", b"{", b"1" * 5_000])
-def test_a_damaged_record_of_a_run_is_no_traceback(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_run_record_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "1.json").write_bytes(content)
     with pytest.raises(UserError, match="--source PATH"):

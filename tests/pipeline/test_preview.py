@@ -1,4 +1,4 @@
-"""The contact sheet: each picture on it is the one in the shards."""
+"""The contact sheet shows exactly the pictures of the shards."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.factories.indexed_sets import change_rows, index_of, write_folders
 
 
 def pictures(page: Path) -> dict[str, bytes]:
-    """Caption -> picture."""
+    """Return caption -> picture."""
     found = re.findall(r'alt="([^"]*)" src="data:image/[a-z]+;base64,([^"]*)"', page.read_text())
     return {caption: base64.b64decode(data) for caption, data in found}
 
 
-def test_images_stand_there_as_they_were_built(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_the_page_shows_the_images_of_the_shards(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     page = tmp_path / "page.html"
     done = robustshards("preview", built_once, "--out", page, "--images", 2)
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,7 @@ def test_sequences_show_frames_from_the_first_to_the_last(sequences: Path, tmp_p
     assert np.abs(found - pixels[15]).mean() < 6
 
 
-def test_indexed_data_sets_too(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_the_page_shows_indexed_data_sets(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
     exported(robustshards, cifar_c, "cifar-npy", tmp_path / "theirs")
     assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
     page = tmp_path / "page.html"
@@ -68,7 +68,7 @@ def test_indexed_data_sets_too(cifar_c: Path, tmp_path: Path, robustshards: Run)
     np.testing.assert_array_equal(found, fog[len(fog) // 5])
 
 
-def test_a_damaged_sample_stops_it(built: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_a_damaged_sample_is_an_error(built: Path, tmp_path: Path, robustshards: Run) -> None:
     row = rows_of(built)[0]
     content = bytearray((built / row.shard).read_bytes())
     content[(row.offset or 0) + 300] ^= 1
@@ -78,19 +78,19 @@ def test_a_damaged_sample_stops_it(built: Path, tmp_path: Path, robustshards: Ru
     assert f"{row.key} in {row.shard} has a payload with another sha256: run robustshards verify" in done.stderr
 
 
-def test_a_page_replaces_no_other_file(tmp_path: Path) -> None:
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat"]))
     page = tmp_path / "page.html"
     assert preview(str(data), str(page)) == preview(str(data), str(page)) == 4
     for name in ("manifest.parquet", "index.toml"):
         before = (data / name).read_bytes()
-        with pytest.raises(UserError, match="is there and is no HTML page of a preview: choose another name"):
+        with pytest.raises(UserError, match="exists and is not a preview page: choose another name"):
             preview(str(data), str(data / name))
         assert (data / name).read_bytes() == before
-    with pytest.raises(UserError, match="is a folder: name the page"):
+    with pytest.raises(UserError, match="is a folder: give the name of the page"):
         preview(str(data), str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
-    for place, named in ((tmp_path / "pipe", "it is a pipe"), (Path("/dev/null"), "it is a device")):
+    for place, named in ((tmp_path / "pipe", "this is a pipe"), (Path("/dev/null"), "this is a device")):
         with pytest.raises(UserError, match=named):
             preview(str(data), str(place))
     with pytest.raises(UserError, match="a path is empty"):
@@ -100,26 +100,26 @@ def test_a_page_replaces_no_other_file(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_page_that_the_disk_cannot_take_leaves_nothing(tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_leaves_no_partial_page(tmp_path: Path, small_disk: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"], side=200))
-    with pytest.raises(UnfinishedError, match="No space left on device; free some room and run the same command"):
+    with pytest.raises(UnfinishedError, match="No space left on device; free disk space, then run the same command"):
         preview(str(data), str(small_disk / "page.html"))
     assert list(small_disk.iterdir()) == []
 
 
-def test_a_page_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_have_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
     monkeypatch.setattr("pipeline.datasets.preview.MAX_PAGE", 3000)
-    with pytest.raises(UserError, match=r"more than the 3000 bytes allowed: show fewer images"):
+    with pytest.raises(UserError, match=r"larger than 3000 bytes, the maximum: show fewer images"):
         preview(str(data), str(tmp_path / "page.html"), 100)
     assert not (tmp_path / "page.html").exists()
     monkeypatch.setattr("pipeline.datasets.preview.MAX_ROWS", 3)
     change_rows(data, source_id=lambda place, row: "one")
-    with pytest.raises(UserError, match="fog has more than 3 rows"):
+    with pytest.raises(UserError, match="fog has more than 3 samples"):
         preview(str(data), str(tmp_path / "page.html"))
 
 
-def test_names_are_text_on_the_page(tmp_path: Path) -> None:
+def test_names_are_escaped_on_the_page(tmp_path: Path) -> None:
     script = "<script>alert('&')</script>"
     data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
     change_rows(
@@ -137,26 +137,28 @@ def test_names_are_text_on_the_page(tmp_path: Path) -> None:
     assert "failed: &lt;script&gt;" in text
 
 
-def test_captions_keep_the_letters_of_short_transforms(tmp_path: Path) -> None:
+def test_captions_of_short_transform_names_are_complete(tmp_path: Path) -> None:
     data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"], ["e/1"])), transform=lambda place, row: "e")
     preview(str(data), str(tmp_path / "page.html"))
     assert "<figcaption>image0 1</figcaption>" in (tmp_path / "page.html").read_text()
 
 
-def test_a_sample_that_cannot_be_decoded_is_told(tmp_path: Path) -> None:
+def test_a_sample_that_cannot_be_decoded_is_an_error(tmp_path: Path) -> None:
     data = index_of(write_folders(tmp_path / "data", ["cat"], ["fog/1"]))
     digest = hashlib.sha256(b"damaged").hexdigest()
     for path in (tmp_path / "data").rglob("*.png"):
         path.write_bytes(b"damaged")
     changed = {"size": 7, "payload_sha256": digest, "shard_sha256": digest, "encoder": "npy"}
     change_rows(data, **{name: partial(lambda value, place, row: value, value) for name, value in changed.items()})
-    with pytest.raises(UserError, match=r"cannot be decoded .*: run robustshards verify"):
+    with pytest.raises(UserError, match=r"cannot decode .*: run robustshards verify"):
         preview(str(data), str(tmp_path / "page.html"))
-    with pytest.raises(UserError, match=r"cannot be decoded .*: run robustshards verify"):
+    with pytest.raises(UserError, match=r"cannot decode .*: run robustshards verify"):
         export(str(data), "imagefolder", str(tmp_path / "out"))
 
 
-def test_rows_that_contradict_their_keys_are_not_shown(tmp_path: Path) -> None:
+def test_rows_that_do_not_match_their_keys_are_an_error(tmp_path: Path) -> None:
     data = change_rows(index_of(write_folders(tmp_path / "data", ["cat"])), transform=lambda place, row: "fOg")
-    with pytest.raises(UserError, match=r"cat/image0-fog-1 .* does not match its manifest row: run robustshards verify"):
+    with pytest.raises(
+        UserError, match=r"cat/image0-fog-1 .* does not match its manifest row: run robustshards verify"
+    ):
         preview(str(data), str(tmp_path / "page.html"))

@@ -25,7 +25,7 @@ def write(path: Path, members: dict[str, bytes]) -> tuple[dict[str, int], str, i
 
 @given(st.dictionaries(NAMES, st.binary(max_size=2000), max_size=8))
 @settings(max_examples=40, deadline=None)
-def test_members_come_back_from_where_they_were_put(tmp_path_factory: object, members: dict[str, bytes]) -> None:
+def test_members_are_at_the_returned_offsets(tmp_path_factory: object, members: dict[str, bytes]) -> None:
     path = tmp_path_factory.mktemp("shard") / "x.tar"  # type: ignore[attr-defined]
     offsets, sha256, size = write(path, members)
     data = path.read_bytes()
@@ -38,7 +38,7 @@ def test_members_come_back_from_where_they_were_put(tmp_path_factory: object, me
         assert list(found) == list(members)
 
 
-def test_headers_tell_nothing_of_time_and_place(tmp_path: Path) -> None:
+def test_headers_do_not_depend_on_time_and_user(tmp_path: Path) -> None:
     write(tmp_path / "x.tar", {"a.jpg": b"1", "ä" * 120: b"2"})
     with tarfile.open(tmp_path / "x.tar") as tar:
         for member in tar:
@@ -47,26 +47,26 @@ def test_headers_tell_nothing_of_time_and_place(tmp_path: Path) -> None:
 
 
 @given(NAMES, st.integers(0, 8**11 - 1))
-def test_headers_are_those_of_tarfile(name: str, size: int) -> None:
+def test_headers_equal_those_of_tarfile(name: str, size: int) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode, member.uname, member.gname = size, MTIME, MODE, OWNER, OWNER
     assert member_header(name, size) == member.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
-def test_bytes_are_known(tmp_path: Path) -> None:
-    """The tar layout is part of the format: a change here would change every shard that was ever built."""
+def test_tar_bytes_are_stable(tmp_path: Path) -> None:
+    """The tar layout is part of the format: a change would change every shard."""
     _, sha256, size = write(tmp_path / "x.tar", {"a/b-fog-1.jpg": b"jpeg", "a/b-fog-1.cls": b"0"})
     assert (sha256, size) == ("4fbbed5256e279ab474809dbc608b145b7fdef0e4490503c6c57a0fa3e0cb8b1", 10240)
 
 
-def test_a_large_shard_goes_to_the_disk_as_it_grows(tmp_path: Path) -> None:
+def test_a_large_shard_is_flushed_while_it_grows(tmp_path: Path) -> None:
     path, pieces = tmp_path / "x.tar", [bytes([number]) * 9728 for number in range(250)]
     writer, on_disk = ShardWriter(path), {}
     for number, piece in enumerate(pieces, 1):
         writer.add({f"{number}.npy": piece})
         on_disk[number * 10_240] = path.stat().st_size  # 19 blocks and a header
-    for settled in (103 * 10_240, 205 * 10_240):  # the first sizes from one and from two megabytes on
-        assert on_disk[settled] == settled
+    for flushed in (103 * 10_240, 205 * 10_240):  # the first sizes from one and from two megabytes on
+        assert on_disk[flushed] == flushed
     sha256, size = writer.finish()
     assert (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size) == (sha256, size)
     with tarfile.open(path) as tar:

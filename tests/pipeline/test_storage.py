@@ -1,4 +1,4 @@
-"""Stores when something goes wrong: networks that fail, uploads that arrive damaged, builds that meet or are killed."""
+"""Error handling of stores: failed networks, damaged uploads, and concurrent or killed builds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipeline.storage.retry import MAX_ATTEMPTS, with_retries
 
 
 @pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def recorded_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waited: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waited.append)
     return waited
@@ -49,22 +49,22 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
     return call
 
 
-def test_long_attempts_are_fewer(no_waiting: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries wait in each attempt, too; what does not answer is told of within a minute."""
+def test_slow_attempts_are_limited_in_time(recorded_waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries wait in each attempt too; an error must still be raised within a minute."""
     clock = count(step=31.0)
     monkeypatch.setattr("tenacity.time.monotonic", lambda: next(clock))
     with pytest.raises(UnreachableError, match="after 3 attempts: OSError: cut off"):
         with_retries("read it", failing(MAX_ATTEMPTS, OSError("cut off")))
 
 
-def test_what_fails_is_tried_again_and_waits_grow(no_waiting: list[float]) -> None:
+def test_failures_are_retried_with_growing_waits(recorded_waits: list[float]) -> None:
     assert with_retries("try", failing(MAX_ATTEMPTS - 1, OSError("cut off"))) == "done"
-    assert len(no_waiting) == MAX_ATTEMPTS - 1
+    assert len(recorded_waits) == MAX_ATTEMPTS - 1
     longest = [0.25, 0.5, 1, 2, 4, 8, 8]
-    assert all(most / 2 <= waited <= most for waited, most in zip(no_waiting, longest, strict=True)), no_waiting
+    assert all(most / 2 <= waited <= most for waited, most in zip(recorded_waits, longest, strict=True)), recorded_waits
 
 
-def test_after_all_attempts_the_store_counts_as_unreachable(no_waiting: list[float]) -> None:
+def test_the_last_failed_attempt_raises_unreachable(recorded_waits: list[float]) -> None:
     with pytest.raises(UnreachableError, match=f"cannot read it after {MAX_ATTEMPTS} attempts: OSError: cut off"):
         with_retries("read it", failing(MAX_ATTEMPTS, OSError("cut off")))
 
@@ -78,15 +78,17 @@ def test_after_all_attempts_the_store_counts_as_unreachable(no_waiting: list[flo
         (TypeError("x"), TypeError),
     ],
 )
-def test_answers_are_not_asked_for_again(no_waiting: list[float], error: Exception, raised: type[Exception]) -> None:
+def test_permanent_errors_are_not_retried(
+    recorded_waits: list[float], error: Exception, raised: type[Exception]
+) -> None:
     with pytest.raises(raised):
         with_retries("read it", failing(1, error))
-    assert no_waiting == []
+    assert recorded_waits == []
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"X" + data[1:]], ids=["cut", "changed"])
-def test_an_upload_that_arrives_damaged_is_made_again(
-    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
+def test_a_damaged_upload_is_retried(
+    store: UrlStore, recorded_waits: list[float], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
 ) -> None:
     put, sent = LocalFileSystem.put_file, list[str]()
 
@@ -103,8 +105,8 @@ def test_an_upload_that_arrives_damaged_is_made_again(
     assert store.listing("a", "") == {"a/x.txt": 9}
 
 
-def test_a_damaged_upload_never_gets_its_name(
-    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_upload_is_not_published(
+    store: UrlStore, recorded_waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LocalFileSystem, "put_file", lambda self, local, remote: Path(remote).write_bytes(b"half"))
     with pytest.raises(UnreachableError, match="has 4 of 9 bytes"):
@@ -112,8 +114,8 @@ def test_a_damaged_upload_never_gets_its_name(
     assert store.size("a/x.txt") == -1
 
 
-def test_a_folder_that_fails_to_be_listed_is_not_left_out(
-    store: UrlStore, no_waiting: list[float], monkeypatch: pytest.MonkeyPatch
+def test_a_failed_listing_of_a_subfolder_is_an_error(
+    store: UrlStore, recorded_waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["a/b/x.txt", "a/c/d/y.txt", "a/z.txt"]
     for name in names:
@@ -134,7 +136,7 @@ def test_a_folder_that_fails_to_be_listed_is_not_left_out(
         store.listing("a", ".txt")
 
 
-def test_a_folder_that_must_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["a/b/x.txt", "a/c/y.txt"]
     store = LocalStore(str(tmp_path))
     for name in names:
@@ -154,7 +156,7 @@ def test_a_folder_that_must_not_be_read_is_told(tmp_path: Path, monkeypatch: pyt
 
 
 class Echo(LocalStore):
-    """A store whose files hold their names."""
+    """A store in which the content of a file is its name."""
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         return name.encode()
@@ -162,7 +164,7 @@ class Echo(LocalStore):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=12))
-def test_groups_are_read_ahead_one_into_the_next(sizes: list[int]) -> None:
+def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
     groups = [[f"{group}/{name}" for name in range(size)] for group, size in enumerate(sizes)]
     asked, taken = list[str](), list[list[str]]()
 
@@ -181,13 +183,13 @@ def test_groups_are_read_ahead_one_into_the_next(sizes: list[int]) -> None:
 
 
 @pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same lease in a tenth of the time."""
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the intervals of the lease."""
     monkeypatch.setattr(lease, "HEARTBEAT_S", 0.3)
     monkeypatch.setattr(lease, "TIMEOUT_S", 3.0)
 
 
-def test_a_second_build_is_refused_and_the_next_one_let_in(store: UrlStore, hurried: None) -> None:
+def test_a_second_build_is_refused_until_the_first_ends(store: UrlStore, short_timeouts: None) -> None:
     with store.exclusive(), pytest.raises(UserError, match="another build is writing"), store.exclusive():
         pass
     with store.exclusive():
@@ -195,7 +197,7 @@ def test_a_second_build_is_refused_and_the_next_one_let_in(store: UrlStore, hurr
     assert store.listing(".lock", "") == {}
 
 
-def test_of_many_builds_at_one_moment_one_at_most_goes_on(store: UrlStore, hurried: None) -> None:
+def test_at_most_one_of_simultaneous_builds_gets_the_lease(store: UrlStore, short_timeouts: None) -> None:
     together, others_refused = Barrier(4), Event()
     inside: list[int] = []
     refused: list[int] = []
@@ -218,10 +220,10 @@ def test_of_many_builds_at_one_moment_one_at_most_goes_on(store: UrlStore, hurri
     assert len(inside) <= 1
 
 
-def test_a_ticket_that_tells_a_later_time_than_ours_holds_all_the_same(
-    store: UrlStore, hurried: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_ticket_with_a_later_time_is_respected(
+    store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Ours may have got its time before, and its name after the other build had looked."""
+    """The store may show a ticket later than its time, after the other build listed the tickets."""
     monkeypatch.setattr(lease, "TIE_WAIT_S", 0.0)
     with store.exclusive():
         (ticket,) = (tmp_path / "data" / ".lock").glob("*.ticket")
@@ -230,10 +232,8 @@ def test_a_ticket_that_tells_a_later_time_than_ours_holds_all_the_same(
             pass
 
 
-def test_builds_of_the_same_moment_try_once_more(
-    store: UrlStore, hurried: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A clock of whole seconds, as S3 has it, may not tell which ticket was first."""
+def test_simultaneous_builds_retry_once(store: UrlStore, short_timeouts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 has times in whole seconds, which may not show which ticket was first."""
     monkeypatch.setattr(UrlStore, "modified", lambda self, name: datetime(2026, 1, 1, tzinfo=UTC))
     waits: list[float] = []
 
@@ -244,7 +244,7 @@ def test_builds_of_the_same_moment_try_once_more(
     monkeypatch.setattr("pipeline.storage.lease.random.uniform", no_wait)
     store.publish_bytes(b"", ".lock/other.ticket")
     store.publish_bytes(b"", ".lock/other.alive")
-    with store.exclusive():  # the other shows no sign of life
+    with store.exclusive():  # the other build sends no heartbeat
         assert waits == [lease.TIE_WAIT_S]
         assert ".lock/other.ticket" not in store.listing(".lock", "")
 
@@ -259,7 +259,7 @@ with store.exclusive():
 """
 
 
-def test_a_build_that_was_killed_holds_nothing_and_leaves_nothing(store: UrlStore, hurried: None) -> None:
+def test_the_lease_of_a_killed_build_expires(store: UrlStore, short_timeouts: None) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, store.root], stdout=subprocess.PIPE, text=True)
     assert holder.stdout
     scratch = Path(holder.stdout.readline().strip())

@@ -33,13 +33,13 @@ def s3() -> Iterator[ObjectStore]:
 
 
 def digests_at(store: ObjectStore, name: str, folder: Path) -> dict[str, str]:
-    """Of a data set in the bucket, copied to a folder."""
+    """Return the digests of a data set in the bucket, which is copied to a folder."""
     store.files().get(f"{store.bucket}/{name}/", f"{folder}/", recursive=True)
     return data_digests(folder)
 
 
 @pytest.fixture(scope="module")
-def built_there(s3: ObjectStore, small_source: Path, robustshards: Run) -> str:
+def built_on_s3(s3: ObjectStore, small_source: Path, robustshards: Run) -> str:
     source = upload(s3, small_source, "photographs")
     done = robustshards(
         "build", "imagenet-c", "--source", source, "--out", f"{s3.url}/data", *SELECTION, "--workers", 2
@@ -49,7 +49,7 @@ def built_there(s3: ObjectStore, small_source: Path, robustshards: Run) -> str:
 
 
 def test_a_build_from_s3_to_s3_has_the_same_bytes(
-    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path
+    s3: ObjectStore, built_on_s3: str, built_once: Path, tmp_path: Path
 ) -> None:
     assert digests_at(s3, "data", tmp_path) == data_digests(built_once)
     left = s3.files().find(f"{s3.bucket}/data")
@@ -59,8 +59,8 @@ def test_a_build_from_s3_to_s3_has_the_same_bytes(
     assert "testing" not in record.read_text(), "a credential was recorded"
 
 
-def test_there_too_only_what_is_missing_is_made(
-    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path, robustshards: Run
+def test_a_second_build_makes_only_missing_shards(
+    s3: ObjectStore, built_on_s3: str, built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     s3.files().cp(f"{s3.bucket}/data/", f"{s3.bucket}/copy/", recursive=True)
     s3.files().rm_file(f"{s3.bucket}/copy/shards/contrast/3/contrast-3-000001.tar")
@@ -74,16 +74,16 @@ def test_there_too_only_what_is_missing_is_made(
     assert robustshards(*command, "--seed", 5).returncode == 2
 
 
-def test_all_readers_take_them(
-    s3: ObjectStore, built_there: str, built_once: Path, tmp_path: Path, robustshards: Run
+def test_all_commands_read_urls(
+    s3: ObjectStore, built_on_s3: str, built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
-    done = robustshards("verify", built_there, "--deep", "--samples", 5)
+    done = robustshards("verify", built_on_s3, "--deep", "--samples", 5)
     assert (done.returncode, "24 samples in 8 shards: no faults" in done.stdout) == (0, True), done.stdout + done.stderr
-    assert robustshards("preview", built_there, "--out", tmp_path / "page.html").returncode == 0
-    assert robustshards("export", built_there, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
+    assert robustshards("preview", built_on_s3, "--out", tmp_path / "page.html").returncode == 0
+    assert robustshards("export", built_on_s3, "--to", "imagefolder", "--out", tmp_path / "folders").returncode == 0
     assert len(list((tmp_path / "folders").rglob("*.JPEG"))) == 24
     command = ("--model", "tests.factories.small_models:tiny", "--batch-size", 4, "--loaders", 1)
-    done = robustshards("evaluate", built_there, *command, "--out", f"{s3.url}/evaluation", cwd=ROOT)
+    done = robustshards("evaluate", built_on_s3, *command, "--out", f"{s3.url}/evaluation", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     evaluated(built_once, tmp_path / "near", loaders=0)
     done = robustshards("report", f"{s3.url}/evaluation", "--out", tmp_path / "report")
@@ -92,7 +92,7 @@ def test_all_readers_take_them(
     assert pq.read_table(tmp_path / "far.parquet").equals(pq.read_table(tmp_path / "near/predictions.parquet"))
 
 
-def test_sources_of_arrays_and_tars(s3: ObjectStore, built_there: str, tmp_path: Path) -> None:
+def test_sources_of_arrays_and_tars(s3: ObjectStore, built_on_s3: str, tmp_path: Path) -> None:
     here = cifar_10(tmp_path)
     there = upload(s3, here, "cifar")
     assert detect(there) == detect(str(here)) == "cifar-10"
@@ -100,7 +100,7 @@ def test_sources_of_arrays_and_tars(s3: ObjectStore, built_there: str, tmp_path:
     assert listed == elsewhere
     near, far = (open_source("cifar-10", each).read(listed[2]) for each in (str(here), there))
     assert np.array_equal(near, far)
-    shards = f"{built_there}/shards/contrast"
+    shards = f"{built_on_s3}/shards/contrast"
     assert detect(f"{shards}/1") == "webdataset"
     tars = open_source("webdataset", shards)
     assert len(list(tars)) == 12
@@ -122,7 +122,7 @@ def test_listings_are_in_the_same_order_everywhere(s3: ObjectStore, tmp_path: Pa
 
 
 @pytest.mark.parametrize("scheme", ["s3", "file"])
-def test_a_store_keeps_what_it_is_given(s3: ObjectStore, tmp_path: Path, scheme: str) -> None:
+def test_a_store_returns_what_was_written(s3: ObjectStore, tmp_path: Path, scheme: str) -> None:
     store = open_store(f"{s3.url}/store" if scheme == "s3" else f"file://{tmp_path}/store")
     assert isinstance(store, UrlStore)
     assert find_place(store.root) is None
@@ -144,7 +144,7 @@ def test_a_store_keeps_what_it_is_given(s3: ObjectStore, tmp_path: Path, scheme:
         store.read("a/b/x.txt")
 
 
-def test_damage_is_found_there_too(built: Path) -> None:
+def test_verify_finds_damage_behind_urls(built: Path) -> None:
     shard = next(built.rglob("*.tar"))
     shard.write_bytes(shard.read_bytes()[:-1024] + bytes(1024 - 1) + b"x")
     faults = verify(f"file://{built}").faults
@@ -154,7 +154,7 @@ def test_damage_is_found_there_too(built: Path) -> None:
     assert any("is missing" in str(fault) for fault in verify(f"file://{built}").faults)
 
 
-def test_what_is_not_there(s3: ObjectStore, tmp_path: Path, robustshards: Run) -> None:
+def test_missing_urls_are_errors(s3: ObjectStore, tmp_path: Path, robustshards: Run) -> None:
     for arguments, text in (
         (("verify", f"{s3.url}/none"), "is not a data set: it has no recipe.toml"),
         (("verify", "nowhere://bucket/data"), "cannot open nowhere://bucket/data"),
@@ -178,16 +178,14 @@ def test_credentials_in_urls_are_refused_and_not_repeated(url: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_without_credentials_the_user_is_told(
-    s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, robustshards: Run
-) -> None:
+def test_missing_credentials_are_an_error(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, robustshards: Run) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     done = robustshards("verify", f"{s3.url}/data")
     assert (done.returncode, "no credentials found" in done.stderr) == (2, True), done.stderr
 
 
-def test_names_do_not_lead_out(built_once: Path) -> None:
+def test_names_outside_of_the_store_are_refused(built_once: Path) -> None:
     store = open_store(f"file://{built_once}/shards")
     for name in ("../recipe.toml", "contrast/../../recipe.toml"):
         for asked in (store.path, store.open, store.read, store.size, store.remove):
@@ -197,7 +195,7 @@ def test_names_do_not_lead_out(built_once: Path) -> None:
         LocalStore("s3://bucket")
 
 
-def test_links_that_lead_back_are_refused(tmp_path: Path) -> None:
+def test_links_to_a_parent_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a/to-b").symlink_to(tmp_path / "b")

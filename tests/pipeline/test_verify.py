@@ -1,4 +1,4 @@
-"""Every kind of damage to a finished data set is found and named."""
+"""Full verification reports every kind of damage to a finished data set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def faults(folder: Path) -> list[str]:
 
 
 def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]]) -> None:
-    """Write SHARD anew with other members, and its new digest and offsets into the manifest."""
+    """Rewrite SHARD with other members, and update its digest and offsets in the manifest."""
     data = (folder / SHARD).read_bytes()
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
     writer, offsets = ShardWriter(folder / SHARD), dict[str, int]()
@@ -47,13 +47,13 @@ def rewrite_shard(folder: Path, members: Callable[[Row, bytes], dict[str, bytes]
     rewrite(folder, lambda rows: [mended(row) for row in rows])
 
 
-def test_a_sound_data_set_has_no_faults(built_once: Path) -> None:
+def test_an_undamaged_data_set_has_no_faults(built_once: Path) -> None:
     found = verify(str(built_once), threads=2)
     assert (found.shards, found.samples, found.failed, found.decoder_changed) == (8, 24, 0, 0)
     assert found.faults == []
 
 
-def test_one_flipped_bit_is_found_and_its_sample_named(built: Path) -> None:
+def test_verify_names_the_sample_with_a_flipped_bit(built: Path) -> None:
     rows = [row for row in manifests.read_rows(built / "manifest.parquet") if row.shard == SHARD]
     data = bytearray((built / SHARD).read_bytes())
     data[rows[1].offset + 100] ^= 1  # type: ignore[operator]
@@ -63,7 +63,7 @@ def test_one_flipped_bit_is_found_and_its_sample_named(built: Path) -> None:
     assert sample == f"{rows[1].key}: has a payload that was changed: its sha256 differs from the manifest"
 
 
-def test_missing_truncated_and_extra_shards(built: Path) -> None:
+def test_verify_finds_missing_truncated_and_extra_shards(built: Path) -> None:
     (built / SHARD).unlink()
     assert faults(built) == [f"{SHARD}: is missing"]
     other = SHARD.replace("000000", "000001")
@@ -91,19 +91,19 @@ def test_missing_truncated_and_extra_shards(built: Path) -> None:
         ({"status": manifests.FAILED}, "instead of"),
     ],
 )
-def test_a_manifest_that_says_something_else_is_found(built: Path, change: dict[str, object], named: str) -> None:
+def test_verify_finds_changed_manifest_columns(built: Path, change: dict[str, object], named: str) -> None:
     change_row(built, **change)
     assert any(named in fault for fault in faults(built)), faults(built)
 
 
-def test_another_pixel_digest_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
+def test_a_different_pixel_digest_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
     change_row(built, pixel_sha256="0" * 64)
     done = robustshards("verify", built)
     assert done.returncode == 0
     assert "WARNING 1 intact payloads decode to other pixels" in done.stdout
 
 
-def test_missing_duplicate_and_foreign_rows_are_found(built: Path) -> None:
+def test_verify_finds_missing_duplicate_and_extra_rows(built: Path) -> None:
     rewrite(built, lambda rows: rows[1:])
     assert any("has contrast" not in fault and "instead of" in fault for fault in faults(built))
     rewrite(built, lambda rows: [row for row in rows if row.transform == "contrast"])
@@ -115,17 +115,17 @@ def test_missing_duplicate_and_foreign_rows_are_found(built: Path) -> None:
     assert f"{SHARD}: has the same key twice" in faults(built)
 
 
-def test_foreign_members_are_found_and_never_read(built: Path) -> None:
+def test_verify_finds_extra_members_without_extracting_them(built: Path) -> None:
     def with_escape(row: Row, payload: bytes) -> dict[str, bytes]:
-        return {"../../escaped.jpg": payload, row.key + ".jpg": payload, **named_sides(row)}
+        return {"../../escaped.jpg": payload, row.key + ".jpg": payload, **side_members_of(row)}
 
     rewrite_shard(built, with_escape)
     assert any("its member '../../escaped.jpg' is outside of" in fault for fault in faults(built))
 
 
-def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
+def test_verify_finds_payloads_that_cannot_be_decoded(built: Path) -> None:
     def broken(row: Row, payload: bytes) -> dict[str, bytes]:
-        return {row.key + ".jpg": b"x" * len(payload), **named_sides(row)}
+        return {row.key + ".jpg": b"x" * len(payload), **side_members_of(row)}
 
     rewrite_shard(built, broken)
     digest = hashlib.sha256
@@ -139,23 +139,25 @@ def test_payloads_that_are_no_pictures_are_found(built: Path) -> None:
     assert sum("cannot be decoded" in fault for fault in faults(built)) == 4
 
 
-def named_sides(row: Row) -> dict[str, bytes]:
+def side_members_of(row: Row) -> dict[str, bytes]:
     return {row.key + suffix: data for suffix, data in side_members(described_columns(row)).items()}
 
 
-def test_deep_makes_samples_again(built_once: Path, robustshards: Run) -> None:
+def test_deep_regenerates_samples(built_once: Path, robustshards: Run) -> None:
     done = robustshards("verify", built_once, "--deep", "--samples", 24, "--json")
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert (facts["regenerated"], facts["deep_faults"]) == (24, [])
 
 
-def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp_path: Path, robustshards: Run) -> None:
-    """A shard and a manifest that agree with each other, but not with the recipe; and a source that has changed."""
+def test_deep_finds_damage_with_matching_digests(
+    built: Path, small_source: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    """The shard and the manifest match, but not the recipe; and a source image was changed."""
     other = Jpeg()
 
     def brighter(row: Row, payload: bytes) -> dict[str, bytes]:
-        return {row.key + ".jpg": other.encode(other.decode(payload) // 2), **named_sides(row)}
+        return {row.key + ".jpg": other.encode(other.decode(payload) // 2), **side_members_of(row)}
 
     rewrite_shard(built, brighter)
 
@@ -186,7 +188,7 @@ def test_deep_finds_what_the_digests_cannot(built: Path, small_source: Path, tmp
     assert f"source image class0/image2.png is not in {changed}" in done.stdout
 
 
-def test_deep_choice_follows_its_seed(built_once: Path, robustshards: Run) -> None:
+def test_deep_chooses_samples_by_seed(built_once: Path, robustshards: Run) -> None:
     command = ("verify", built_once, "--deep", "--samples", 3, "--source", "/nowhere-at-all", "--sample-seed", 5)
     done = robustshards(*command)
     assert done.returncode == 2
@@ -197,14 +199,14 @@ def test_deep_choice_follows_its_seed(built_once: Path, robustshards: Run) -> No
     ("missing", "named"),
     [("recipe.toml", "is not a data set: it has no recipe.toml"), ("manifest.parquet", "is not finished")],
 )
-def test_unfinished_folders_are_refused(built: Path, robustshards: Run, missing: str, named: str) -> None:
+def test_verify_refuses_unfinished_folders(built: Path, robustshards: Run, missing: str, named: str) -> None:
     (built / missing).unlink()
     done = robustshards("verify", built)
     assert done.returncode == 2
     assert named in done.stderr
 
 
-def test_a_damaged_manifest_is_refused(built: Path, robustshards: Run) -> None:
+def test_verify_refuses_a_damaged_manifest(built: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").write_bytes(b"PAR1 nothing PAR1")
     done = robustshards("verify", built)
     assert done.returncode == 2
@@ -213,10 +215,10 @@ def test_a_damaged_manifest_is_refused(built: Path, robustshards: Run) -> None:
 
 
 @pytest.mark.parametrize(("encoder", "faults"), [("cifar_c", 1), ("built", 0)])
-def test_bare_pixels_are_compared_with_the_manifest(
+def test_changed_pixels_of_arrays_are_faults(
     encoder: str, faults: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """A decoder may give other pixels of a JPEG, and nothing else of an array."""
+    """Decoders may give different pixels for a JPEG, but not for an array."""
     folder = shutil.copytree(request.getfixturevalue(encoder), tmp_path / "copy")
     path = folder / "manifest.parquet"
     table = pq.read_table(path)

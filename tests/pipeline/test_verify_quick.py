@@ -1,4 +1,4 @@
-"""``verify --quick``: damage that names, lengths and the manifest show is found and named, and no payload is read."""
+"""``verify --quick`` finds damage from file names, file sizes and the manifest, without reading payloads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def faults(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["built_once", "cifar_c", "sequences"])
-def test_a_sound_data_set_has_no_faults_and_is_not_read(
+def test_an_undamaged_data_set_has_no_faults_and_is_not_read(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = request.getfixturevalue(name)
@@ -39,7 +39,7 @@ def test_a_sound_data_set_has_no_faults_and_is_not_read(
     assert found.faults == []
 
 
-def test_a_missing_a_truncated_a_longer_and_an_extra_shard(built: Path) -> None:
+def test_missing_truncated_longer_and_extra_shards_are_faults(built: Path) -> None:
     length = (built / SHARD).stat().st_size
     (built / SHARD).write_bytes((built / SHARD).read_bytes()[:-1])
     assert faults(built) == [f"{SHARD}: has {length - 1} bytes; {length} expected from the manifest"]
@@ -55,7 +55,7 @@ def test_a_missing_a_truncated_a_longer_and_an_extra_shard(built: Path) -> None:
     ]
 
 
-def test_what_only_payloads_show_is_left_to_verify(built: Path) -> None:
+def test_changed_bytes_of_the_same_size_are_not_found(built: Path) -> None:
     (built / SHARD).write_bytes(bytes((built / SHARD).stat().st_size))
     assert faults(built) == []
 
@@ -70,12 +70,12 @@ def test_what_only_payloads_show_is_left_to_verify(built: Path) -> None:
         ({"shard": "shards/gaussian_noise/1/other.tar"}, "shards/gaussian_noise/1/other.tar: is missing"),
     ],
 )
-def test_a_manifest_that_says_something_else_is_found(built: Path, change: dict[str, Any], named: str) -> None:
+def test_changed_manifest_columns_are_faults(built: Path, change: dict[str, Any], named: str) -> None:
     change_row(built, **change)
     assert any(named in fault for fault in faults(built)), faults(built)
 
 
-def test_a_manifest_that_implies_another_length_is_found(built: Path) -> None:
+def test_shards_of_unexpected_size_are_faults(built: Path) -> None:
     def longer(rows: list[Row]) -> list[Row]:
         last = max(index for index, row in enumerate(rows) if row.shard == SHARD)
         return [row._replace(size=(row.size or 0) + 10240 * (index == last)) for index, row in enumerate(rows)]
@@ -95,7 +95,7 @@ def test_a_manifest_that_implies_another_length_is_found(built: Path) -> None:
         (lambda rows: [rows[0], *rows], ["-1: is listed twice in the manifest", "has 5 rows in the manifest"]),
     ],
 )
-def test_missing_and_doubled_rows_are_found(
+def test_missing_and_duplicate_rows_are_faults(
     built: Path, rows: Callable[[list[Row]], list[Row]], named: list[str]
 ) -> None:
     rewrite(built, rows)
@@ -103,8 +103,8 @@ def test_missing_and_doubled_rows_are_found(
     assert all(any(text in fault for fault in found) for text in named), found
 
 
-def test_failed_rows_have_no_place_in_a_shard(built: Path, robustshards: Run) -> None:
-    """Their tars are as long as the samples before them say; a tar without any sample has nothing but an end."""
+def test_sizes_of_shards_with_failed_samples_are_correct(built: Path, robustshards: Run) -> None:
+    """The size of a tar follows from its last ``ok`` sample; a tar without samples has only an end marker."""
 
     def failed(rows: list[Row]) -> list[Row]:
         payload = {"offset": None, "size": None, "payload_sha256": None, "pixel_sha256": None}
@@ -135,7 +135,7 @@ def test_exit_codes(built: Path, robustshards: Run) -> None:
     assert (done.returncode, "is not finished" in done.stderr) == (2, True)
 
 
-def test_a_manifest_without_order_is_refused(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsorted_manifest_is_refused(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coverage, "MAX_CONDITIONS", 8)
     rewrite(built, lambda rows: sorted(rows, key=lambda row: row.source_id))
     with pytest.raises(UserError, match="it is damaged"):
@@ -146,7 +146,7 @@ def test_a_manifest_without_order_is_refused(built: Path, monkeypatch: pytest.Mo
 def indexed(
     request: pytest.FixtureRequest, tmp_path: Path, built_once: Path, cifar_c: Path, robustshards: Run
 ) -> tuple[Path, Path]:
-    """An index beside its data, and the first of the files that it describes."""
+    """Return an index beside its data, and the first of the indexed files."""
     data, out = tmp_path / "theirs", tmp_path / "index"
     if request.param == "tars":
         data.mkdir()
@@ -160,7 +160,7 @@ def indexed(
     return out, data / next(iter(manifests.read_rows(out / "manifest.parquet"))).shard
 
 
-def test_files_of_an_index_are_compared_too(indexed: tuple[Path, Path]) -> None:
+def test_files_of_an_index_are_checked(indexed: tuple[Path, Path]) -> None:
     index, file = indexed
     found = verify_listing(str(index))
     assert (found.count, found.shards > 0, found.samples > 0) == (0, True, True)
@@ -176,7 +176,7 @@ def test_files_of_an_index_are_compared_too(indexed: tuple[Path, Path]) -> None:
     assert {fault.rpartition(": ")[2] for fault in faults(index)} == {"is missing"}
 
 
-def test_a_folder_of_an_index_that_is_gone_is_no_error(tmp_path: Path, built_once: Path, robustshards: Run) -> None:
+def test_a_missing_folder_of_an_index_is_a_fault(tmp_path: Path, built_once: Path, robustshards: Run) -> None:
     data, out = tmp_path / "theirs", tmp_path / "index"
     robustshards("export", built_once, "--to", "imagefolder", "--out", data)
     assert robustshards("index", data, "--out", out).returncode == 0

@@ -1,4 +1,4 @@
-"""An export under way: what it is of, the samples one after another, and what it has come to."""
+"""A running export: its data set, target, samples and counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERIFY = "run robustshards verify"
 
 @dataclass
 class Survey:
-    """What a manifest holds: ok samples of each condition, classes, and the sizes (height, width) of images."""
+    """A summary of a manifest: number of ``ok`` samples per condition, classes, and image sizes (height, width)."""
 
     conditions: dict[Condition, int] = field(default_factory=dict)
     classes: Classes = field(default_factory=Classes)
@@ -34,13 +34,13 @@ class Survey:
 
     @property
     def samples(self) -> int:
-        """The number of ok samples."""
+        """The number of ``ok`` samples."""
         return sum(self.conditions.values())
 
 
 @dataclass(kw_only=True)
 class Export:
-    """An export: from where, to where, and what it has come to. ``passed_over`` counts failed samples."""
+    """A running or finished export. ``passed_over`` is the number of failed samples, which are skipped."""
 
     data_set: DataSet
     target: Target
@@ -52,38 +52,39 @@ class Export:
 
     @property
     def written(self) -> int:
-        """Files that were written."""
+        """Number of files written."""
         return self.target.written
 
     @property
     def there(self) -> int:
-        """Files that were there with the right content."""
+        """Number of files that already existed with the right content."""
         return self.target.there
 
     @cached_property
     def folders(self) -> ClassFolders:
-        """The class folders. Raises UserError for names that are refused."""
+        """The class folders. Raise UserError if a class name is invalid."""
         return class_folders(self.survey.classes, self.wanted)
 
     @cached_property
     def manifest_digest(self) -> str:
-        """The sha256 of the manifest when the export began."""
+        """The sha256 of the manifest at the start of the export."""
         return manifest_digest(self.data_set)
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the results for JSON output."""
         names = ("written", "there", "samples", "passed_over", "warnings")
         return {name: getattr(self, name) for name in names}
 
     def lines(self) -> Iterator[str]:
-        """For people: warnings, then what it came to."""
+        """Yield the results as lines of text: warnings, then a summary."""
         for warning in self.warnings:
             yield f"WARNING {warning}"
-        failed = f"; {self.passed_over:,} failed samples passed over" if self.passed_over else ""
-        yield f"wrote {self.written:,} files, {self.there:,} were there, of {self.samples:,} samples{failed}"
+        failed = f"; skipped {self.passed_over:,} failed samples" if self.passed_over else ""
+        counts = f"wrote {self.written:,} files, kept {self.there:,} existing files"
+        yield f"exported {self.samples:,} samples: {counts}{failed}"
 
     def conditions(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
-        """Yield each condition and its rows, in the manifest's order."""
+        """Yield each condition with its rows, in manifest order."""
         for (transform, level), rows in groupby(self.data_set.rows(), key=lambda row: (row.transform, row.level)):
             yield Condition(transform, level), rows
 
@@ -92,64 +93,66 @@ class Export:
         return self.data_set.rows({"transform": [condition.transform], "level": [condition.level]})
 
     def read(self, rows: Iterable[Row]) -> Iterator[Sample]:
-        """Yield the samples of rows in their order; failed ones are skipped. Raises UserError for unsound shards."""
+        """Yield the samples of rows in order; skip failed ones. Raise UserError if a shard is damaged."""
         for shard, group in groupby(rows, key=lambda row: row.shard):
-            some = list(group)
-            self.pass_over(sum(row.status != manifests.OK for row in some))
+            shard_rows = list(group)
+            self.skip_failed(sum(row.status != manifests.OK for row in shard_rows))
             try:
-                for finding in self.data_set.read(shard, some):
-                    if finding.faults or not finding.sample.intact:
-                        raise UserError(f"{finding.sample.row.key} in {shard} is not what was built: {VERIFY}")
+                for checked in self.data_set.read(shard, shard_rows):
+                    if checked.faults or not checked.sample.intact:
+                        key = checked.sample.row.key
+                        raise UserError(f"{key} in {shard} has a payload with another sha256: {VERIFY}")
                     self.samples += 1
-                    yield finding.sample
+                    yield checked.sample
             except FileNotFoundError:
                 raise UserError(f"{shard} is missing: {VERIFY}") from None
             except DamagedShardError as error:
                 raise UserError(f"{error}: {VERIFY}") from error
 
-    def pass_over(self, failed: int) -> None:
-        """Count failed samples, which have no place in an export."""
+    def skip_failed(self, failed: int) -> None:
+        """Count failed samples, which are not exported."""
         self.passed_over += failed
 
-    def check(self, places: Iterable[str]) -> None:
-        """Compare what is there now with what was asked for. Raises UserError where they differ."""
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise UserError if the number of exported files is wrong or the data set was changed during the export."""
         if self.samples != self.survey.samples or manifest_digest(self.data_set) != self.manifest_digest:
             raise UserError(
-                f"{self.data_set.store.root} was changed during the export: choose an empty folder for what it is now"
+                f"{self.data_set.store.root} was changed during the export: export it again, to an empty folder"
             )
-        found, expected = self.target.count(places), self.written + self.there
+        found, expected = self.target.count(paths), self.written + self.there
         if found != expected:
             raise UserError(
-                f"{self.target.store.root} holds {found} files where this export has {expected}: files were added or "
-                "removed; choose an empty folder"
+                f"{self.target.store.root} contains {found} files instead of {expected}: files were added or removed "
+                "during the export; export again, to an empty folder"
             )
 
 
 def survey(data_set: DataSet) -> Survey:
-    """Read a manifest through. Raises UserError where there is nothing to export, or rows are out of order."""
+    """Summarise a manifest. Raise UserError if there is nothing to export, or if rows are out of order."""
     found, last = Survey(), None
     for row in data_set.rows():
         condition = Condition(row.transform, row.level)
         if condition != last and condition in found.conditions:
-            raise UserError(f"the manifest of {data_set.store.root} has rows of {condition} in two places: {VERIFY}")
+            root = data_set.store.root
+            raise UserError(f"the manifest of {root} has rows of {condition} that are not consecutive: {VERIFY}")
         last, ok = condition, row.status == manifests.OK
         found.conditions[condition] = found.conditions.get(condition, 0) + int(ok)
-        found.classes.see(row)
+        found.classes.add(row)
         if ok:
             found.shapes.add((row.height or 0, row.width or 0))
     if not found.samples:
-        raise UserError(f"{data_set.store.root} has no sound sample: there is nothing to export")
+        raise UserError(f"{data_set.store.root} has no samples to export: all of them failed")
     return found
 
 
 def manifest_digest(data_set: DataSet) -> str:
-    """Return the sha256 of a data set's manifest, in hexadecimal."""
+    """Return the sha256 of the manifest of a data set in hexadecimal."""
     return file_digest(data_set.store.path(MANIFEST_FILE))
 
 
 def pixels_of(sample: Sample) -> NDArray[np.uint8]:
-    """Return what a reader gets of a sample. Raises UserError for a payload that cannot be decoded."""
+    """Decode a sample. Raise UserError if it cannot be decoded."""
     try:
         return sample.pixels()
     except ValueError as error:
-        raise UserError(f"{sample.row.key} in {sample.row.shard} cannot be decoded ({error}): {VERIFY}") from error
+        raise UserError(f"cannot decode {sample.row.key} in {sample.row.shard} ({error}): {VERIFY}") from error

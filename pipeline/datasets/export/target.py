@@ -1,4 +1,4 @@
-"""The folder that an export is written to: it states what it holds, and nobody's own files are replaced in it."""
+"""The output folder of an export. A record in it prevents overwriting files that do not belong to the export."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pipeline.sources.base import folded, is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.text import shown
 
-STATEMENT = "export.toml"
-"""States what an export is of, from before its first file on."""
+RECORD_FILE = "export.toml"
+"""File that records which data set and layout the folder contains. It is written before all other files."""
 
 CLASSES_FILE = "classes.txt"
-"""The class folders in the order of labels, one per line."""
+"""File with the names of the class folders in label order, one per line."""
 
-OWN_FILES = (STATEMENT, CLASSES_FILE)
+OWN_FILES = (RECORD_FILE, CLASSES_FILE)
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _PROBES = ((b"probe", b"PROBE"), ("\u00e9".encode(), "e\u0301".encode()))
-"""Names that differ in case, and in Unicode normalisation."""
+"""Pairs of names that differ only in case or in Unicode normalisation."""
 
 
-class Statement(StrictTable):
-    """``export.toml``: the data set, by the sha256 of its manifest, the layout, and what the export came to.
+class ExportRecord(StrictTable):
+    """The content of ``export.toml``: data set, layout, sha256 of the manifest, state and counts.
 
-    ``unlabelled`` are the class folders of images without a label.
+    ``unlabelled`` lists the class folders of images without a label.
     """
 
     name: str
@@ -49,63 +49,74 @@ class Statement(StrictTable):
 
 @dataclass
 class Target:
-    """The folder. ``written`` counts files that were written, ``there`` those that had this content before."""
+    """An output folder. ``written`` counts written files; ``there`` counts files that already had the right content."""
 
     store: LocalStore
     written: int = 0
     there: int = 0
-    _made: set[Path] = field(default_factory=set)
+    _created: set[Path] = field(default_factory=set)
     _key: Callable[[str], str] = str
     _origins: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def claimed(self, statement: Statement, places: Collection[str]) -> Iterator[None]:
-        """Hold the folder for this export.
+    def locked(self, record: ExportRecord, paths: Collection[str]) -> Iterator[None]:
+        """Lock the folder for this export.
 
-        Raises UserError where another process holds it, it holds an export of another data set or layout, or files of
-        somebody else lie where this one's ``places`` are.
+        Args:
+            record: Content of ``export.toml``.
+            paths: Folders and files that the export will write.
+
+        Raises:
+            UserError: Another process has locked the folder, or it contains another export or files that would be
+                overwritten.
         """
-        with self.store.exclusive(), _room_told(self.store.root):
-            self._refuse_others(statement, places)
-            self.state(statement)
-            self._key = folded if _folds(self.store.scratch().parent) else str
+        with self.store.exclusive(), _disk_full_reported(self.store.root):
+            self._refuse_other_content(record, paths)
+            self.write_record(record)
+            self._key = folded if _ignores_case(self.store.scratch().parent) else str
             yield
 
-    def state(self, statement: Statement) -> None:
-        """Write what the folder holds."""
-        self.publish_text(tomli_w.dumps(statement.model_dump()), STATEMENT)
+    def write_record(self, record: ExportRecord) -> None:
+        """Write ``export.toml``."""
+        self.publish_text(tomli_w.dumps(record.model_dump()), RECORD_FILE)
 
-    def state_classes(self, names: Iterable[str]) -> list[str]:
-        """Write the class folders; more than an earlier run had may follow.
+    def write_classes(self, names: Iterable[str]) -> list[str]:
+        """Write the list of class folders; keep further classes of an earlier run.
 
-        Returns those that there must be: more than ``names`` where an earlier run had more. Raises UserError where
-        others are there.
+        Args:
+            names: Names in label order.
+
+        Returns:
+            The names of all class folders.
+
+        Raises:
+            UserError: An earlier run had other classes.
         """
         listed = list(names)
         if self.store.size(CLASSES_FILE) >= 0:
             before = self._read(CLASSES_FILE).splitlines()
-            common = min(len(before), len(listed))
-            if before[:common] != listed[:common]:
+            shared = min(len(before), len(listed))
+            if before[:shared] != listed[:shared]:
                 raise UserError(
-                    f"{self.store.root} was exported with other class folders: give the same --classes as before, or "
-                    "choose an empty folder"
+                    f"{self.store.root} contains an export with other class folders: give the same --classes as "
+                    "before, or choose an empty folder"
                 )
-            listed = before if len(before) > common else listed
+            listed = before if len(before) > shared else listed
         self.publish_text("".join(f"{name}\n" for name in listed), CLASSES_FILE)
         return listed
 
-    def begin_folder(self) -> None:
-        """Forget which files were written: names may come again in another folder."""
+    def start_folder(self) -> None:
+        """Start a new folder, in which file names of earlier folders may occur again."""
         self._origins.clear()
 
-    def claim(self, name: str, origin: str) -> None:
-        """Note whose a name is. Raises UserError where another sample has it, on this disk at least."""
+    def reserve_name(self, name: str, origin: str) -> None:
+        """Reserve a file name for a sample. Raise UserError if another sample has the same name on this file system."""
         if (first := self._origins.get(self._key(name))) is not None:
-            raise UserError(f"{shown(first)} and {shown(origin)} both come to the file {shown(name)}; rename one")
+            raise UserError(f"{shown(first)} and {shown(origin)} have the same file name {shown(name)}: rename one")
         self._origins[self._key(name)] = origin
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, unless it is there with this content."""
+        """Write a file, unless it exists with this content."""
         path = self.path(name)
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             self.there += 1
@@ -116,93 +127,95 @@ class Target:
 
     @contextmanager
     def aside(self) -> Iterator[tuple[BinaryIO, Path]]:
-        """Open a new file to write to, in a folder of its own. Gives the file and its path."""
+        """Open a temporary file for writing. Yield the file and its path."""
         aside = self.store.scratch()
         with open(aside, "xb") as file:
             yield file, aside
 
     def publish(self, aside: Path, path: Path) -> None:
-        """Give a finished file its name. Raises UserError where a folder has it."""
+        """Rename a finished temporary file to ``path``. Raise UserError if ``path`` is a folder."""
         if path.is_dir():
-            raise UserError(f"{path} is a folder where this export has a file: remove it")
+            raise UserError(f"cannot write the file {path}: a folder has this name; remove it")
         os.replace(aside, path)
         self.written += 1
 
     def publish_text(self, text: str, name: str) -> None:
-        """Write a file that is none of the data set's."""
+        """Write a text file that is not a sample."""
         self.store.publish_bytes(text.encode(), name)
 
     def path(self, name: str) -> Path:
-        """Return where a file goes; its folder is made. Raises UserError where that would lead out."""
+        """Return the path of a file and create its folder. Raise UserError if the path is outside of the export."""
         path = self.store.path(name)
-        if path.parent not in self._made:
+        if path.parent not in self._created:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(path.parent)
+            self._created.add(path.parent)
         return path
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, if it is not there."""
+        """Create a folder if it does not exist."""
         self.path(f"{name}/x")
 
     def refuse_other_folders(self, name: str, folders: Collection[str]) -> None:
-        """Raise UserError where a folder holds others than these, which readers would count."""
+        """Raise UserError if a folder contains others than these, because readers would count them as classes."""
         for entry in self.store.entries(name):
             if entry.is_folder and entry.name not in folders and not is_system_folder(entry.name):
-                what = f"the folder {shown(entry.name)}, which readers would count as a class"
-                raise UserError(f"{self.store.root}/{name} holds {what}: remove it")
+                where = f"{self.store.root}/{name}"
+                raise UserError(
+                    f"{where} contains the folder {shown(entry.name)}, which readers would count as a class: remove it"
+                )
 
     def count(self, names: Iterable[str]) -> int:
-        """Return how many files have these names, or are in folders that do."""
+        """Return the number of files with these paths or in folders with these paths."""
         return sum(self._count(name) for name in names)
 
     def _count(self, name: str) -> int:
         path = self.store.path(name)
         return sum(1 for _ in self.store.walk(name)) if path.is_dir() else int(path.is_file())
 
-    def _refuse_others(self, statement: Statement, places: Collection[str]) -> None:
+    def _refuse_other_content(self, record: ExportRecord, paths: Collection[str]) -> None:
         root = self.store.root
-        if self.store.size(STATEMENT) < 0:
-            ours = {folded(place.partition("/")[0]) for place in (*places, *OWN_FILES)}
-            endings = {suffix(place) for place in places} - {""}
+        if self.store.size(RECORD_FILE) < 0:
+            own = {folded(path.partition("/")[0]) for path in (*paths, *OWN_FILES)}
+            endings = {suffix(path) for path in paths} - {""}
             found = [entry.name for entry in self.store.entries("")]
-            mixed = [name for name in found if folded(name) in ours or suffix(name) in endings]
+            mixed = [name for name in found if folded(name) in own or suffix(name) in endings]
             if mixed:
                 raise UserError(
-                    f"{root} holds {shown(mixed[0])}, but no {STATEMENT} of an earlier export: choose an empty folder, "
-                    "so that no file of yours is overwritten or taken for a part of this"
+                    f"{root} contains {shown(mixed[0])}, but no {RECORD_FILE} of an earlier export: choose an empty "
+                    "folder, so that no other files are overwritten or counted as samples"
                 )
             return
-        where = f"{root}/{STATEMENT}"
-        before = validated(Statement, read_toml(self._read(STATEMENT), where), where)
+        where = f"{root}/{RECORD_FILE}"
+        before = validated(ExportRecord, read_toml(self._read(RECORD_FILE), where), where)
         for what in ("layout", "manifest"):
-            there, asked = getattr(before, what), getattr(statement, what)
+            there, asked = getattr(before, what), getattr(record, what)
             if there != asked:
                 raise UserError(
-                    f"{root} holds an export of {shown(before.name)} with another {what} ({shown(there)}, not "
-                    f"{shown(asked)}): choose an empty folder, or remove what is there"
+                    f"{root} contains an export of {shown(before.name)} with another {what} ({shown(there)}, not "
+                    f"{shown(asked)}): choose an empty folder, or delete this one"
                 )
 
     def _read(self, name: str) -> str:
         try:
             return self.store.read(name, limit=SMALL_FILE).decode()
         except UnicodeDecodeError as error:
-            raise UserError(f"{self.store.root}/{name} is not UTF-8 text: {error}; remove what is there") from error
+            raise UserError(f"{self.store.root}/{name} is not UTF-8 text: {error}; choose an empty folder") from error
 
 
 @contextmanager
-def _room_told(root: str) -> Iterator[None]:
-    """Raise UnfinishedError for a full disk."""
+def _disk_full_reported(root: str) -> Iterator[None]:
+    """Raise UnfinishedError instead of OSError if the disk is full."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in _DISK_FULL:
             raise
-        what = f"cannot write to {root}: {error.strerror}; free some room and run the same command again"
+        what = f"cannot write to {root}: {error.strerror}; free disk space, then run the same command again"
         raise UnfinishedError(what) from error
 
 
-def _folds(folder: Path) -> bool:
-    """Whether names are one on this disk that differ in case or in Unicode normalisation."""
+def _ignores_case(folder: Path) -> bool:
+    """Return whether this file system treats names that differ only in case or normalisation as equal."""
     for name, alias in _PROBES:
         with suppress(OSError):
             os.close(os.open(os.path.join(os.fsencode(folder), name), os.O_CREAT | os.O_WRONLY))

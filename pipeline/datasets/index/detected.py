@@ -1,4 +1,4 @@
-"""What an index finds: conditions, their samples, and the classes. Base of the layouts, and their names."""
+"""The detected layout of a data set of another tool: its conditions, samples and classes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ENCODER_OF_SUFFIX: Mapping[str, str] = {
 }
 
 MAX_LEVEL = 100
-"""Published severities go to 5 or 10."""
+"""Maximum level. Published severities go up to 10."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One sample of somebody else's data set: what it is called, and the range of bytes where it lies.
+    """A sample of the indexed data set: its id and the range of bytes with its payload.
 
-    ``shape`` is that of bare pixels, (H, W, 3) or (T, H, W, 3); empty for files.
+    ``shape`` is (H, W, 3) or (T, H, W, 3) for raw pixels, and empty for files.
     """
 
     id: str
@@ -44,15 +44,12 @@ class Entry:
 
 
 Listing = Callable[[Sequence[str]], Iterable[Entry]]
-"""Class names -> the samples of one condition; each is listed by itself, since it may have 50,000."""
+"""Function that takes the class names and returns the samples of one condition. A condition may have 50,000."""
 
 
 @dataclass(frozen=True)
-class FoundLayout:
-    """What was found: how it is laid out, below which folder, its conditions, and its classes in the order of labels.
-
-    ``passed_over`` counts files that are no samples.
-    """
+class DetectedLayout:
+    """A detected layout. ``classes`` are in label order; ``passed_over`` counts files that are not samples."""
 
     name: str
     root: Path
@@ -61,29 +58,31 @@ class FoundLayout:
     passed_over: int = 0
 
 
-def looked_for() -> str:
-    """Return where files are looked for, below any other folders, in words."""
+def expected_folders() -> str:
+    """Return the supported folder patterns as text for error messages."""
     return ", ".join(place for family in FAMILIES.values() for place in family.recognition.places)
 
 
 def family_of(transform: str, frames: int) -> str:
-    """Return the name of the family that samples belong to, by their transform and whether they are sequences."""
+    """Return the name of the family of samples, from their transform and number of frames."""
     alike = [family for family in FAMILIES.values() if family.sequences == (frames > 1)]
     named = [family for family in alike if transform in family.names]
     return (named or [family for family in alike if family.recognition.other_names])[0].name
 
 
 def bare_level(name: str, sequences: bool | None = None) -> int | None:
-    """Return the level of what only names a transform; None where a level must stand beside, or no family has it.
+    """Return the level of a transform that is written without a level; None if it requires one or is unknown.
 
-    ``sequences``: whether sequences or images are found under the name, where that is known.
+    Args:
+        name: Name of the transform.
+        sequences: Whether its samples are sequences, or None if unknown.
     """
     named = (each for each in FAMILIES.values() if name in each.names and sequences in (None, each.sequences))
     return next((level for each in named if (level := each.recognition.bare_level) is not None), None)
 
 
 def condition_of(folders: Sequence[str], path: str) -> Condition:
-    """Return the condition that the folders above a class folder name. Raises UserError."""
+    """Return the condition in the names of the folders above a class folder. Raise UserError if there is none."""
     if not folders:
         return CLEAN
     last = folders[-1]
@@ -95,27 +94,29 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
     name, _, level = last.rpartition("_")
     if name and _is_number(level):
         return Condition(name, level_of(level, path))
-    raise UserError(f"{path} says nothing of a transform and its level; looked for: {looked_for()}")
+    raise UserError(f"{path} does not match a transform and a level; supported folders: {expected_folders()}")
 
 
 def identifier_of_transform(name: str) -> str:
-    """Return the name of a transform. Raises UserError for one that cannot be a file's."""
+    """Return the name of a transform. Raise UserError if it is not valid in file names."""
     identifier(name)
     return name
 
 
 def level_of(text: str, path: str) -> int:
-    """Return the level that a name holds. Raises UserError for one that is too large."""
+    """Return the level in a name. Raise UserError if it is too large."""
     if len(text) > len(str(MAX_LEVEL)) or int(text) > MAX_LEVEL:
-        raise UserError(f"{path} names the level {shown(text)}: 0 to {MAX_LEVEL} are allowed")
+        raise UserError(f"{path} has the invalid level {shown(text)}: 0 to {MAX_LEVEL} are allowed")
     return int(text)
 
 
 def file_entry(path: str, shard: str, offset: int, size: int, labels: Mapping[str, int]) -> Entry:
-    """Return the sample that a file in a class folder is. Raises UserError for a class that is not among ``labels``."""
+    """Return the sample of a file in a class folder. Raise UserError if ``labels`` lacks the class."""
     *_, class_name, name = PurePosixPath(path).parts
     if class_name not in labels:
-        raise UserError(f"{path}: the class {class_name!r} is not among the {len(labels)} that were named")
+        raise UserError(
+            f"{path}: class {class_name!r} is not one of the {len(labels)} given classes: add it to --classes"
+        )
     encoder, id_ = ENCODER_OF_SUFFIX[suffix(name)], identifier(f"{class_name}/{name}")
     label = labels[class_name]
     return Entry(id_, path, label, class_name if label != UNLABELLED else "", shard, offset, size, encoder)
