@@ -72,7 +72,7 @@ def test_its_own_report_shows_its_own_figure(evaluation: Path, tmp_path: Path) -
     assert {row["name"]: row["accuracy"]["value"] for row in summary["rows"]} == right
     assert facts["corruptions"] == []
     shown = (tmp_path / "out" / "report.html").read_text()
-    for text in ("accuracy under the worst wave", "Bars, accuracy in percent, waves", "Nobody, 2026 (waves)"):
+    for text in ("accuracy under the worst wave", "Bar plot, accuracy in percent, waves", "Nobody, 2026 (waves)"):
         assert text in shown
     lines = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
     assert {line["family"] for line in lines} == {"waves"}
@@ -167,6 +167,6 @@ def test_the_default_report_shows_levels(monkeypatch: pytest.MonkeyPatch, tmp_pa
     lead = sections(summary)[0].headline("made")
     assert lead is not None
     assert (lead.figure, lead.number.figure) == ("mean accuracy", "31.2")
-    assert "Accuracy in percent against level, wave rows: made 75.0 at 1, 50.0 at 2." in page(summary, "t")
+    assert "Line plot, accuracy in percent by level, wave rows: made 75.0 at 1, 50.0 at 2." in page(summary, "t")
     assert ",layered,wave_rows,2,accuracy,0.5," in to_csv(summary)
     assert default_report(layered).layout.key == "layered"

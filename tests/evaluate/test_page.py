@@ -245,7 +245,7 @@ def test_what_there_is_no_data_of_is_left_out() -> None:
     elements = parsed(page(summary_of(system_noise=[made_system_noise()]), "Title"))
     assert [squeezed(each.text) for each in of(elements, "h2")] == ["ImageNet-S"]
     assert {each.attributes["class"] for each in of(elements, "svg", "plot")} == {"plot heat"}
-    assert "There is nothing to show" in page(EMPTY, "Title")
+    assert "No results" in page(EMPTY, "Title")
     assert not of(parsed(page(EMPTY, "Title")), "section")
 
 
@@ -253,9 +253,9 @@ def test_there_is_a_plot_of_everything() -> None:
     elements = parsed(page(made_summary(tuple(MODELS)), "Title"))
     plots = of(elements, "svg", "plot")
     labels = [each.attributes["aria-label"] for each in plots]
-    assert sum(label.startswith("Accuracy in percent against severity") for label in labels) == 1 + 19
+    assert sum(label.startswith("Line plot, accuracy in percent by severity") for label in labels) == 1 + 19
     for what in ("corruption error", "flip probability", "flip rate"):
-        groups = [label for label in labels if label.startswith(f"Bars, {what} in percent, ")]
+        groups = [label for label in labels if label.startswith(f"Bar plot, {what} in percent, ")]
         assert [label.split(", ")[2].split(":")[0] for label in groups] == [
             "noise",
             "blur",
@@ -294,7 +294,7 @@ def test_unnormalised_errors_have_no_limit_and_their_name() -> None:
     assert not of(elements, "line", "limit")
     assert "mCE" not in "".join(each.text for each in of(elements, "article"))
     assert "mean corruption error (unnormalised)" in of(elements, "article")[0].text
-    assert any(each.attributes["aria-label"].startswith("Bars, mean error") for each in of(elements, "svg", "plot"))
+    assert any(each.attributes["aria-label"].startswith("Bar plot, mean error") for each in of(elements, "svg", "plot"))
 
 
 def test_pairs_that_were_not_evaluated_are_empty() -> None:

@@ -99,7 +99,7 @@ def test_any_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
     assert found.mean_corruption_error.value == 0.5
     relative = {row.name: row.relative_corruption_error for row in found.rows}
     assert relative == {"fog": pytest.approx(0.25 / 0.25), "snow": pytest.approx(0.5 / 0.75)}
-    with pytest.raises(UserError, match="the baseline is one model, and these are evaluations of base, made"):
+    with pytest.raises(UserError, match=r"2 models \(base, made\): give evaluations of one model"):
         summarise([mine], [base, mine])
 
 
@@ -171,7 +171,7 @@ def test_clean_images_and_anomalies(tmp_path: Path) -> None:
     unsure = write_evaluation(tmp_path / "o", {("none", 0): votes([0, 1, 2]) / 50}, (0, 1, 2), family="none")
     summary = summarise([usual], anomalous=unsure)
     assert summary.anomalies["made"].value == 1.0
-    with pytest.raises(UserError, match="needs an evaluation of clean images by made beside it"):
+    with pytest.raises(UserError, match="add an evaluation on clean images by the model 'made'"):
         summarise([write_evaluation(tmp_path / "c", {("fog", 1): predictions(1)}, LABELS)], anomalous=unsure)
 
 

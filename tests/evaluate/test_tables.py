@@ -165,7 +165,7 @@ def test_a_part_of_the_benchmark_is_called_one() -> None:
     note = found[0].note
     assert "ResNet-50: mCE, relative mCE, 1 - mCE, mean corruption error (unnormalised)" in note
     assert "over 12 of 15 corruptions." in note
-    assert "over 15 of 15 corruptions, not at every severity." in note
+    assert "over 15 of 15 corruptions, with missing severities." in note
     assert "over 2 of 10 perturbations." in to_markdown(found)
     lead = sections(summary_of(corruptions=[few]))[0].headline("ResNet-50")
     assert lead is not None
@@ -179,7 +179,7 @@ def test_a_baseline_that_lacks_a_corruption_has_its_own_count() -> None:
     figures = table(found, "ImageNet-C", "key figures")
     assert figures["mCE"][0].endswith(" *")
     assert not figures["mean corruption error (unnormalised)"][0].endswith(" *")
-    assert "* ResNet-50: mCE, relative mCE, 1 - mCE over 14 of 15 corruptions." in found[0].note
+    assert "* ResNet-50: mCE, relative mCE, 1 - mCE averaged over 14 of 15 corruptions." in found[0].note
 
 
 def test_without_a_baseline_nothing_is_normalised() -> None:
@@ -190,7 +190,7 @@ def test_without_a_baseline_nothing_is_normalised() -> None:
     figures = table(found, "ImageNet-C", "key figures")
     assert figures["mean corruption error (unnormalised)"] == ["61.0 [60.8, 61.2]"]
     assert figures["baseline"] == ["none"]
-    assert "There is no baseline" in found[0].note
+    assert "No baseline" in found[0].note
     assert table(found, "ImageNet-C", "mean error over the severities (unnormalised)")["snow"][0].startswith("67.6")
     for text in (to_markdown(found), terminal_text(found), to_csv(summary)):
         for word in ("mCE", "| CE", "relative", "mFR", "flip rate", ",CE,"):
@@ -221,7 +221,7 @@ def test_validation_transforms_are_marked_and_come_last() -> None:
 
 def test_corruptions_of_somebody_else() -> None:
     found = tables(summary_of(corruptions=[other_corruptions()]))
-    assert "over 4 corruptions that are not of the benchmark." in found[0].note
+    assert "over 4 corruptions that are not in the benchmark." in found[0].note
     assert "†" not in to_markdown(found)
 
 

@@ -1,4 +1,4 @@
-"""Plots of figures as bars, as places: across in percent of the plot's width, downwards in CSS pixels."""
+"""The layout of bar plots: x in percent of the plot's width, y in CSS pixels from the top."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipeline.evaluate.report.formats import PERCENT, Number
 from pipeline.evaluate.report.plots import BarGroups, Slots, Tick, is_finite, shortened, words
 
 BAR, BAR_SPACE = 14, 10
-"""Height of a bar, and space between the bars of two transforms."""
+"""Height of a bar, and space between the bars of two transforms, in CSS pixels."""
 
 TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
-MOST_TICKS = 5
+MAX_TICKS = 5
 
 
 @dataclass(frozen=True)
 class Bar:
-    """``length``, and ``low`` and ``high`` of its interval, in percent of the width; ``y`` is the middle."""
+    """A bar: its length and interval in percent of the plot's width; ``y`` is its centre."""
 
     slot: int
     y: float
@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """The bars of all models under one transform."""
+    """The bars of all models for one transform."""
 
     name: str
     y: float
@@ -41,7 +41,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class BarPlot:
-    """One group of transforms. ``limit``: where the baseline's 100 % is, if that is what is shown."""
+    """The plot of a group of transforms. ``limit`` is the position of the baseline's 100 %, if values are relative."""
 
     title: str
     description: str
@@ -52,11 +52,11 @@ class BarPlot:
 
 
 Members = Mapping[str, Mapping[str, Estimate]]
-"""Transform -> model -> figure."""
+"""Value by transform and model."""
 
 
 def bar_plots(figures: BarGroups, slots: Slots) -> Iterator[BarPlot]:
-    """Return a plot for each group of transforms, all with the same axis."""
+    """Yield one plot per group of transforms; all have the same axis."""
     groups = {title: _finite(members) for title, members in figures.groups.items()}
     highs = (each.high for members in groups.values() for values in members.values() for each in values.values())
     ticks = _ticks(max(max(highs, default=0.0), 1.0 if figures.relative else 0.0))
@@ -66,7 +66,7 @@ def bar_plots(figures: BarGroups, slots: Slots) -> Iterator[BarPlot]:
             drawn, height = _bars(members, slots, end)
             yield BarPlot(
                 title,
-                f"Bars, {figures.what} in percent, {title}: {'; '.join(_described(members))}.",
+                f"Bar plot, {figures.what} in percent, {title}: {'; '.join(_described(members))}.",
                 height,
                 drawn,
                 [Tick(100 * tick / end, f"{100 * tick:g}") for tick in ticks],
@@ -75,11 +75,11 @@ def bar_plots(figures: BarGroups, slots: Slots) -> Iterator[BarPlot]:
 
 
 def _finite(members: Members) -> Members:
-    """Return the figures that can be drawn."""
-    found = {
+    """Return the values that are finite, without empty transforms."""
+    finite = {
         name: {model: each for model, each in values.items() if is_finite(each)} for name, values in members.items()
     }
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in finite.items() if values}
 
 
 def _described(members: Members) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _described(members: Members) -> Iterator[str]:
 
 
 def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
-    """Return the bars of the transforms one below the other, and how high they are together."""
+    """Return the bars of all transforms from top to bottom, and their total height."""
     drawn, top = [], 0
     for name, values in members.items():
         bars = [
@@ -109,6 +109,6 @@ def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
 
 
 def _ticks(largest: float) -> list[float]:
-    """Return places from 0 to the first round number that is not below the largest value."""
-    step = next((step for step in TICK_STEPS if largest <= step * MOST_TICKS), largest / MOST_TICKS)
+    """Return tick values from 0 up to the first multiple of the step that reaches the largest value."""
+    step = next((step for step in TICK_STEPS if largest <= step * MAX_TICKS), largest / MAX_TICKS)
     return [step * index for index in range(max(1, math.ceil(largest / step - 1e-9)) + 1)]

@@ -1,4 +1,4 @@
-"""What figures are divided by: AlexNet as published, or a model that was evaluated over the very same images."""
+"""The baseline that metrics are normalised by: the published AlexNet, or an evaluated model."""
 
 from __future__ import annotations
 
@@ -9,35 +9,42 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.belonging import Warn, check_once, label_conflict, lacking, match
-from pipeline.evaluate.report.scores import Evaluation, Key, Rows, Scores, clean_of, is_clean, named
+from pipeline.evaluate.report.matching import Warn, check_duplicates, label_conflict, match, missing_images
+from pipeline.evaluate.report.scores import Evaluation, Key, Rows, Scores, is_clean, list_names, read_clean
 from pipeline.evaluate.results.folder import EvaluationTable
 
 ALEXNET = "AlexNet (published)"
 ALEXNET_IMAGES = 50_000
 ALEXNET_CLASSES, ALEXNET_PROFILE = 1000, "imagenet"
-"""What it was measured on: ImageNet's validation photographs at 224 pixels."""
+"""Number of classes and profile of the data that AlexNet was measured on."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 def has_published_baseline(table: EvaluationTable) -> bool:
-    """Return whether an evaluation is of what AlexNet was measured on."""
+    """Return whether AlexNet's published results apply: 1000 classes, images of 224 x 224."""
     return table.data_set.profile == ALEXNET_PROFILE and table.model.classes == ALEXNET_CLASSES
 
 
-def warn_of_other_images(each: Evaluation, images: int, warn: Warn) -> None:
-    """Warn where figures that AlexNet's divide are over another number of images."""
+def warn_of_image_count(evaluation: Evaluation, images: int, warn: Warn) -> None:
+    """Warn if results normalised by AlexNet's do not cover the same number of images."""
     if images != ALEXNET_IMAGES:
         warn(
-            f"{each.folder}: AlexNet's figures were published for {ALEXNET_IMAGES:,} photographs, these are over "
-            f"{images:,}"
+            f"{evaluation.folder}: AlexNet's errors were published for {ALEXNET_IMAGES:,} images, but this evaluation "
+            f"has {images:,}, so normalised metrics are approximate"
         )
 
 
 @dataclass(frozen=True)
-class Counterpart(Generic[Key]):
-    """Where the baseline has a column: its evaluation and scores, the ``rows`` of the same images, and the column."""
+class BaselineColumn(Generic[Key]):
+    """A column of the baseline's scores that matches a column of an evaluation.
+
+    Attributes:
+        evaluation: Evaluation of the baseline.
+        scores: Scores of the baseline.
+        rows: Rows in these scores of the images of the other evaluation, in its order.
+        column: Index of the column in these scores.
+    """
 
     evaluation: Evaluation
     scores: Scores[Key]
@@ -45,109 +52,154 @@ class Counterpart(Generic[Key]):
     column: int
 
     def mean(self, scores: Scores[Key] | None = None, among: Rows | None = None) -> float:
-        """Return the mean over these images, or over those ``among`` them; of other ``scores`` of the same shape."""
+        """Return the mean over the matched images.
+
+        Args:
+            scores: Other scores of the baseline with the same images and columns. Default: ``self.scores``.
+            among: Indices into ``rows`` of the images to use. Default: all.
+        """
         rows = self.rows if among is None else self.rows[among]
         return float(np.mean((scores or self.scores).values[rows, self.column]))
 
 
-class OwnBaseline:
-    """The evaluations of one model, of as many data sets as are to be divided.
+class EvaluatedBaseline:
+    """A baseline model that was evaluated on one or more of the data sets.
 
     Attributes:
-        name: The model's name.
-        clean: Its evaluations of clean images, read.
+        name: Name of the model.
+        clean: Its evaluations on clean images.
     """
 
     def __init__(self, evaluations: Sequence[Evaluation], warn: Warn) -> None:
-        """Raises UserError for evaluations of several models, and for a data set that was evaluated twice."""
+        """Initialise from evaluations of one model.
+
+        Args:
+            evaluations: One evaluation per data set.
+            warn: Receives warnings.
+
+        Raises:
+            UserError: If the evaluations are of several models, or two are on the same data set.
+        """
         names = sorted({each.model for each in evaluations})
         if len(names) > 1:
-            raise UserError(f"the baseline is one model, and these are evaluations of {', '.join(names)}")
-        check_once(evaluations)
+            raise UserError(
+                f"the baseline evaluations are of {len(names)} models ({', '.join(names)}): give evaluations of one "
+                "model"
+            )
+        check_duplicates(evaluations)
         self.name = evaluations[0].table.model.name
-        self.clean = [clean_of(each) for each in evaluations if is_clean(each)]
+        self.clean = [read_clean(each) for each in evaluations if is_clean(each)]
         self._evaluations, self._warn = evaluations, warn
         self._scores: dict[str, Any] = {}
 
-    def scores_of(self, each: Evaluation, read: Callable[[Evaluation], Found]) -> list[tuple[Evaluation, Found]]:
-        """Return the baseline's evaluations of the family of another one, with what ``read`` makes of them, once.
+    def scores_of(self, evaluation: Evaluation, read: Callable[[Evaluation], T]) -> list[tuple[Evaluation, T]]:
+        """Return the baseline's evaluations of the same family with their scores; warn if there are none.
 
-        Warns where there are none.
+        Args:
+            evaluation: Evaluation to normalise.
+            read: Reads the scores of one evaluation. Results are cached by family.
         """
-        family = each.table.data_set.family
+        family = evaluation.table.data_set.family
         if family not in self._scores:
             same = [other for other in self._evaluations if other.table.data_set.family == family]
             self._scores[family] = [(other, read(other)) for other in same]
-        found: list[tuple[Evaluation, Found]] = self._scores[family]
-        if not found:
+        scores: list[tuple[Evaluation, T]] = self._scores[family]
+        if not scores:
             self._warn(
-                f"{each.folder}: the baseline {self.name!r} has no evaluation of {family}, so nothing is normalised"
+                f"{evaluation.folder}: the baseline {self.name!r} has no evaluation of {family}, so its metrics are "
+                "not normalised"
             )
-        return found
+        return scores
 
-    def counterparts(
-        self, each: Evaluation, scores: Scores[Key], candidates: Sequence[tuple[Evaluation, Scores[Key]]]
-    ) -> dict[Key, Counterpart[Key]]:
-        """Return where the baseline has the columns of an evaluation.
+    def match_columns(
+        self, evaluation: Evaluation, scores: Scores[Key], candidates: Sequence[tuple[Evaluation, Scores[Key]]]
+    ) -> dict[Key, BaselineColumn[Key]]:
+        """Return the baseline's column for each column of an evaluation, where the baseline has one.
+
+        Args:
+            evaluation: Evaluation to normalise.
+            scores: Its scores.
+            candidates: Evaluations of the baseline with their scores.
 
         Raises:
-            UserError: No evaluation of the baseline is of the same edition and images, or two are.
+            UserError: If no candidate has the same profile, images and labels, or if two have the same column.
         """
-        found: dict[Key, Counterpart[Key]] = {}
+        columns: dict[Key, BaselineColumn[Key]] = {}
         reasons = []
-        for other, theirs in candidates:
-            same = match(scores.images, theirs.images)
-            if reason := _other_edition(each, other) or self._other_images(each, scores, other, theirs):
+        for other, other_scores in candidates:
+            common = match(scores.images, other_scores.images)
+            if reason := _different_profile(evaluation, other) or self._different_images(
+                evaluation, scores, other, other_scores
+            ):
                 reasons.append(reason)
                 continue
-            if len(theirs.images.ids) > len(same.rows):
+            if len(other_scores.images.ids) > len(common.rows):
                 self._warn(
-                    f"{each.folder}: the baseline is over its {len(same.rows):,} images, of the "
-                    f"{len(theirs.images.ids):,} of {other.folder}"
+                    f"{evaluation.folder}: the baseline uses its {len(common.rows):,} images only; {other.folder} has "
+                    f"{len(other_scores.images.ids):,}"
                 )
-            for column, key in enumerate(theirs.keys):
-                if key in found and key in scores.keys:
+            for column, key in enumerate(other_scores.keys):
+                if key in columns and key in scores.keys:
                     raise UserError(
-                        f"{each.folder}: {found[key].evaluation.folder} and {other.folder} both have the baseline of "
-                        f"{key}: give one of them"
+                        f"{evaluation.folder}: {columns[key].evaluation.folder} and {other.folder} both contain the "
+                        f"baseline of {key}: give one of them"
                     )
-                found[key] = Counterpart(other, theirs, same.others, column)
-        if not found:
-            raise UserError(f"the baseline {self.name!r} does not belong to {each.folder}: {'; '.join(reasons)}")
-        return {key: found[key] for key in scores.keys if key in found}
+                columns[key] = BaselineColumn(other, other_scores, common.others, column)
+        if not columns:
+            raise UserError(
+                f"the baseline {self.name!r} does not match {evaluation.folder}: {'; '.join(reasons)}; evaluate the "
+                "baseline on the same data set"
+            )
+        return {key: columns[key] for key in scores.keys if key in columns}
 
     @staticmethod
-    def _other_images(each: Evaluation, scores: Scores[Key], other: Evaluation, theirs: Scores[Key]) -> str:
-        """Return what is wrong where the baseline lacks images, or has other labels; empty where all is well."""
-        same = match(scores.images, theirs.images)
-        if len(same.rows) < len(scores.images.ids):
-            return f"{other.folder} {lacking(scores.images, same)}"
-        return label_conflict(each, scores.images, other, theirs.images, same)
+    def _different_images(
+        evaluation: Evaluation, scores: Scores[Key], other: Evaluation, other_scores: Scores[Key]
+    ) -> str:
+        """Return why the baseline cannot be used: missing images or different labels; empty if it can."""
+        common = match(scores.images, other_scores.images)
+        if len(common.rows) < len(scores.images.ids):
+            return f"{other.folder} {missing_images(scores.images, common)}"
+        return label_conflict(evaluation, scores.images, other, other_scores.images, common)
 
     def check_complete(
         self,
-        each: Evaluation,
+        evaluation: Evaluation,
         wanted: Iterable[Key],
-        found: Mapping[Key, object],
+        available: Mapping[Key, object],
         benchmark: Sequence[str],
         transform_of: Callable[[Key], str],
     ) -> None:
-        """Check that the baseline has all that means are taken over; warn where it lacks anything else.
+        """Check that the baseline has all columns that means need; warn if it lacks others.
+
+        Args:
+            evaluation: Evaluation to normalise.
+            wanted: Its columns.
+            available: Columns of the baseline.
+            benchmark: Transforms that means are taken over. If the evaluation has none of them, means are taken over
+                all its transforms.
+            transform_of: Returns the transform of a column.
 
         Raises:
-            UserError: It has not.
+            UserError: If the baseline lacks a column that a mean needs.
         """
         keys = list(wanted)
-        missing = [key for key in keys if key not in found]
+        missing = [key for key in keys if key not in available]
         counted = {transform_of(key) for key in keys} & set(benchmark)
         needed = [key for key in missing if not counted or transform_of(key) in counted]
-        what = f"the baseline {self.name!r} lacks {named([str(key) for key in needed or missing])}"
+        what = f"the baseline {self.name!r} lacks {list_names([str(key) for key in needed or missing])}"
         if needed:
-            raise UserError(f"{each.folder}: {what}, so no mean can be normalised: evaluate it on the same data set")
+            raise UserError(
+                f"{evaluation.folder}: {what}, so means cannot be normalised: evaluate the baseline on the same data "
+                "set"
+            )
         if missing:
-            self._warn(f"{each.folder}: {what}, not normalised")
+            self._warn(f"{evaluation.folder}: {what}, so these are not normalised")
 
 
-def _other_edition(each: Evaluation, other: Evaluation) -> str:
-    profile, theirs = each.table.data_set.profile, other.table.data_set.profile
-    return "" if theirs == profile else f"{other.folder} has the profile {theirs!r}, not {profile!r}"
+def _different_profile(evaluation: Evaluation, other: Evaluation) -> str:
+    """Return an error message if the profiles differ; empty if they are equal."""
+    profile, other_profile = evaluation.table.data_set.profile, other.table.data_set.profile
+    return (
+        "" if other_profile == profile else f"{other.folder} has the profile {other_profile!r} instead of {profile!r}"
+    )

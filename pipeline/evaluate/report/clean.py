@@ -1,4 +1,4 @@
-"""The report on images without any transform."""
+"""The report on clean images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.transforms.clean import FAMILY
 
 @dataclass(frozen=True)
 class CleanSummary:
-    """Images without any transform, of one model."""
+    """Top-1 and top-5 error of one model on clean images."""
 
     model: str
     data_set: str
@@ -28,19 +28,19 @@ class CleanSummary:
     source_ids_sha256: str = ""
 
 
-def summarise_clean(each: Evaluation, context: ReportContext) -> list[CleanSummary]:
-    """Return top-1 and top-5 error of clean images."""
-    clean = context.clean_images(each)
-    found = context.bootstrap(np.stack([clean.errors, clean.beyond], axis=1))
-    about = context.about(each, clean.images)
+def summarise_clean(evaluation: Evaluation, context: ReportContext) -> list[CleanSummary]:
+    """Return the top-1 and top-5 error of an evaluation on clean images."""
+    clean = context.clean_images(evaluation)
+    bootstrap = context.bootstrap(np.stack([clean.top1_errors, clean.top5_errors], axis=1))
+    about = context.about(evaluation, clean.images)
     return [
         CleanSummary(
             about.model,
             about.data_set,
-            len(clean.errors),
+            len(clean.images.ids),
             about.failed,
-            column_mean(found, 0),
-            column_mean(found, 1),
+            column_mean(bootstrap, 0),
+            column_mean(bootstrap, 1),
             about.manifest_sha256,
             about.source_ids_sha256,
         )
@@ -56,6 +56,7 @@ REPORT = ReportFamily(
         key="clean",
         figures=(TOP1_ERROR, Figure("top-5 error", lambda summary: summary.top5_error)),
         leads=(TOP1_ERROR,),
-        note="Images without any transform. Percent, in brackets the 95 % interval over images. Lower is better.",
+        note="Error rates on clean images, in percent, with the 95 % confidence interval over images in brackets. "
+        "Lower is better.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The report on a family of images that has no report of its own: accuracy by transform and level."""
+"""The default report on a family of image transforms: accuracy by transform and level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Figure, LevelFigure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.scores import Evaluation, error_scores
-from pipeline.evaluate.report.tables import LevelContent, bars, by_level
+from pipeline.evaluate.report.tables import LevelTable, bars, by_level
 from pipeline.transforms.family import Family
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TransformRow:
-    """One transform: accuracy by level, and their mean."""
+    """Accuracy under one transform: by level, and the mean over levels."""
 
     name: str
     accuracies: Mapping[int, Estimate]
@@ -34,7 +34,10 @@ class TransformRow:
 
 @dataclass(frozen=True)
 class TransformSummary:
-    """A family's images, of one model. ``mean_accuracy`` is the mean over transforms of the mean over their levels."""
+    """Accuracy of one model on a family's images.
+
+    ``mean_accuracy`` is the mean over transforms of each transform's mean over its levels.
+    """
 
     model: str
     data_set: str
@@ -51,7 +54,7 @@ ROW_MEAN = Figure("mean accuracy", lambda row: row.mean_accuracy)
 
 
 def default_report(family: Family) -> ReportFamily[TransformSummary]:
-    """Return the report on a family whose transforms give images."""
+    """Return the default report on a family whose transforms produce images, not sequences."""
     return ReportFamily(
         family.name,
         summarise_transforms,
@@ -59,7 +62,7 @@ def default_report(family: Family) -> ReportFamily[TransformSummary]:
             key=family.name.replace("-", "_"),
             figures=(MEAN_ACCURACY,),
             leads=(MEAN_ACCURACY,),
-            note="Percent, in brackets the 95 % interval over images. Higher is better.",
+            note="Accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better.",
             tables=_tables,
             rows=lambda summary: summary.rows,
             row_figures=(ROW_MEAN,),
@@ -68,45 +71,45 @@ def default_report(family: Family) -> ReportFamily[TransformSummary]:
     )
 
 
-def summarise_transforms(each: Evaluation, context: ReportContext) -> list[TransformSummary]:
-    """Return accuracy by transform and level."""
-    scores = error_scores(each)
-    found = context.bootstrap(1 - scores.values)
-    about = context.about(each, scores.images)
-    places: dict[str, dict[int, int]] = {}
-    for place, condition in enumerate(scores.keys):
-        places.setdefault(condition.transform, {})[condition.level] = place
+def summarise_transforms(evaluation: Evaluation, context: ReportContext) -> list[TransformSummary]:
+    """Return the accuracy of an evaluation by transform and level."""
+    scores = error_scores(evaluation)
+    bootstrap = context.bootstrap(1 - scores.values)
+    about = context.about(evaluation, scores.images)
+    columns: dict[str, dict[int, int]] = {}
+    for column, condition in enumerate(scores.keys):
+        columns.setdefault(condition.transform, {})[condition.level] = column
     return [
         TransformSummary(
             about.model,
             about.data_set,
             len(scores.images.ids),
             about.failed,
-            [_row(name, levels, found) for name, levels in places.items()],
-            found.estimate(lambda means: _mean_accuracy(means, places)),
+            [_row(name, levels, bootstrap) for name, levels in columns.items()],
+            bootstrap.estimate(lambda means: _mean_accuracy(means, columns)),
             about.manifest_sha256,
             about.source_ids_sha256,
         )
     ]
 
 
-def _row(name: str, levels: Mapping[int, int], found: Bootstrap) -> TransformRow:
-    accuracies = {level: column_mean(found, place) for level, place in levels.items()}
-    return TransformRow(name, accuracies, found.estimate(lambda means: _mean_accuracy(means, {name: levels})))
+def _row(name: str, levels: Mapping[int, int], bootstrap: Bootstrap) -> TransformRow:
+    accuracies = {level: column_mean(bootstrap, column) for level, column in levels.items()}
+    return TransformRow(name, accuracies, bootstrap.estimate(lambda means: _mean_accuracy(means, {name: levels})))
 
 
-def _mean_accuracy(means: Floats, places: Mapping[str, Mapping[int, int]]) -> Figures:
-    """Return the mean over transforms of the mean over their levels, (...), from means (..., columns)."""
+def _mean_accuracy(means: Floats, columns: Mapping[str, Mapping[int, int]]) -> Figures:
+    """Return the mean over transforms of each one's mean over its levels, (...), from column means (..., columns)."""
     by_name = {
-        name: metrics.mean_over_transforms({str(level): means[..., place] for level, place in levels.items()})
-        for name, levels in places.items()
+        name: metrics.mean_over_transforms({str(level): means[..., column] for level, column in levels.items()})
+        for name, levels in columns.items()
     }
     return metrics.mean_over_transforms(by_name)
 
 
-ACCURACY_TABLE = LevelContent(
+ACCURACY_TABLE = LevelTable(
     "accuracy by transform and level",
-    "Percent, ± half of the 95 % interval. Higher is better.",
+    "Percent; ± is half the width of the 95 % confidence interval. Higher is better.",
     "transform",
     "level",
     lambda row: row.accuracies,
@@ -116,7 +119,7 @@ ACCURACY_TABLE = LevelContent(
 
 
 def _tables(layout: ReportLayout[TransformSummary], section: str, models: Models[TransformSummary]) -> Iterator[Table]:
-    """Yield accuracies by transform and level, with lines over the levels, or, of a single level, bars."""
+    """Yield the table by transform and level, with a line plot, or with a bar plot if there is one level."""
     table = by_level(layout, section, ACCURACY_TABLE, models)
     levels = {level for summary in models.values() for row in summary.rows for level in row.accuracies}
     yield table if len(levels) > 1 else replace(table, plot=bars(layout, models, ROW_MEAN, "accuracy"))

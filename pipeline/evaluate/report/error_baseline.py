@@ -1,4 +1,4 @@
-"""What the errors of ImageNet-C are divided by: AlexNet's as published, or those of an evaluated model."""
+"""The errors that ImageNet-C's metrics are normalised by: AlexNet's published ones, or an evaluated model's."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from dataclasses import dataclass
 
 import corruptions
 from pipeline.evaluate.metrics import alexnet
-from pipeline.evaluate.report.baseline import ALEXNET, OwnBaseline, has_published_baseline
-from pipeline.evaluate.report.belonging import CleanError, clean_error
+from pipeline.evaluate.report.baseline import ALEXNET, EvaluatedBaseline, has_published_baseline
 from pipeline.evaluate.report.context import ReportContext
+from pipeline.evaluate.report.matching import CleanError, clean_error
 from pipeline.evaluate.report.scores import Evaluation, Scores, error_scores
 from pipeline.transforms.family import Condition
 
 Errors = Callable[[str, Sequence[int]], Sequence[float] | None]
-"""A corruption and severities -> its error at each, where all are known."""
+"""A function of a corruption and severities that returns the error at each severity; None if one is unknown."""
 
 
 @dataclass(frozen=True)
 class ErrorBaseline:
-    """Errors of the baseline; ``relative_errors`` are over the images of which the clean error is known."""
+    """Errors of the baseline.
+
+    Attributes:
+        name: Name of the baseline.
+        clean_error: Its error on clean images, 0..1; None if unknown.
+        errors: Its errors over all images of the evaluation.
+        relative_errors: Its errors over the images that have a clean version, for relative metrics.
+    """
 
     name: str
     clean_error: float | None
@@ -28,12 +35,22 @@ class ErrorBaseline:
 
 
 def error_baseline(
-    each: Evaluation, scores: Scores[Condition], clean: CleanError | None, context: ReportContext
+    evaluation: Evaluation, scores: Scores[Condition], clean: CleanError | None, context: ReportContext
 ) -> ErrorBaseline | None:
-    """Return what the errors of an evaluation are divided by; None where there is no baseline."""
-    if context.own:
-        return _own_baseline(context.own, each, scores, clean, context)
-    if has_published_baseline(each.table):
+    """Return the baseline of an evaluation's errors; None if there is none.
+
+    Args:
+        evaluation: Evaluation to normalise.
+        scores: Its scores.
+        clean: Its clean error, if known.
+        context: State of the report.
+
+    Raises:
+        UserError: If the evaluated baseline does not match the evaluation.
+    """
+    if context.evaluated_baseline:
+        return _evaluated_baseline(context.evaluated_baseline, evaluation, scores, clean, context)
+    if has_published_baseline(evaluation.table):
         return ErrorBaseline(ALEXNET, alexnet.ALEXNET_CLEAN_ERROR, _published_errors, _published_errors)
     return None
 
@@ -41,36 +58,43 @@ def error_baseline(
 def _published_errors(name: str, levels: Sequence[int]) -> Sequence[float] | None:
     try:
         return alexnet.alexnet_errors(name, levels)
-    except ValueError:  # not published: a corruption of others, or part of the levels of one of validation
+    except ValueError:  # no published value for this corruption or severity
         return None
 
 
-def _own_baseline(
-    own: OwnBaseline, each: Evaluation, scores: Scores[Condition], clean: CleanError | None, context: ReportContext
+def _evaluated_baseline(
+    baseline: EvaluatedBaseline,
+    evaluation: Evaluation,
+    scores: Scores[Condition],
+    clean: CleanError | None,
+    context: ReportContext,
 ) -> ErrorBaseline | None:
-    """Return the errors of an evaluated model over the same images; None where it has no such evaluation."""
-    candidates = own.scores_of(each, error_scores)
+    """Return the errors of an evaluated model on the same images; None if it has no evaluation of the family."""
+    candidates = baseline.scores_of(evaluation, error_scores)
     if not candidates:
         return None
-    found = own.counterparts(each, scores, candidates)
-    own.check_complete(each, scores.keys, found, corruptions.names("benchmark"), lambda key: key.transform)
-    means = {key: counterpart.mean() for key, counterpart in found.items()}
+    columns = baseline.match_columns(evaluation, scores, candidates)
+    baseline.check_complete(evaluation, scores.keys, columns, corruptions.names("benchmark"), lambda key: key.transform)
+    means = {key: column.mean() for key, column in columns.items()}
     if clean is None:
-        return ErrorBaseline(own.name, None, _known(means), _known({}))
-    relative = {key: counterpart.mean(among=clean.rows) for key, counterpart in found.items()}
-    images, other = scores.images.take(clean.rows), next(iter(found.values())).evaluation
-    reference = clean_error(other, images, own.clean, context.warn)
+        return ErrorBaseline(baseline.name, None, _known(means), _known({}))
+    relative = {key: column.mean(among=clean.rows) for key, column in columns.items()}
+    images, other = scores.images.take(clean.rows), next(iter(columns.values())).evaluation
+    reference = clean_error(other, images, baseline.clean, context.warn)
     if reference is not None and len(reference.rows) < len(images.ids):
-        context.warn(f"{each.folder}: the baseline's clean images are fewer, so nothing is relative to them")
+        context.warn(
+            f"{evaluation.folder}: the baseline has only {len(reference.rows):,} of its {len(images.ids):,} clean "
+            "images, so relative metrics are omitted"
+        )
         reference = None
-    return ErrorBaseline(own.name, reference.value if reference else None, _known(means), _known(relative))
+    return ErrorBaseline(baseline.name, reference.value if reference else None, _known(means), _known(relative))
 
 
 def _known(means: Mapping[Condition, float]) -> Errors:
-    """Return a function of a corruption and severities that gives the errors at all of them, or None."""
+    """Return a lookup of the errors of a corruption at some severities, which returns None if one is missing."""
 
     def errors(name: str, levels: Sequence[int]) -> Sequence[float] | None:
-        found = [means.get(Condition(name, level)) for level in levels]
-        return None if None in found else [error for error in found if error is not None]
+        values = [means.get(Condition(name, level)) for level in levels]
+        return None if None in values else [error for error in values if error is not None]
 
     return errors

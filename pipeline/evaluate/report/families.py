@@ -1,4 +1,4 @@
-"""The registry of reports: those of the project, and those that installed packages add."""
+"""The registry of reports: built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from pipeline.evaluate.report.family import ReportFamily, ReportLayout
 from pipeline.transforms.registry import FAMILIES
 
 ENTRY_POINTS = "robustshards.reports"
-"""Entry points of installed packages that are reports, each called like its family."""
+"""Entry point group for the reports of installed packages; the name of an entry point is that of its family."""
 
 REPORTS: Sequence[ReportFamily[Any]] = (imagenet_c.REPORT, imagenet_p.REPORT, imagenet_s.REPORT, clean.REPORT)
-"""The project's reports: one row per family that the default report does not serve."""
+"""Built-in reports; families that are not listed use the default report."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
 _RESERVED = frozenset({anomalies.LAYOUT.key, "generator", "warnings"})
-"""Keys of ``report.json`` that are of no family."""
+"""Keys of ``report.json`` that do not belong to a family."""
 
 
 def report_of(family: str) -> ReportFamily[Any]:
-    """Return the report on a family: its own, or the default one if its transforms give images.
+    """Return the report on a family: built-in, installed, or the default one for families of images.
 
     Raises:
-        UserError: The family has no report and gives sequences, which the default report does not serve, or its report
-            is invalid.
+        UserError: If the installed report is invalid, or a family of sequences has no report of its own.
     """
     if own := next((report for report in REPORTS if report.name == family), None):
         return own
@@ -37,52 +36,55 @@ def report_of(family: str) -> ReportFamily[Any]:
         return _installed(next(iter(points)), family)
     if FAMILIES[family].sequences:
         raise UserError(
-            f"the family {family!r} has no report, and the default one is not for sequences: install a package with an "
-            f"entry point {family!r} in the group {ENTRY_POINTS!r}"
+            f"the family {family!r} has no report, and the default report does not support sequences: install a "
+            f"package with an entry point {family!r} in the group {ENTRY_POINTS!r}"
         )
     return default_report(FAMILIES[family])
 
 
 def layouts() -> dict[str, ReportLayout[Any]]:
-    """Return key -> layout of every report, in the order of a report.
+    """Return the layout of every report by its key, in the order of sections in a report.
+
+    Families of sequences without a report are omitted.
 
     Raises:
-        UserError: As ``report_of``, and where a key is invalid or of two reports. A family without a report is left
-            out.
+        UserError: If an installed report is invalid, or a key is invalid or used by two reports.
     """
-    found: dict[str, ReportLayout[Any]] = {}
+    by_key: dict[str, ReportLayout[Any]] = {}
     for name in FAMILIES:
         if not has_report(name):
             continue
         layout = report_of(name).layout
-        if layout.key in found:
-            raise UserError(f"two reports have the key {layout.key!r}: the later one, of {name!r}, needs another key")
+        if layout.key in by_key:
+            raise UserError(
+                f"two reports have the key {layout.key!r}: use another key in the report on the family {name!r}"
+            )
         if not _KEY.fullmatch(layout.key) or layout.key in _RESERVED:
             raise UserError(
                 f"the report on {name!r} has the invalid key {layout.key!r}: use lower case letters, digits and "
-                f"underscores, and none of {', '.join(sorted(_RESERVED))}"
+                f"underscores; {', '.join(sorted(_RESERVED))} are reserved"
             )
-        found[layout.key] = layout
-    return found
+        by_key[layout.key] = layout
+    return by_key
 
 
 def has_report(family: str) -> bool:
-    """Return whether a family has a report of its own, or the default one serves it."""
+    """Return whether a family has a report of its own or can use the default report."""
     own = {report.name for report in REPORTS} | entry_points(group=ENTRY_POINTS).names
     return family in own or not FAMILIES[family].sequences
 
 
 def _installed(point: EntryPoint, family: str) -> ReportFamily[Any]:
-    """Load the report of an installed package."""
+    """Load the report of an installed package. Raise UserError if it is invalid."""
     package = point.dist.name if point.dist else "unknown"
     where = f"the report {point.name!r} ({point.value}) of the installed package {package!r}"
     try:
         report = point.load()
-    except Exception as error:  # importing the code of others raises anything
-        what = f"{type(error).__name__}: {error}"
-        raise UserError(f"{where} cannot be loaded: {what}; repair or uninstall that package") from error
+    except Exception as error:  # third-party code can raise any exception
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{where} cannot be loaded: {reason}; fix or uninstall the package") from error
     if not isinstance(report, ReportFamily):
         raise UserError(f"{where} is a {type(report).__name__}: it must be a {ReportFamily.__name__}")
     if report.name != family:
-        raise UserError(f"{where} is on the family {report.name!r}: name the entry point like its family")
+        raise UserError(f"{where} is for the family {report.name!r}: rename the entry point to {report.name!r}")
     return report

@@ -1,4 +1,4 @@
-"""The record of a report on one family of transforms, and the parts that such a report consists of."""
+"""The definition of a report on one family of transforms: summaries, metrics, tables."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from pipeline.evaluate.report.scores import Evaluation
 
 
 class FamilySummary(Protocol):
-    """What every summary of an evaluation says; the rest is its family's."""
+    """The fields that the summaries of all families have."""
 
     @property
     def model(self) -> str:
-        """The model's name."""
+        """The name of the model."""
 
     @property
     def data_set(self) -> str:
-        """The data set's name in this report."""
+        """The name of the data set in this report."""
 
     @property
     def manifest_sha256(self) -> str:
-        """Digest of the data set's manifest; empty where it is unknown."""
+        """The digest of the data set's manifest; empty if unknown."""
 
     @property
     def source_ids_sha256(self) -> str:
-        """Digest of the sorted source ids of its images; empty where it is unknown."""
+        """The digest of the sorted source ids of its images; empty if unknown."""
 
 
 class SummaryRow(Protocol):
-    """What every row of a summary says of its transform."""
+    """The fields that all rows of summaries have; a row holds the metrics of one transform."""
 
     @property
     def name(self) -> str:
-        """The transform."""
+        """The name of the transform."""
 
     @property
     def group(self) -> str:
-        """Its group in plots; empty where it has none."""
+        """The group of the transform in plots; empty if it has none."""
 
     @property
     def benchmark(self) -> bool:
-        """Whether the means of the benchmark are taken over it."""
+        """Whether the benchmark's means include the transform."""
 
 
 S = TypeVar("S", bound=FamilySummary)
 Models = Mapping[str, S]
-"""Model, as it is called in a section -> its summary."""
+"""Summary of each model, by the model's name in the section."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure.
+    """A metric of a report.
 
     Attributes:
-        name: Its name in every output.
-        value: Takes it from a summary, or from a row of one.
-        format: How it is shown.
-        normalised: Whether it is divided by the baseline's.
-        over: Of a mean over the rows, what it is the mean of, taken from a row.
+        name: Name in every output.
+        value: Returns the value from a summary, or from a row of a summary.
+        format: Number format.
+        normalised: Whether the value is divided by the baseline's.
+        over: For means over rows: returns the averaged value of a row.
     """
 
     name: str
@@ -75,7 +75,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class LevelFigure:
-    """A figure at each level: its name, and what takes it from a summary or a row. ``over`` as in ``Figure``."""
+    """A metric with one value per level.
+
+    Attributes:
+        name: Name in every output.
+        values: Returns the values by level from a summary, or from a row of a summary.
+        over: For means over rows: returns the averaged value of a row.
+    """
 
     name: str
     values: Callable[[Any], Mapping[int, Estimate]]
@@ -84,7 +90,13 @@ class LevelFigure:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: ``model`` is shown above the titles of its columns, ``number`` aligns cells to the right."""
+    """A column of a table.
+
+    Attributes:
+        title: Title.
+        model: Model that is shown above the titles of its columns; empty for none.
+        number: Whether the column contains numbers, which are aligned to the right.
+    """
 
     title: str
     model: str = ""
@@ -93,7 +105,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the ``section`` of a data set, and the plot of its figures."""
+    """A table in the ``section`` of a data set, with an optional plot of its values."""
 
     section: str
     title: str
@@ -108,9 +120,9 @@ class Benchmark:
     """The transforms that a benchmark's means are taken over.
 
     Attributes:
-        total: Number of them.
-        what: What they are called, plural.
-        complete: Returns whether a summary has all of them, at all their levels.
+        total: Number of transforms.
+        what: Plural noun for them, such as "corruptions".
+        complete: Returns whether a summary has all of them at all levels.
     """
 
     total: int
@@ -120,26 +132,27 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportLayout(Generic[S]):
-    """How the summaries of a family are shown.
+    """The presentation of a family's summaries.
 
     Attributes:
-        key: Key in ``report.json`` and family in ``report.csv``. Lower case letters, digits and underscores.
-        figures: Figures of a summary, in order.
-        leads: The first of these that exists is the headline.
-        note: How to read the key figures.
-        normalised_note: Added to ``note`` where there is a baseline.
-        counts: Numbers of images and the like.
-        benchmark: What means are taken over; None where they are taken over all rows.
-        tables: Makes further tables for a section's title and its models.
-        title: Returns the title of the section that a summary belongs to.
-        rows: Returns a summary's rows, one per transform.
-        row_figures: Figures of a row.
-        level_figures: Figures of a summary at each level.
-        row_level_figures: Figures of a row at each level.
-        level: Returns the level that a whole summary is of; None where it is of several.
-        baseline: Returns the name of what figures are divided by.
-        glossary: Terms and their meanings, for the page.
-        sources: Papers that define the figures, for the page.
+        key: Key in ``report.json`` and value of the column ``family`` in ``report.csv``: lower case letters, digits and
+            underscores.
+        figures: Metrics of a summary, in order.
+        leads: Candidates for the headline; the first that has a value is used.
+        note: Explanation of the table of key figures.
+        normalised_note: Text that follows ``note`` if there is a baseline.
+        counts: Counts of a summary, such as the number of images.
+        benchmark: Transforms that means are taken over; None if means are over all rows.
+        tables: Returns further tables, given the title and the models of a section.
+        title: Returns the title of the section that shows a summary.
+        rows: Returns the rows of a summary, one per transform.
+        row_figures: Metrics of a row.
+        level_figures: Metrics of a summary at each level.
+        row_level_figures: Metrics of a row at each level.
+        level: Returns the only level of a summary; None if it has several.
+        baseline: Returns the name of the baseline; None if nothing is normalised.
+        glossary: Terms and their definitions, for the page.
+        sources: Papers that define the metrics, for the page.
     """
 
     key: str
@@ -170,8 +183,8 @@ class ReportFamily(Generic[S]):
 
     Attributes:
         name: Name of the family.
-        summarise: Returns the summaries of an evaluation, one for each section that it is shown in.
-        layout: How they are shown.
+        summarise: Returns the summaries of an evaluation, one per section of the report.
+        layout: Presentation of the summaries.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Numbers of a report, and how they are shown as text."""
+"""Numbers of a report, and their formats."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from pipeline.evaluate.metrics.bootstrap import Estimate
 
 NOTHING = "—"
-"""Shown where a figure does not exist."""
+"""Text of a missing value."""
 
 PARTIAL, EXTRA = "*", "†"
-"""Marks of a mean over a part of the benchmark, and of a transform that is not in the benchmark."""
+"""Marks of a mean over part of the benchmark, and of a transform that is not in the benchmark."""
 
 Value = Estimate | float | None
-"""A figure with its interval, a figure without one, or none."""
+"""A value with a confidence interval, a value without one, or a missing value."""
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a number is shown: times ``scale``, with ``digits`` after the point, thousands ``grouped`` by commas."""
+    """A number format.
+
+    Attributes:
+        scale: Factor that the number is multiplied by.
+        digits: Number of digits after the decimal point.
+        grouped: Whether commas separate thousands.
+    """
 
     scale: float
     digits: int
@@ -39,9 +45,9 @@ class Number:
 
     Attributes:
         value: The number.
-        format: How it is shown.
-        short: Whether half the width of the interval is shown in place of its ends, for tables of many columns.
-        partial: Whether it is a mean over a part of the benchmark, which is marked.
+        format: Its format.
+        short: Whether the interval is shown as ± half its width instead of its ends, to save space.
+        partial: Whether the number is a mean over part of the benchmark, which gets a mark.
     """
 
     value: Value
@@ -51,7 +57,7 @@ class Number:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a number to show."""
+        """Whether the value is present and not NaN."""
         return self.value is not None and not math.isnan(value_of(self.value))
 
     @property
@@ -61,7 +67,7 @@ class Number:
 
     @property
     def interval(self) -> str:
-        """The interval, ``[22.9, 23.9]`` or ``±0.5``; empty where there is none."""
+        """The interval, ``[22.9, 23.9]`` or ``±0.5``; empty if there is none."""
         if not isinstance(self.value, Estimate) or not self.exists:
             return ""
         low, high = self.value.low, self.value.high
@@ -71,7 +77,7 @@ class Number:
 
     @property
     def details(self) -> str:
-        """What follows the figure: interval and mark."""
+        """The text after the number: interval and mark."""
         return " ".join(filter(None, (self.interval, PARTIAL if self.partial and self.exists else "")))
 
     def __str__(self) -> str:
@@ -83,5 +89,5 @@ Cell = str | Number
 
 
 def value_of(value: Estimate | float) -> float:
-    """Return the figure without its interval."""
+    """Return the number without its interval."""
     return value.value if isinstance(value, Estimate) else value

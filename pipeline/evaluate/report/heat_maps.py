@@ -1,4 +1,4 @@
-"""Maps of accuracy by two choices, as places: across in percent of the plot's width, downwards in CSS pixels."""
+"""The layout of heat maps: x in percent of the plot's width, y in CSS pixels from the top."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pipeline.evaluate.report.plots import Grids, Slots, Tick, shortened
 from pipeline.text import printable
 
 ROW = 30
-"""Height of a row."""
+"""Height of a row in CSS pixels."""
 
-MOST_WIDE_COLUMNS = 4
-HEADING_LETTERS = 30
-"""Letters of names that have room above all columns together."""
+MAX_WIDE_COLUMNS = 4
+HEADING_LENGTH = 30
+"""Number of characters that fit above all columns together."""
 
 Grid = Mapping[tuple[str, str], Estimate]
 
 
 @dataclass(frozen=True)
 class HeatCell:
-    """``strength`` of its colour, 0..1: how far below the best cell, of the largest such distance in any map."""
+    """A cell. ``strength`` of the colour, 0..1: distance below the map's best cell, relative to the largest one."""
 
     x: float
     y: float
@@ -33,15 +33,15 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class Heading:
-    """Words one below the other above a column."""
+    """The heading of a column: words from bottom to top."""
 
-    place: float
+    position: float
     words: Sequence[str]
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Accuracy of one model; ``empty`` places have no figure."""
+    """The heat map of one model; ``empty`` lists the positions of cells without a value."""
 
     title: str
     slot: int
@@ -55,18 +55,18 @@ class HeatMap:
 
 
 def heat_maps(figures: Grids, slots: Slots) -> Iterator[HeatMap]:
-    """Return a map for each model, all with the same places and the same scale of colours."""
+    """Yield one map per model; all have the same cells and the same colour scale."""
     pairs = dict.fromkeys(pair for grid in figures.grids.values() for pair in grid)
     columns, rows = list(dict.fromkeys(column for column, _ in pairs)), list(dict.fromkeys(row for _, row in pairs))
     width = 100 / max(len(columns), 1)
-    places = {(column, row): (x * width, y * ROW) for x, column in enumerate(columns) for y, row in enumerate(rows)}
+    positions = {(column, row): (x * width, y * ROW) for x, column in enumerate(columns) for y, row in enumerate(rows)}
     below = {model: _below_best(grid) for model, grid in figures.grids.items()}
     largest = max((distance for each in below.values() for distance in each.values()), default=0.0) or 1.0
     for model, grid in figures.grids.items():
-        told = ", ".join(f"{_pair_name(pair)} {PERCENT.text(each.value)}" for pair, each in grid.items())
+        values = ", ".join(f"{_pair_name(pair)} {PERCENT.text(each.value)}" for pair, each in grid.items())
         cells = [
             HeatCell(
-                *places[pair],
+                *positions[pair],
                 below[model][pair] / largest,
                 PERCENT.text(each.value),
                 f"{model}, {_pair_name(pair)}: {Number(each)} %",
@@ -76,13 +76,13 @@ def heat_maps(figures: Grids, slots: Slots) -> Iterator[HeatMap]:
         yield HeatMap(
             model,
             slots[model],
-            f"Accuracy of {model} in percent by {' and '.join(figures.what)}: {told}.",
+            f"Heat map, accuracy of {model} in percent by {' and '.join(figures.what)}: {values}.",
             ROW * len(rows),
             width,
             _headings(columns),
             [Tick((index + 0.5) * ROW, shortened(printable(name))) for index, name in enumerate(rows)],
             cells,
-            [place for pair, place in places.items() if pair not in grid],
+            [position for pair, position in positions.items() if pair not in grid],
         )
 
 
@@ -96,13 +96,13 @@ def _pair_name(pair: tuple[str, str]) -> str:
 
 
 def _headings(names: Sequence[str]) -> list[Heading]:
-    """Return the parts of each name, at most three; where columns are narrow, every other heading is a line higher."""
-    narrow = len(names) > MOST_WIDE_COLUMNS
-    letters = max(3, HEADING_LETTERS * (1 + narrow) // max(len(names), 1))
+    """Return up to three words per name; if columns are narrow, every second heading is one line higher."""
+    narrow = len(names) > MAX_WIDE_COLUMNS
+    length = max(3, HEADING_LENGTH * (1 + narrow) // max(len(names), 1))
     return [
         Heading(
             (index + 0.5) * 100 / len(names),
-            [shortened(word, letters) for word in printable(name).split("-")[:3]] + [""] * (narrow and index % 2),
+            [shortened(word, length) for word in printable(name).split("-")[:3]] + [""] * (narrow and index % 2),
         )
         for index, name in enumerate(names)
     ]

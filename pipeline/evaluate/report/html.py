@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: key figures, plots as SVG, and tables with the same figures."""
+"""A report as one self-contained HTML page: key figures, SVG plots, and tables with the same values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[LinePlot | BarPlot | Hea
     PlotKind.BARS: bar_plots,
     PlotKind.HEAT_MAPS: heat_maps,
 }
-"""How each kind of plot is drawn."""
+"""Layout function of each kind of plot."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Plots, and below them the table with their figures; ``kind`` is None where there are none."""
+    """A table with the plots of its values; ``kind`` is None if there are no plots."""
 
     table: Table
     kind: PlotKind | None
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One data set."""
+    """The part of the page on one data set."""
 
     title: str
     models: Sequence[str]
@@ -53,16 +53,23 @@ class Chapter:
 def page(summary: Summary, title: str) -> str:
     """Return the report as HTML.
 
+    Args:
+        summary: Contents of the report.
+        title: Title of the page.
+
     Raises:
-        UserError: Jinja2 is missing.
+        UserError: If Jinja2 is not installed.
     """
     try:
         import jinja2
     except ImportError:
-        raise UserError("the page needs Jinja2: pip install 'robustshards[evaluate]'") from None
-    found = sections(summary)
-    shown = [*layouts().values(), anomalies.LAYOUT]
-    slots = {model: slot for slot, model in enumerate(dict.fromkeys(model for s in found for model in s.models))}
+        raise UserError("the HTML report needs Jinja2: pip install 'robustshards[evaluate]'") from None
+    all_sections = sections(summary)
+    all_layouts = [*layouts().values(), anomalies.LAYOUT]
+    slots = {
+        model: slot
+        for slot, model in enumerate(dict.fromkeys(model for section in all_sections for model in section.models))
+    }
     text = resources.files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -71,23 +78,23 @@ def page(summary: Summary, title: str) -> str:
         title=printable(title),
         warnings=[printable(warning, LONGEST_MESSAGE) for warning in summary.warnings],
         slots=slots,
-        cards={model: list(_headlines(found, model)) for model in slots},
-        chapters=[_chapter(section, slots) for section in found],
+        cards={model: list(_headlines(all_sections, model)) for model in slots},
+        chapters=[_chapter(section, slots) for section in all_sections],
         heads=_heads,
         kinds=PlotKind,
-        glossary=[term for layout in shown for term in layout.glossary],
-        sources=list(dict.fromkeys(source for layout in shown for source in layout.sources)),
+        glossary=[term for layout in all_layouts for term in layout.glossary],
+        sources=list(dict.fromkeys(source for layout in all_layouts for source in layout.sources)),
     )
 
 
-def _headlines(found: Iterable[Section], model: str) -> Iterator[Headline]:
-    for section in found:
+def _headlines(all_sections: Iterable[Section], model: str) -> Iterator[Headline]:
+    for section in all_sections:
         if model in section.models and (headline := section.headline(model)):
             yield headline
 
 
 def _heads(table: Table) -> list[tuple[str, int]]:
-    """Return models above the titles of columns, and how many columns each has; empty where there are none."""
+    """Return the models above the column titles, and the number of columns of each; empty if there are none."""
     groups = [(model, len(list(columns))) for model, columns in groupby(table.columns, key=lambda each: each.model)]
     return groups if any(model for model, _ in groups) else []
 

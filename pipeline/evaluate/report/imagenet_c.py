@@ -1,4 +1,4 @@
-"""The report on ImageNet-C and its editions: summary, figures, tables and plots."""
+"""The report on ImageNet-C and its editions: summary, metrics, tables and plots."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
-from pipeline.evaluate.report.baseline import warn_of_other_images
-from pipeline.evaluate.report.belonging import CleanError
+from pipeline.evaluate.report.baseline import warn_of_image_count
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.error_baseline import ErrorBaseline, error_baseline
 from pipeline.evaluate.report.estimates import accuracy, column_mean
@@ -28,11 +27,12 @@ from pipeline.evaluate.report.family import (
     Table,
 )
 from pipeline.evaluate.report.formats import Cell, Number
+from pipeline.evaluate.report.matching import CleanError
 from pipeline.evaluate.report.plots import Curves, Plot, PlotKind
 from pipeline.evaluate.report.scores import Evaluation, error_scores
 from pipeline.evaluate.report.tables import (
-    Content,
-    LevelContent,
+    LevelTable,
+    TransformTable,
     by_level,
     by_transform,
     coverage,
@@ -41,8 +41,8 @@ from pipeline.evaluate.report.tables import (
 from pipeline.transforms.imagenet_c import FAMILY
 
 Floats = NDArray[np.float64]
-Places = Mapping[str, Mapping[int, int]]
-"""Corruption -> severity -> column of the scores."""
+Columns = Mapping[str, Mapping[int, int]]
+"""Column of the scores, by corruption and severity."""
 
 
 # Summary
@@ -50,7 +50,7 @@ Places = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class CorruptionRow:
-    """One corruption: top-1 error by severity, their mean, and what a baseline makes of them."""
+    """Top-1 errors under one corruption: by severity, their mean, and normalised by the baseline."""
 
     name: str
     group: str
@@ -63,11 +63,27 @@ class CorruptionRow:
 
 @dataclass(frozen=True)
 class CorruptionSummary:
-    """ImageNet-C and its editions, of one model.
+    """Errors of one model on ImageNet-C or one of its editions.
 
-    The means are over the benchmark's corruptions that the data set has, or, of others' own, over all; ``complete``
-    tells whether that is all 15 at all five severities. ``mean_error`` is the mean corruption error (unnormalised),
-    ``robustness`` is 1 - mCE. ``curve``: severity -> mean accuracy.
+    Means are over the benchmark's corruptions in the data set; if it has none of them, over all its corruptions.
+
+    Attributes:
+        model: Name of the model.
+        data_set: Name of the data set.
+        images: Number of images.
+        failed: Number of failed samples.
+        baseline: Name of the baseline; None if errors are not normalised.
+        complete: Whether the data set has all 15 corruptions of the benchmark at all five severities.
+        rows: Errors by corruption.
+        curve: Mean accuracy by severity.
+        mean_error: Mean corruption error, unnormalised.
+        mean_corruption_error: mCE.
+        relative_mean_corruption_error: Relative mCE.
+        clean_error: Error on the clean images.
+        residual_robustness: Clean accuracy minus the mean accuracy on corrupted images.
+        manifest_sha256: Digest of the data set's manifest.
+        source_ids_sha256: Digest of the sorted source ids of the images.
+        robustness: 1 - mCE.
     """
 
     model: str
@@ -88,27 +104,27 @@ class CorruptionSummary:
     robustness: Estimate | None = None
 
 
-# Figures
+# Metrics
 
 
-def summarise_corruptions(each: Evaluation, context: ReportContext) -> list[CorruptionSummary]:
-    """Return the figures of ImageNet-C and its editions."""
-    scores = error_scores(each)
-    clean = context.clean_error(each, scores.images)
-    baseline = error_baseline(each, scores, clean, context)
-    about = context.about(each, scores.images)
-    places: dict[str, dict[int, int]] = {}
-    for place, condition in enumerate(scores.keys):
-        places.setdefault(condition.transform, {})[condition.level] = place
-    found = context.bootstrap(scores.values)
-    over = scores.values[clean.rows].mean(axis=0) if clean else None
-    rows = [_row(name, levels, found, over, clean, baseline) for name, levels in places.items()]
-    benchmark = {name: places[name] for name in places if name in set(corruptions.names("benchmark"))}
-    counted = benchmark or places
+def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> list[CorruptionSummary]:
+    """Return the summary of an evaluation on ImageNet-C or one of its editions."""
+    scores = error_scores(evaluation)
+    clean = context.clean_error(evaluation, scores.images)
+    baseline = error_baseline(evaluation, scores, clean, context)
+    about = context.about(evaluation, scores.images)
+    columns: dict[str, dict[int, int]] = {}
+    for column, condition in enumerate(scores.keys):
+        columns.setdefault(condition.transform, {})[condition.level] = column
+    bootstrap = context.bootstrap(scores.values)
+    common_errors = scores.values[clean.rows].mean(axis=0) if clean else None
+    rows = [_row(name, levels, bootstrap, common_errors, clean, baseline) for name, levels in columns.items()]
+    benchmark = {name: columns[name] for name in columns if name in set(corruptions.names("benchmark"))}
+    counted = benchmark or columns
     divisors = _divisors(counted, baseline)
     normalised = any(row.corruption_error is not None for row in rows)
-    if baseline and normalised and not context.own:
-        warn_of_other_images(each, len(scores.images.ids), context.warn)
+    if baseline and normalised and not context.evaluated_baseline:
+        warn_of_image_count(evaluation, len(scores.images.ids), context.warn)
     return [
         CorruptionSummary(
             model=about.model,
@@ -118,71 +134,73 @@ def summarise_corruptions(each: Evaluation, context: ReportContext) -> list[Corr
             baseline=baseline.name if baseline and normalised else None,
             complete=_is_complete(benchmark),
             rows=rows,
-            curve=_curve(counted, found),
-            mean_error=found.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
-            mean_corruption_error=found.estimate(
+            curve=_curve(counted, bootstrap),
+            mean_error=bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
+            mean_corruption_error=bootstrap.estimate(
                 lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors)
             )
             if divisors
             else None,
             relative_mean_corruption_error=_mean([r.relative_corruption_error for r in rows if r.name in counted]),
             clean_error=clean.value if clean else None,
-            residual_robustness=_residual_robustness(clean, over, counted),
+            residual_robustness=_residual_robustness(clean, common_errors, counted),
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
-            robustness=found.estimate(lambda means: metrics.corruption_robustness(_errors(means, counted), divisors))
+            robustness=bootstrap.estimate(
+                lambda means: metrics.corruption_robustness(_errors(means, counted), divisors)
+            )
             if divisors
             else None,
         )
     ]
 
 
-def _errors(means: Floats, places: Places) -> dict[str, Floats]:
-    """Return the errors of each corruption, (..., severities), from means (..., columns)."""
-    return {name: means[..., list(levels.values())] for name, levels in places.items()}
+def _errors(means: Floats, columns: Columns) -> dict[str, Floats]:
+    """Return the errors of each corruption, (..., severities), from column means (..., columns)."""
+    return {name: means[..., list(levels.values())] for name, levels in columns.items()}
 
 
 def _row(
     name: str,
     levels: Mapping[int, int],
-    found: Bootstrap,
-    over: Floats | None,
+    bootstrap: Bootstrap,
+    common_errors: Floats | None,
     clean: CleanError | None,
     baseline: ErrorBaseline | None,
 ) -> CorruptionRow:
-    """Return the figures of one corruption; ``over``: errors over the images of which the clean error is known."""
-    places = list(levels.values())
+    """Return the row of one corruption; ``common_errors`` (columns,) are over the images that have a clean version."""
+    columns = list(levels.values())
     published, benchmark = corruptions.names("all"), corruptions.names("benchmark")
     divisor = _divisor(name, levels, baseline)
     return CorruptionRow(
         name,
         corruptions.get(name).group if name in published else "",
         name in benchmark,
-        {level: column_mean(found, place) for level, place in levels.items()},
-        found.estimate(lambda means: metrics.mean_error(means[..., places])),
-        found.estimate(lambda means: metrics.corruption_error(means[..., places], divisor)) if divisor else None,
-        _relative(name, list(levels), over[places], clean, baseline)
-        if divisor and clean is not None and over is not None
+        {level: column_mean(bootstrap, column) for level, column in levels.items()},
+        bootstrap.estimate(lambda means: metrics.mean_error(means[..., columns])),
+        bootstrap.estimate(lambda means: metrics.corruption_error(means[..., columns], divisor)) if divisor else None,
+        _relative(name, list(levels), common_errors[columns], clean, baseline)
+        if divisor and clean is not None and common_errors is not None
         else None,
     )
 
 
 def _divisor(name: str, levels: Mapping[int, int], baseline: ErrorBaseline | None) -> Sequence[float] | None:
-    """Return the baseline's errors, where all are known and there is any."""
+    """Return the baseline's errors; None if one is unknown or all are zero."""
     errors = baseline.errors(name, list(levels)) if baseline else None
     return errors if errors and sum(errors) > 0 else None
 
 
-def _divisors(places: Places, baseline: ErrorBaseline | None) -> dict[str, Sequence[float]]:
-    """Return the baseline's errors of all corruptions, or nothing where one of them lacks any."""
-    found = {name: _divisor(name, levels, baseline) for name, levels in places.items()}
-    return {name: errors for name, errors in found.items() if errors} if None not in found.values() else {}
+def _divisors(columns: Columns, baseline: ErrorBaseline | None) -> dict[str, Sequence[float]]:
+    """Return the baseline's errors by corruption; empty if those of one corruption are unknown."""
+    divisors = {name: _divisor(name, levels, baseline) for name, levels in columns.items()}
+    return {name: errors for name, errors in divisors.items() if errors} if None not in divisors.values() else {}
 
 
 def _relative(
     name: str, levels: Sequence[int], errors: Floats, clean: CleanError, baseline: ErrorBaseline | None
 ) -> float | None:
-    """Return the relative CE, where both clean errors are known and the baseline loses anything at all."""
+    """Return the relative CE; None if a clean error is unknown or the baseline loses no accuracy."""
     reference = baseline.relative_errors(name, levels) if baseline else None
     if reference is None or baseline is None or baseline.clean_error is None:
         return None
@@ -192,40 +210,42 @@ def _relative(
 
 
 def _mean(relatives: Sequence[float | None]) -> float | None:
-    """Return the relative mCE: the mean of relative CEs, where all are known."""
-    known = {str(place): each for place, each in enumerate(relatives) if each is not None}
+    """Return the relative mCE, the mean of the relative CEs; None if one is unknown."""
+    known = {str(index): each for index, each in enumerate(relatives) if each is not None}
     return float(metrics.mean_over_transforms(known)) if len(known) == len(relatives) else None
 
 
-def _curve(counted: Places, found: Bootstrap) -> dict[int, Estimate]:
-    """Return severity -> mean accuracy over the corruptions that have it."""
+def _curve(counted: Columns, bootstrap: Bootstrap) -> dict[int, Estimate]:
+    """Return the mean accuracy by severity, over the corruptions that have this severity."""
     return {
-        level: _accuracy_at(level, counted, found)
+        level: _accuracy_at(level, counted, bootstrap)
         for level in sorted({level for each in counted.values() for level in each})
     }
 
 
-def _accuracy_at(level: int, counted: Places, found: Bootstrap) -> Estimate:
-    places = {name: [levels[level]] for name, levels in counted.items() if level in levels}
+def _accuracy_at(level: int, counted: Columns, bootstrap: Bootstrap) -> Estimate:
+    columns = {name: [levels[level]] for name, levels in counted.items() if level in levels}
 
-    def figure(means: Floats) -> Floats:
-        return metrics.robustness_curve({name: 1 - means[..., place] for name, place in places.items()})[..., 0]
+    def mean_accuracy(means: Floats) -> Floats:
+        return metrics.robustness_curve({name: 1 - means[..., column] for name, column in columns.items()})[..., 0]
 
-    return found.estimate(figure)
+    return bootstrap.estimate(mean_accuracy)
 
 
-def _residual_robustness(clean: CleanError | None, over: Floats | None, counted: Places) -> float | None:
-    if clean is None or over is None:
+def _residual_robustness(clean: CleanError | None, common_errors: Floats | None, counted: Columns) -> float | None:
+    if clean is None or common_errors is None:
         return None
     return float(
-        metrics.residual_robustness(1 - clean.value, 1 - metrics.unnormalised_mean_error(_errors(over, counted)))
+        metrics.residual_robustness(
+            1 - clean.value, 1 - metrics.unnormalised_mean_error(_errors(common_errors, counted))
+        )
     )
 
 
-def _is_complete(places: Places) -> bool:
-    """Return whether these are all corruptions of the benchmark at all severities."""
-    return tuple(places) == tuple(corruptions.names("benchmark")) and all(
-        set(levels) == set(alexnet.SEVERITIES) for levels in places.values()
+def _is_complete(columns: Columns) -> bool:
+    """Return whether the columns are all corruptions of the benchmark at all severities."""
+    return tuple(columns) == tuple(corruptions.names("benchmark")) and all(
+        set(levels) == set(alexnet.SEVERITIES) for levels in columns.values()
     )
 
 
@@ -256,22 +276,23 @@ ROW_FIGURES = (
     Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True),
     Figure("mean error (unnormalised)", lambda row: row.mean_error),
 )
-CE_TABLE = Content(
+CE_TABLE = TransformTable(
     "corruption error (CE)",
-    "Percent of the baseline's errors, ± half of the 95 % interval. Lower is better, 100 is the baseline.",
+    "Errors in percent of the baseline's errors; ± is half the width of the 95 % confidence interval. Lower is better; "
+    "100 equals the baseline.",
     ROW_FIGURES[:2],
     bars="corruption error",
 )
-MEAN_ERROR_TABLE = Content(
+MEAN_ERROR_TABLE = TransformTable(
     "mean error over the severities (unnormalised)",
-    "Percent, with the 95 % interval over images. Lower is better.",
+    "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
     ROW_FIGURES[2:],
     bars="mean error",
 )
 
-ACCURACY_TABLE = LevelContent(
+ACCURACY_TABLE = LevelTable(
     "accuracy by corruption and severity",
-    "Percent by severity, ± half of the 95 % interval. Higher is better.",
+    "Top-1 accuracy in percent by severity; ± is half the width of the 95 % confidence interval. Higher is better.",
     "corruption",
     "severity",
     lambda row: {severity: accuracy(error) for severity, error in row.errors.items()},
@@ -292,14 +313,17 @@ def _tables(layout: CorruptionLayout, section: str, models: CorruptionModels) ->
 
 
 def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
-    """Return accuracy with severities downwards, models side by side."""
+    """Return the table of accuracy: severities as rows, models as columns."""
     partial = {model: bool(coverage(layout, each, CURVE)) for model, each in models.items()}
     severities = sorted({severity for each in models.values() for severity in each.curve})
     rows: list[Sequence[Cell]] = [
         [str(s), *(Number(each.curve.get(s), partial=partial[model]) for model, each in models.items())]
         for s in severities
     ]
-    note = "Percent, mean over the corruptions of the benchmark, with the 95 % interval over images. Higher is better."
+    note = (
+        "Top-1 accuracy in percent, averaged over the corruptions of the benchmark, with the 95 % confidence interval "
+        "over images in brackets. Higher is better."
+    )
     note = " ".join((note, *part_notes(layout, models, [CURVE])))
     columns = [Column("severity", number=False), *(Column(model) for model in models)]
     curves = {model: each.curve for model, each in models.items() if each.curve}
@@ -311,16 +335,23 @@ def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModel
 GLOSSARY = (
     (
         "CE, mCE",
-        "Corruption error: the errors at all severities, summed, divided by the baseline's. mCE is its mean over the "
-        "15 corruptions of the benchmark. Below 100: fewer errors than the baseline.",
+        "Corruption error: the error rates at all severities, summed and divided by the baseline's sum. mCE is the "
+        "mean CE over the 15 corruptions of the benchmark. Below 100, the model makes fewer errors than the baseline.",
     ),
     (
-        "Relative CE",
-        "The same of what is lost against clean images: a model that is merely better everywhere gains nothing.",
+        "Relative CE, relative mCE",
+        "As CE and mCE, but with the clean error rate subtracted from every error rate of the model and of the "
+        "baseline. They measure how much accuracy corruptions cost, regardless of the accuracy on clean images.",
     ),
     (
         "Mean corruption error (unnormalised)",
-        "The plain mean of the error rates. It is not mCE, and the two must not be compared.",
+        "The mean error rate over the corruptions of the benchmark and their severities. It is not divided by a "
+        "baseline, so it must not be compared with mCE.",
+    ),
+    (
+        "Residual robustness",
+        "The clean accuracy minus the mean accuracy on corrupted images, in percentage points. 0 means that "
+        "corruptions cost no accuracy.",
     ),
 )
 
@@ -331,9 +362,9 @@ REPORT = ReportFamily(
         key="corruptions",
         figures=FIGURES,
         leads=(MCE, MEAN_ERROR),
-        note="Percent, in brackets the 95 % interval over images. Residual robustness is clean accuracy less mean "
-        "accuracy. Lower is better.",
-        normalised_note="mCE and relative mCE are in percent of the baseline's. Of 1 - mCE, higher is better.",
+        note="Percent, with the 95 % confidence interval over images in brackets. Lower is better. Residual robustness "
+        "is the clean accuracy minus the mean accuracy on corrupted images.",
+        normalised_note="mCE and relative mCE are in percent of the baseline's errors. For 1 - mCE, higher is better.",
         benchmark=Benchmark(len(corruptions.names("benchmark")), "corruptions", lambda summary: summary.complete),
         tables=_tables,
         rows=lambda summary: summary.rows,

@@ -1,4 +1,4 @@
-"""The report on ImageNet-P and its editions: summary, figures, tables and plots."""
+"""The report on ImageNet-P and its editions: summary, metrics, tables and plots."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 import perturbations
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
-from pipeline.evaluate.report.baseline import warn_of_other_images
+from pipeline.evaluate.report.baseline import warn_of_image_count
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Benchmark, Figure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import COUNT, PLAIN
 from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.sequences import SequenceBaseline, SequenceScores, sequence_baselines, sequence_scores
-from pipeline.evaluate.report.tables import Content, by_transform
+from pipeline.evaluate.report.tables import TransformTable, by_transform
 from pipeline.transforms.imagenet_p import FAMILY
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PerturbationRow:
-    """One perturbation at one difficulty: flip probability, top-5 distance, and their ratios to a baseline's."""
+    """Flip probability and top-5 distance under one perturbation, and both normalised by the baseline."""
 
     name: str
     group: str
@@ -42,10 +42,26 @@ class PerturbationRow:
 
 @dataclass(frozen=True)
 class PerturbationSummary:
-    """ImageNet-P and its editions, of one model at one difficulty.
+    """Stability of one model's predictions on ImageNet-P or one of its editions, at one difficulty.
 
-    Means are over the benchmark's perturbations that the data set has; ``complete`` tells whether that is all ten.
-    ``mean_flip_probability`` is unnormalised; ``nmfp`` is minus that.
+    Means are over the benchmark's perturbations in the data set; if it has none of them, over all its perturbations.
+
+    Attributes:
+        model: Name of the model.
+        data_set: Name of the data set.
+        sequences: Number of sequences.
+        failed: Number of failed samples.
+        difficulty: Distance between the compared frames; for noise, its strength.
+        baseline: Name of the baseline; None if metrics are not normalised.
+        complete: Whether the data set has all ten perturbations of the benchmark.
+        rows: Metrics by perturbation.
+        mean_flip_probability: Mean flip probability, unnormalised.
+        mean_flip_rate: mFR.
+        mean_top5_distance: Mean top-5 distance, unnormalised, 0..15.
+        mean_top5_ratio: mT5D.
+        manifest_sha256: Digest of the data set's manifest.
+        source_ids_sha256: Digest of the sorted source ids of the sequences.
+        nmfp: Negated mean flip probability.
     """
 
     model: str
@@ -65,35 +81,35 @@ class PerturbationSummary:
     nmfp: Estimate | None = None
 
 
-# Figures
+# Metrics
 
 
-def summarise_perturbations(each: Evaluation, context: ReportContext) -> list[PerturbationSummary]:
-    """Return the figures of ImageNet-P and its editions, for each difficulty."""
-    scores = sequence_scores(each)
-    baselines = sequence_baselines(each, scores, context)
+def summarise_perturbations(evaluation: Evaluation, context: ReportContext) -> list[PerturbationSummary]:
+    """Return the summaries of an evaluation on ImageNet-P or one of its editions, one per difficulty."""
+    scores = sequence_scores(evaluation)
+    baselines = sequence_baselines(evaluation, scores, context)
     return [
-        _summary(each, difficulty, wanted, baselines.get(difficulty, SequenceBaseline()), context)
+        _summary(evaluation, difficulty, wanted, baselines.get(difficulty, SequenceBaseline()), context)
         for difficulty, wanted in scores.items()
     ]
 
 
 def _summary(
-    each: Evaluation, difficulty: int, scores: SequenceScores, baseline: SequenceBaseline, context: ReportContext
+    evaluation: Evaluation, difficulty: int, scores: SequenceScores, baseline: SequenceBaseline, context: ReportContext
 ) -> PerturbationSummary:
     names = scores.flips.keys
-    flips, moves = context.bootstrap(scores.flips.values), context.bootstrap(scores.moves.values)
-    flip_divisors, move_divisors = _above_zero(names, baseline.flips), _above_zero(names, baseline.moves)
+    flips, distances = context.bootstrap(scores.flips.values), context.bootstrap(scores.distances.values)
+    flip_divisors, distance_divisors = _above_zero(names, baseline.flips), _above_zero(names, baseline.distances)
     rows = [
-        _row(name, place, difficulty, flips, moves, flip_divisors.get(name), move_divisors.get(name))
-        for place, name in enumerate(names)
+        _row(name, column, difficulty, flips, distances, flip_divisors.get(name), distance_divisors.get(name))
+        for column, name in enumerate(names)
     ]
     any_benchmark = any(row.benchmark for row in rows)
-    counted = {row.name: place for place, row in enumerate(rows) if row.benchmark or not any_benchmark}
-    normalised = bool(flip_divisors or move_divisors)
-    about = context.about(each, scores.flips.images)
-    if normalised and not context.own:
-        warn_of_other_images(each, len(scores.flips.images.ids), context.warn)
+    counted = {row.name: column for column, row in enumerate(rows) if row.benchmark or not any_benchmark}
+    normalised = bool(flip_divisors or distance_divisors)
+    about = context.about(evaluation, scores.flips.images)
+    if normalised and not context.evaluated_baseline:
+        warn_of_image_count(evaluation, len(scores.flips.images.ids), context.warn)
     return PerturbationSummary(
         about.model,
         about.data_set,
@@ -107,9 +123,9 @@ def _summary(
         flips.estimate(lambda means: metrics.mean_flip_rate(_columns(means, counted), flip_divisors))
         if counted.keys() <= flip_divisors.keys()
         else None,
-        moves.estimate(lambda means: metrics.mean_over_transforms(_columns(means, counted))),
-        moves.estimate(lambda means: metrics.mean_top5_distance(_columns(means, counted), move_divisors))
-        if counted.keys() <= move_divisors.keys()
+        distances.estimate(lambda means: metrics.mean_over_transforms(_columns(means, counted))),
+        distances.estimate(lambda means: metrics.mean_top5_distance(_columns(means, counted), distance_divisors))
+        if counted.keys() <= distance_divisors.keys()
         else None,
         about.manifest_sha256,
         about.source_ids_sha256,
@@ -117,19 +133,19 @@ def _summary(
     )
 
 
-def _columns(means: Floats, places: Mapping[str, int]) -> dict[str, Floats]:
-    """Return the figure of each perturbation, (...), from means (..., columns)."""
-    return {name: means[..., place] for name, place in places.items()}
+def _columns(means: Floats, columns: Mapping[str, int]) -> dict[str, Floats]:
+    """Return the metric of each perturbation, (...), from column means (..., columns)."""
+    return {name: means[..., column] for name, column in columns.items()}
 
 
 def _row(
     name: str,
-    place: int,
+    column: int,
     difficulty: int,
     flips: Bootstrap,
-    moves: Bootstrap,
+    distances: Bootstrap,
     flip_divisor: float | None,
-    move_divisor: float | None,
+    distance_divisor: float | None,
 ) -> PerturbationRow:
     kind = perturbations.get(name)
     return PerturbationRow(
@@ -137,15 +153,17 @@ def _row(
         kind.group,
         kind.benchmark,
         difficulty,
-        column_mean(flips, place),
-        flips.estimate(lambda means: metrics.flip_rate(means[..., place], flip_divisor)) if flip_divisor else None,
-        column_mean(moves, place),
-        moves.estimate(lambda means: metrics.top5_ratio(means[..., place], move_divisor)) if move_divisor else None,
+        column_mean(flips, column),
+        flips.estimate(lambda means: metrics.flip_rate(means[..., column], flip_divisor)) if flip_divisor else None,
+        column_mean(distances, column),
+        distances.estimate(lambda means: metrics.top5_ratio(means[..., column], distance_divisor))
+        if distance_divisor
+        else None,
     )
 
 
 def _above_zero(names: Sequence[str], reference: Mapping[str, float]) -> dict[str, float]:
-    """Return the baseline's figures that can divide others."""
+    """Return the baseline's values above zero, which can be divisors."""
     return {name: reference[name] for name in names if reference.get(name, 0) > 0}
 
 
@@ -176,24 +194,24 @@ ROW_FIGURES = (
     Figure("T5D", lambda row: row.top5_ratio, normalised=True),
 )
 CONTENTS = (
-    Content(
+    TransformTable(
         "flip probability",
-        "How often the prediction changes between frames: percent, with the 95 % interval over sequences. Lower is "
-        "better.",
+        "How often the predicted class changes between frames, in percent, with the 95 % confidence interval over "
+        "sequences in brackets. Lower is better.",
         ROW_FIGURES[:1],
         bars="flip probability",
     ),
-    Content(
+    TransformTable(
         "flip rate (FR)",
-        "Percent of the baseline's flip probability, with the 95 % interval over sequences. Lower is better, 100 is "
-        "the baseline.",
+        "Flip probability in percent of the baseline's, with the 95 % confidence interval over sequences in brackets. "
+        "Lower is better; 100 equals the baseline.",
         ROW_FIGURES[1:2],
         bars="flip rate",
     ),
-    Content(
+    TransformTable(
         "top-5 distance",
-        "How far the first five classes move between frames: 0 to 15; T5D in percent of the baseline's. Lower is "
-        "better.",
+        "How much the ranking of the five most probable classes changes between frames, from 0 to 15. Lower is better. "
+        "T5D, if shown, is in percent of the baseline's top-5 distance.",
         ROW_FIGURES[2:],
     ),
 )
@@ -217,9 +235,9 @@ REPORT = ReportFamily(
         key="perturbations",
         figures=FIGURES,
         leads=(MFR, MEAN_FLIPS),
-        note="Percent but for top-5 distances, which run from 0 to 15; in brackets the 95 % interval over sequences. "
-        "Lower is better, but for NmFP, which is minus the mean flip probability.",
-        normalised_note="mFR and mT5D are in percent of the baseline's.",
+        note="Percent, except top-5 distances, which range from 0 to 15; with the 95 % confidence interval over "
+        "sequences in brackets. Lower is better, except for NmFP, the negated mean flip probability.",
+        normalised_note="mFR and mT5D are in percent of the baseline's values.",
         counts=(
             Figure("sequences", lambda summary: summary.sequences, COUNT),
             Figure("failed", lambda summary: summary.failed, COUNT),
@@ -234,8 +252,15 @@ REPORT = ReportFamily(
         glossary=(
             (
                 "Flip probability, flip rate",
-                "How often the predicted class changes from frame to frame (for noise: from the first frame), and that "
-                "divided by the baseline's; mFR is the mean over the ten perturbations of the benchmark.",
+                "Flip probability: how often the predicted class differs between successive frames (for noise, from "
+                "the first frame). Flip rate: the flip probability divided by the baseline's. mFR is the mean flip "
+                "rate over the ten perturbations of the benchmark; NmFP is the negated mean flip probability.",
+            ),
+            (
+                "Top-5 distance, T5D",
+                "How much the ranking of the five most probable classes differs between the same frames: 0 if it is "
+                "identical, 15 if none of the five classes remains. T5D is the top-5 distance divided by the "
+                "baseline's; mT5D is its mean over the ten perturbations of the benchmark.",
             ),
         ),
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),

@@ -1,4 +1,4 @@
-"""The report on ImageNet-S: summary, figures, tables and plots."""
+"""The report on ImageNet-S: summary, metrics, tables and plots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.transforms.imagenet_s import FAMILY, PAIRS
 
 @dataclass(frozen=True)
 class PairRow:
-    """Accuracy through one pair of decoder and resize operator."""
+    """Accuracy with one pair of decoder and resize operator."""
 
     name: str
     decoder: str
@@ -31,18 +31,21 @@ class PairRow:
 
     @property
     def group(self) -> str:
-        """Pairs have no group."""
+        """Empty: pairs have no group."""
         return ""
 
     @property
     def benchmark(self) -> bool:
-        """Means are over all pairs."""
+        """True: means are over all pairs."""
         return True
 
 
 @dataclass(frozen=True)
 class SystemNoiseSummary:
-    """ImageNet-S, of one model. ``nsd``: minus the standard deviation of the accuracies, in percentage points."""
+    """Accuracy of one model on ImageNet-S.
+
+    ``nsd`` is the negated standard deviation of the pairs' accuracies, in percentage points.
+    """
 
     model: str
     data_set: str
@@ -55,34 +58,34 @@ class SystemNoiseSummary:
     source_ids_sha256: str = ""
 
 
-def summarise_system_noise(each: Evaluation, context: ReportContext) -> list[SystemNoiseSummary]:
-    """Return the figures of ImageNet-S."""
-    scores = error_scores(each)
-    found = context.bootstrap(1 - scores.values)
-    about = context.about(each, scores.images)
-    places = {str(condition): place for place, condition in enumerate(scores.keys)}
+def summarise_system_noise(evaluation: Evaluation, context: ReportContext) -> list[SystemNoiseSummary]:
+    """Return the summary of an evaluation on ImageNet-S."""
+    scores = error_scores(evaluation)
+    bootstrap = context.bootstrap(1 - scores.values)
+    about = context.about(evaluation, scores.images)
+    columns = {str(condition): column for column, condition in enumerate(scores.keys)}
     return [
         SystemNoiseSummary(
             about.model,
             about.data_set,
             len(scores.images.ids),
             about.failed,
-            [_row(condition.transform, place, found) for place, condition in enumerate(scores.keys)],
-            found.estimate(lambda means: metrics.mean_over_transforms(_columns(means, places))),
-            found.estimate(metrics.normalised_standard_deviation),
+            [_row(condition.transform, column, bootstrap) for column, condition in enumerate(scores.keys)],
+            bootstrap.estimate(lambda means: metrics.mean_over_transforms(_columns(means, columns))),
+            bootstrap.estimate(metrics.normalised_standard_deviation),
             about.manifest_sha256,
             about.source_ids_sha256,
         )
     ]
 
 
-def _row(name: str, place: int, found: Bootstrap) -> PairRow:
-    return PairRow(name, PAIRS[name].decoder, PAIRS[name].resize, column_mean(found, place))
+def _row(name: str, column: int, bootstrap: Bootstrap) -> PairRow:
+    return PairRow(name, PAIRS[name].decoder, PAIRS[name].resize, column_mean(bootstrap, column))
 
 
-def _columns(means: NDArray[np.float64], places: Mapping[str, int]) -> dict[str, NDArray[np.float64]]:
-    """Return the accuracy of each pair, (...), from means (..., columns)."""
-    return {name: means[..., place] for name, place in places.items()}
+def _columns(means: NDArray[np.float64], columns: Mapping[str, int]) -> dict[str, NDArray[np.float64]]:
+    """Return the accuracy of each pair, (...), from column means (..., columns)."""
+    return {name: means[..., column] for name, column in columns.items()}
 
 
 def _tables(
@@ -95,7 +98,7 @@ def _tables(
         for decoder, resize in pairs
     ]
     columns = [Column("decoder", number=False), Column("resize operator", number=False), *map(Column, models)]
-    note = "Percent, with the 95 % interval over images. Higher is better."
+    note = "Top-1 accuracy in percent, with the 95 % confidence interval over images in brackets. Higher is better."
     plot = Plot(PlotKind.HEAT_MAPS, Grids(grids, ("decoder", "resize operator")))
     yield Table(section, "accuracy by decoder and resize operator", note, columns, rows, plot)
 
@@ -109,16 +112,16 @@ REPORT = ReportFamily(
         key="system_noise",
         figures=(MEAN_ACCURACY, Figure("NSD (percentage points)", lambda summary: summary.nsd, PLAIN)),
         leads=(MEAN_ACCURACY,),
-        note="In brackets the 95 % interval over images. Accuracy in percent; NSD is minus the standard deviation of "
-        "the accuracies. Higher is better.",
+        note="Accuracy in percent, NSD in percentage points, with the 95 % confidence interval over images in "
+        "brackets. Higher is better.",
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=(Figure("accuracy", lambda row: row.accuracy),),
         glossary=(
             (
                 "NSD",
-                "Minus the standard deviation of the accuracies over all pairs of decoder and resize operator, in "
-                "percentage points. Zero: the preparation of the images makes no difference.",
+                "The negated standard deviation of the accuracy over all pairs of decoder and resize operator, in "
+                "percentage points. 0 means that the accuracy does not depend on how images are decoded and resized.",
             ),
         ),
         sources=("Tang et al., RobustART, 2021 (ImageNet-S)",),

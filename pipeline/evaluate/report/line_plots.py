@@ -1,4 +1,4 @@
-"""Plots of accuracy against level, as places: across in percent of the plot's width, downwards in CSS pixels."""
+"""The layout of line plots: x in percent of the plot's width, y in CSS pixels from the top."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pipeline.evaluate.report.formats import PERCENT, Number
 from pipeline.evaluate.report.plots import Curves, Slots, Tick, is_finite
 
 LARGE, SMALL = (240, 5), (96, 3)
-"""Height and ticks upwards of the plot of a data set, and of the small ones of its transforms."""
+"""Height in CSS pixels and number of y ticks, of the plot of a data set and of the plots of single transforms."""
 
 INSET = 4.0
-"""Percent of the width between the edges of a plot and its first and last level."""
+"""Distance of the first and last level from the edges, in percent of the width."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point of a line; ``tip`` is shown to who points at it."""
+    """A point of a line, with its tooltip."""
 
     x: float
     y: float
@@ -27,7 +27,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """One model: marks, the line through them, and the outline of its band of intervals, as ``points`` of SVG."""
+    """The curve of a model: marks, and the SVG ``points`` of the line and of the confidence band."""
 
     slot: int
     marks: Sequence[Mark]
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class LinePlot:
-    """Accuracy against level. ``description`` says in words what the plot shows, with its figures."""
+    """A plot of accuracy by level. ``description`` is the alternative text, with all values."""
 
     title: str
     description: str
@@ -49,34 +49,34 @@ class LinePlot:
 
 
 def line_plots(figures: Curves, slots: Slots) -> Iterator[LinePlot]:
-    """Return large plots, one per title."""
+    """Yield large plots, one per title."""
     return _line_plots(figures, slots, *LARGE)
 
 
 def small_line_plots(figures: Curves, slots: Slots) -> Iterator[LinePlot]:
-    """Return small plots, one per title."""
+    """Yield small plots, one per title."""
     return _line_plots(figures, slots, *SMALL)
 
 
 def _line_plots(figures: Curves, slots: Slots, height: int, ticks: int) -> Iterator[LinePlot]:
-    """Return plots whose vertical axis is 0 to 100 %."""
+    """Yield plots whose y axis ranges from 0 to 100 %."""
     y_ticks = [Tick(height * (1 - step / (ticks - 1)), f"{100 * step / (ticks - 1):.0f}") for step in range(ticks)]
     for title, curves in figures.curves.items():
-        places = _places({*figures.levels, *(level for curve in curves.values() for level in curve)})
-        lines = [_line(model, slots[model], curve, places, figures.axis, height) for model, curve in curves.items()]
+        positions = _positions({*figures.levels, *(level for curve in curves.values() for level in curve)})
+        lines = [_line(model, slots[model], curve, positions, figures.axis, height) for model, curve in curves.items()]
         yield LinePlot(
             title,
-            f"Accuracy in percent against {figures.axis}, {title}: {'; '.join(_described(curves))}.",
+            f"Line plot, accuracy in percent by {figures.axis}, {title}: {'; '.join(_described(curves))}.",
             figures.axis,
             height,
             lines,
-            [Tick(place, str(level)) for level, place in places.items()],
+            [Tick(position, str(level)) for level, position in positions.items()],
             y_ticks,
         )
 
 
-def _places(levels: Iterable[int]) -> dict[int, float]:
-    """Return where levels are, evenly spaced; a single one is in the middle."""
+def _positions(levels: Iterable[int]) -> dict[int, float]:
+    """Return evenly spaced x positions by level; a single level is centred."""
     ordered = sorted(levels)
     if len(ordered) == 1:
         return {ordered[0]: 50.0}
@@ -89,9 +89,9 @@ def _described(curves: Mapping[str, Mapping[int, Estimate]]) -> Iterator[str]:
 
 
 def _line(
-    model: str, slot: int, curve: Mapping[int, Estimate], places: Mapping[int, float], axis: str, height: int
+    model: str, slot: int, curve: Mapping[int, Estimate], positions: Mapping[int, float], axis: str, height: int
 ) -> Line:
-    points = [(places[level], level, each) for level, each in sorted(curve.items()) if is_finite(each)]
+    points = [(positions[level], level, each) for level, each in sorted(curve.items()) if is_finite(each)]
     marks = [
         Mark(x, height * (1 - each.value), f"{model}, {axis} {level}: {Number(each)} %") for x, level, each in points
     ]
@@ -100,5 +100,5 @@ def _line(
     return Line(slot, marks, _svg_points((mark.x, mark.y) for mark in marks), _svg_points([*upper, *lower]))
 
 
-def _svg_points(places: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in places)
+def _svg_points(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)

@@ -1,4 +1,4 @@
-"""What tables have plotted. How plots are drawn is in ``line_plots``, ``bar_plots`` and ``heat_maps``."""
+"""The data of plots. ``line_plots``, ``bar_plots`` and ``heat_maps`` compute their layout."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from enum import Enum
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.text import printable
 
-LONGEST_LABEL = 19
-"""Letters of a name that have room beside bars; names of transforms have up to 17."""
+MAX_LABEL_LENGTH = 19
+"""Maximum number of characters of a name beside bars; built-in transforms have up to 17."""
 
 
 class PlotKind(Enum):
-    """A kind of plot. The value is the class of its style."""
+    """A kind of plot. The value is its CSS class."""
 
     LINES = "lines"
     SMALL_LINES = "small-plots"
@@ -25,9 +25,12 @@ class PlotKind(Enum):
 
 @dataclass(frozen=True)
 class Curves:
-    """Accuracy against level: title of a plot -> model -> level -> accuracy.
+    """The data of line plots: accuracy as a function of level.
 
-    ``axis`` is what levels are called; the axis has the ``levels`` named here besides those of the curves.
+    Attributes:
+        curves: Accuracy by title of the plot, model and level.
+        axis: Noun for levels, such as "severity".
+        levels: Levels that are on the axis in addition to those of the curves.
     """
 
     curves: Mapping[str, Mapping[str, Mapping[int, Estimate]]]
@@ -37,9 +40,12 @@ class Curves:
 
 @dataclass(frozen=True)
 class BarGroups:
-    """A figure as bars: title of a plot -> transform -> model -> figure.
+    """The data of bar plots.
 
-    ``what`` names the figure; a ``relative`` one is a share of the baseline's, whose 100 % is drawn.
+    Attributes:
+        groups: Value by title of the plot, transform and model.
+        what: Name of the metric.
+        relative: Whether values are fractions of the baseline's, so that a line marks 100 %.
     """
 
     groups: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
@@ -49,7 +55,12 @@ class BarGroups:
 
 @dataclass(frozen=True)
 class Grids:
-    """Accuracy by two choices: model -> (column, row) -> accuracy, and what columns and rows are called."""
+    """The data of heat maps: accuracy by two factors.
+
+    Attributes:
+        grids: Accuracy by model and (column, row).
+        what: Names of the two factors.
+    """
 
     grids: Mapping[str, Mapping[tuple[str, str], Estimate]]
     what: tuple[str, str]
@@ -57,7 +68,7 @@ class Grids:
 
 @dataclass(frozen=True)
 class Plot:
-    """Which kind of plot shows a table's figures, and these figures."""
+    """The plot of a table: its kind and its data."""
 
     kind: PlotKind
     figures: Curves | BarGroups | Grids
@@ -65,26 +76,26 @@ class Plot:
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis and its label."""
+    """A position on an axis, and its label."""
 
-    place: float
+    position: float
     text: str
 
 
 Slots = Mapping[str, int]
-"""Model -> its place in the order of colours and marks, the same on the whole page."""
+"""Index of the colour and marker of each model, the same on the whole page."""
 
 
 def words(name: str) -> str:
-    """Return a transform's name as words."""
+    """Return the name of a transform with spaces instead of underscores."""
     return printable(name).replace("_", " ")
 
 
-def shortened(text: str, letters: int = LONGEST_LABEL) -> str:
-    """Return a text cut to a number of letters."""
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+def shortened(text: str, length: int = MAX_LABEL_LENGTH) -> str:
+    """Return a text truncated to a number of characters."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def is_finite(each: Estimate) -> bool:
-    """Return whether a figure has a place on a plot."""
-    return all(map(math.isfinite, (each.value, each.low, each.high)))
+def is_finite(estimate: Estimate) -> bool:
+    """Return whether a value and its interval are finite, so that they can be plotted."""
+    return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))

@@ -1,4 +1,4 @@
-"""What reports read of an evaluation: its predictions, checked, and the images that they are of."""
+"""Predictions of an evaluation as per-image scores, with the checks that a report needs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from pipeline.transforms.clean import FAMILY as CLEAN
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
-MOST_CONDITIONS = 2000
-"""Conditions of one evaluation that a report takes: it draws a plot of each transform."""
+MAX_CONDITIONS = 2000
+"""Maximum number of conditions of one evaluation: the page has a plot for each transform."""
 
 Rows = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
@@ -42,7 +42,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A finished evaluation: what was shown to which model, and where its predictions are."""
+    """A finished evaluation of one model on one data set.
+
+    Attributes:
+        folder: Folder or URL as the user gave it, printable.
+        table: Contents of ``evaluation.toml``.
+        store: Store that holds the files.
+    """
 
     folder: str
     table: EvaluationTable
@@ -50,68 +56,88 @@ class Evaluation:
 
     @property
     def model(self) -> str:
-        """The model's name, on one line."""
+        """The printable name of the model."""
         return printable(self.table.model.name)
 
     @property
-    def place(self) -> str:
-        """The folder, by whatever name it was given."""
+    def location(self) -> str:
+        """The URL or the resolved path of the folder, equal for different spellings of one folder."""
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
 
     def predictions(self) -> Iterator[ConditionPredictions]:
-        """Yield its predictions, one condition at a time. Raises UserError for those that no evaluation writes."""
-        seen = 0
+        """Yield the predictions, one condition at a time.
+
+        Raises:
+            UserError: If the predictions are damaged or empty, or have more than ``MAX_CONDITIONS`` conditions.
+        """
+        count = 0
         with reading(self.folder):
             for predicted in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.model.classes):
-                seen += 1
-                if seen > MOST_CONDITIONS:
+                count += 1
+                if count > MAX_CONDITIONS:
                     raise UserError(
-                        f"{self.folder} has more than {MOST_CONDITIONS} transforms and levels, too many to show"
+                        f"{self.folder} has more than {MAX_CONDITIONS} conditions (transforms at a level): a report "
+                        "cannot show more, evaluate fewer transforms"
                     )
                 self._check(predicted)
                 yield predicted
-            if not seen:
-                raise UserError(f"{self.folder} has no predictions: the data set had no image")
+            if not count:
+                raise UserError(f"{self.folder} contains no predictions: evaluate a data set that has images")
 
     def levels(self) -> list[int]:
-        """Return the levels of all conditions, rising. Raises UserError for one below 1."""
+        """Return the levels of all conditions, in ascending order.
+
+        Raises:
+            UserError: If a level is below 1.
+        """
         levels = set[int]()
         with reading(self.folder), pq.ParquetFile(self.store.path(PREDICTIONS_FILE)) as file:
             for batch in file.iter_batches(columns=["level"]):
                 levels.update(pc.unique(batch["level"]).to_pylist())
         if levels and min(levels) < 1:
-            raise self.damaged(f"the level {min(levels)} is below 1")
+            raise self.damaged_error(f"level {min(levels)} is below 1")
         return sorted(levels)
 
-    def damaged(self, what: str) -> UserError:
-        """Return the error for predictions that cannot be right."""
-        return UserError(f"{self.folder}: {PREDICTIONS_FILE} is damaged: {what}; evaluate again into a new folder")
+    def damaged_error(self, reason: str) -> UserError:
+        """Return the error for invalid predictions."""
+        return UserError(f"{self.folder}: {PREDICTIONS_FILE} is damaged: {reason}; evaluate again into a new folder")
 
-    def changed(self) -> tuple[int, int]:
-        """Return how many samples decoded to other pixels than were built, and how many were compared."""
+    def changed_samples(self) -> tuple[int, int]:
+        """Return how many samples decoded to other pixels than when they were built, and how many were checked."""
         with reading(self.folder):
             return pixels_changed(self.store)
 
     def _check(self, predicted: ConditionPredictions) -> None:
-        """Check that a condition is one of the family. Raises UserError."""
+        """Raise UserError if the predictions of a condition do not fit the family."""
         family, classes = FAMILIES[self.table.data_set.family], self.table.model.classes
         if not family.recognition.other_names and predicted.condition.transform not in family.names:
-            raise self.damaged(f"{predicted.condition.transform!r} is no transform of the family {family.name}")
+            raise self.damaged_error(
+                f"{predicted.condition.transform!r} is not a transform of the family {family.name}"
+            )
         if not family.sequences and predicted.top1.shape[1] != 1:
-            raise self.damaged(f"{predicted.condition} has sequences, which the family {family.name} does not have")
+            raise self.damaged_error(f"{predicted.condition} contains sequences, but the family {family.name} has none")
         if predicted.top5.shape[2] != min(TOP, classes):
-            raise self.damaged(
-                f"{predicted.condition} has lists of {predicted.top5.shape[2]} classes, not of {min(TOP, classes)}"
+            raise self.damaged_error(
+                f"{predicted.condition} lists {predicted.top5.shape[2]} classes per image instead of "
+                f"{min(TOP, classes)}"
             )
 
 
-def is_clean(each: Evaluation) -> bool:
-    """Return whether an evaluation is of images without any transform."""
-    return each.table.data_set.family == CLEAN.name
+def is_clean(evaluation: Evaluation) -> bool:
+    """Return whether an evaluation is on clean images."""
+    return evaluation.table.data_set.family == CLEAN.name
 
 
 def open_evaluation(folder: str) -> Evaluation:
-    """Open a folder that ``evaluate`` wrote. Raises UserError where there is none, UnfinishedError for a part."""
+    """Open a folder that ``evaluate`` wrote.
+
+    Args:
+        folder: Folder or URL.
+
+    Raises:
+        UserError: If the folder has no valid evaluation.
+        UnfinishedError: If the evaluation is incomplete.
+    """
     store = open_store(folder)
     with reading(folder):
         table = read_table(store)
@@ -119,15 +145,23 @@ def open_evaluation(folder: str) -> Evaluation:
         facts = pq.read_metadata(store.path(PREDICTIONS_FILE)).metadata or {}
     if facts.get(FACT_EVALUATION.encode(), b"") != table.digest.encode():
         raise UserError(
-            f"{printable(folder, LONGEST_PATH)}: {PREDICTIONS_FILE} is not of the evaluation that {EVALUATION_FILE} "
-            "describes: one of the two was changed or copied; evaluate again into a new folder"
+            f"{printable(folder, LONGEST_PATH)}: {PREDICTIONS_FILE} does not belong to {EVALUATION_FILE}: one of the "
+            "two was changed or copied; evaluate again into a new folder"
         )
     return Evaluation(printable(folder, LONGEST_PATH), table, store)
 
 
 @dataclass(frozen=True)
 class About:
-    """What a summary says of its evaluation besides figures."""
+    """Fields that every summary takes from its evaluation.
+
+    Attributes:
+        model: Name of the model.
+        data_set: Name of the data set in this report.
+        failed: Number of failed samples in the data set.
+        manifest_sha256: Digest of the data set's manifest.
+        source_ids_sha256: Digest of the sorted source ids of the images.
+    """
 
     model: str
     data_set: str
@@ -138,34 +172,34 @@ class About:
 
 @contextmanager
 def reading(folder: str) -> Iterator[None]:
-    """Name the folder in whatever goes wrong as its files are read. Raises UserError."""
+    """Convert errors raised while reading an evaluation into a UserError that names the folder."""
     try:
         yield
     except (ValueError, LookupError, ArithmeticError, RecursionError, MemoryError, pa.ArrowException) as error:
-        what = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"the evaluation {printable(folder, LONGEST_PATH)} cannot be read: {what[0]}") from error
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise UserError(f"the evaluation {printable(folder, LONGEST_PATH)} cannot be read: {reason[0]}") from error
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images in one order, each once: their source ids, and labels (S,)."""
+    """Distinct images in a fixed order: their source ids, and their labels (S,)."""
 
     ids: tuple[str, ...]
     labels: NDArray[np.int32]
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Id -> row."""
+    def row_by_id(self) -> Mapping[str, int]:
+        """The row of each source id."""
         return {id_: row for row, id_ in enumerate(self.ids)}
 
     def take(self, rows: Rows) -> Images:
-        """Return some of them."""
+        """Return the images at some rows."""
         return self if len(rows) == len(self.ids) else Images(tuple(self.ids[row] for row in rows), self.labels[rows])
 
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """One value for each of some images."""
+    """Images, and one value for each of them."""
 
     images: Images
     values: NDArray[np.bool_] | NDArray[np.float64]
@@ -173,105 +207,137 @@ class ScoreColumn:
 
 @dataclass(frozen=True)
 class Scores(Generic[Key]):
-    """Columns of values over the same images: (images, columns)."""
+    """Values (images, columns) over the same images; ``keys`` names the columns."""
 
     images: Images
     keys: tuple[Key, ...]
     values: NDArray[np.float64]
 
 
-class ImagesOf:
-    """The images of the conditions of one evaluation; conditions of the same images share them."""
+class ConditionImages:
+    """A function of a condition that returns its images; successive conditions with equal images share one object."""
 
-    def __init__(self, each: Evaluation) -> None:
-        self._each = each
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
         self._latest: Images | None = None
 
     def __call__(self, predicted: ConditionPredictions) -> Images:
-        """Return the images of a condition. Raises UserError where an image comes twice."""
+        """Return the images of a condition.
+
+        Raises:
+            UserError: If a source id occurs twice.
+        """
         latest, ids = self._latest, tuple(predicted.source_ids)
         if latest is None or latest.ids != ids or not np.array_equal(latest.labels, predicted.labels):
             self._latest = latest = Images(ids, predicted.labels)
-            if len(latest.places) < len(ids):
-                first = next(id_ for row, id_ in enumerate(ids) if latest.places[id_] != row)
+            if len(latest.row_by_id) < len(ids):
+                first = next(id_ for row, id_ in enumerate(ids) if latest.row_by_id[id_] != row)
                 raise UserError(
-                    f"{self._each.folder}: {predicted.condition} has the source id {printable(first)!r} twice, "
-                    "so its images cannot be told apart; give them different names, build and evaluate again"
+                    f"{self._evaluation.folder}: the source id {printable(first)!r} occurs twice in "
+                    f"{predicted.condition}: give the images unique names, then build and evaluate again"
                 )
         return latest
 
 
-def joined(each: Evaluation, columns: Mapping[Key, ScoreColumn]) -> Scores[Key]:
-    """Return the values of those images that every column has. Raises UserError where there is none."""
+def join_columns(evaluation: Evaluation, columns: Mapping[Key, ScoreColumn]) -> Scores[Key]:
+    """Return the values of the images that all columns have in common.
+
+    Raises:
+        UserError: If the columns have no image in common, or disagree about a label.
+    """
     kinds = {id(column.images): column.images for column in columns.values()}
     first, *others = kinds.values()
     images = first
     if others:
-        shared = [row for row, id_ in enumerate(first.ids) if all(id_ in other.places for other in others)]
+        shared = [row for row, id_ in enumerate(first.ids) if all(id_ in other.row_by_id for other in others)]
         images = first.take(np.array(shared, np.int64))
     if not images.ids:
-        raise UserError(f"{each.folder}: its transforms have no image in common")
-    rows = {kind: _rows(each, images, kinds[kind]) for kind in kinds}
+        raise UserError(f"{evaluation.folder}: no image was evaluated under every transform, so nothing can be shown")
+    rows = {kind: _rows(evaluation, images, kinds[kind]) for kind in kinds}
     values = [column.values[rows[id(column.images)]] for column in columns.values()]
     return Scores(images, tuple(columns), np.stack(values, axis=1).astype(np.float64))
 
 
-def _rows(each: Evaluation, images: Images, among: Images) -> Rows:
-    """Where images are among others of the same evaluation. Raises UserError where their labels differ."""
+def _rows(evaluation: Evaluation, images: Images, among: Images) -> Rows:
+    """Return the rows of ``images`` in ``among``. Raise UserError if their labels differ."""
     if images is among:
         return np.arange(len(images.ids))
-    rows = np.array([among.places[id_] for id_ in images.ids], np.int64)
+    rows = np.array([among.row_by_id[id_] for id_ in images.ids], np.int64)
     if (differ := np.flatnonzero(among.labels[rows] != images.labels)).size:
-        raise each.damaged(f"the label of {printable(images.ids[differ[0]])!r} is not the same in all conditions")
+        name = printable(images.ids[differ[0]])
+        raise evaluation.damaged_error(f"the label of {name!r} is not the same in all conditions")
     return rows
 
 
-def wrong(each: Evaluation, predicted: ConditionPredictions) -> NDArray[np.bool_]:
-    """Return whether the first class of each image is not its label, (S,). Raises UserError without labels."""
+def top1_errors(evaluation: Evaluation, predicted: ConditionPredictions) -> NDArray[np.bool_]:
+    """Return whether the predicted class of each image differs from its label, (S,).
+
+    Raises:
+        UserError: If an image has no label.
+    """
     if (predicted.labels < 0).any():
-        raise UserError(f"{each.folder} has images without labels, so no error rate can be computed")
+        raise UserError(f"{evaluation.folder} contains unlabelled images, so no error rate can be computed")
     return predicted.top1[:, 0] != predicted.labels
 
 
-def error_scores(each: Evaluation) -> Scores[Condition]:
-    """Return whether each image is classified wrongly, by condition."""
-    images = ImagesOf(each)
-    return joined(
-        each,
+def error_scores(evaluation: Evaluation) -> Scores[Condition]:
+    """Return for each condition whether each image is misclassified: 1 or 0, (images, conditions).
+
+    Raises:
+        UserError: If an image has no label, or the predictions are damaged.
+    """
+    images = ConditionImages(evaluation)
+    return join_columns(
+        evaluation,
         {
-            predicted.condition: ScoreColumn(images(predicted), wrong(each, predicted))
-            for predicted in each.predictions()
+            predicted.condition: ScoreColumn(images(predicted), top1_errors(evaluation, predicted))
+            for predicted in evaluation.predictions()
         },
     )
 
 
 @dataclass(frozen=True)
 class Clean:
-    """Predictions of clean images: whether each image is wrong by its first class, and by its first five."""
+    """Errors on clean images.
+
+    Attributes:
+        evaluation: The evaluation.
+        images: The images.
+        top1_errors: Whether the predicted class is wrong, (S,).
+        top5_errors: Whether the label is not among the five most probable classes, (S,).
+    """
 
     evaluation: Evaluation
     images: Images
-    errors: NDArray[np.bool_]
-    beyond: NDArray[np.bool_]
+    top1_errors: NDArray[np.bool_]
+    top5_errors: NDArray[np.bool_]
 
 
-def clean_of(each: Evaluation) -> Clean:
-    """Return what is right of clean images. Raises UserError without labels, and for more than one condition."""
+def read_clean(evaluation: Evaluation) -> Clean:
+    """Return the errors of an evaluation on clean images.
+
+    Raises:
+        UserError: If an image has no label, or the evaluation has several conditions.
+    """
     first, *others = (
-        (ImagesOf(each)(predicted), wrong(each, predicted), predicted.label_rank[:, 0] > TOP)
-        for predicted in each.predictions()
+        (
+            ConditionImages(evaluation)(predicted),
+            top1_errors(evaluation, predicted),
+            predicted.label_rank[:, 0] > TOP,
+        )
+        for predicted in evaluation.predictions()
     )
     if others:
-        raise each.damaged(f"clean images have one condition, not {1 + len(others)}")
-    return Clean(each, *first)
+        raise evaluation.damaged_error(f"clean images have {1 + len(others)} conditions instead of one")
+    return Clean(evaluation, *first)
 
 
-def confidences(each: Evaluation) -> NDArray[np.float64]:
-    """Return the largest probability of each image, over all conditions, 0..1."""
-    found = np.concatenate([predicted.confidence[:, 0] for predicted in each.predictions()]).astype(np.float64)
-    return found.clip(max=1)  # rounding may leave a little more
+def confidences(evaluation: Evaluation) -> NDArray[np.float64]:
+    """Return the largest class probability of each image, over all conditions, 0..1."""
+    values = np.concatenate([predicted.confidence[:, 0] for predicted in evaluation.predictions()]).astype(np.float64)
+    return values.clip(max=1)  # rounding can exceed 1
 
 
-def named(names: Sequence[str], most: int = 3) -> str:
-    """Return the first of many names."""
-    return ", ".join(printable(name) for name in names[:most]) + (" ..." if len(names) > most else "")
+def list_names(names: Sequence[str], limit: int = 3) -> str:
+    """Return the first names joined by commas, with an ellipsis if there are more."""
+    return ", ".join(printable(name) for name in names[:limit]) + (" ..." if len(names) > limit else "")

@@ -1,4 +1,4 @@
-"""The sections of a report: one per data set, with its tables."""
+"""The sections of a report: one per data set."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from pipeline.text import printable
 
 @dataclass(frozen=True)
 class Headline:
-    """The one figure by which a model is known on a data set.
+    """The most important metric of a model on a data set.
 
-    ``baseline`` is what it is divided by, ``part`` what a mean is over that is not over the whole benchmark; both are
-    empty where they do not apply.
+    Attributes:
+        section: Title of the section.
+        figure: Name of the metric.
+        number: Value.
+        baseline: Name of the baseline; empty if the metric is not normalised.
+        part: What the mean covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark.
     """
 
     section: str
@@ -32,7 +36,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Section:
-    """A data set: ``models`` maps what a model is called here to its summary."""
+    """A data set, the summaries by the model's name in this section, and the tables."""
 
     title: str
     layout: ReportLayout[Any]
@@ -40,7 +44,7 @@ class Section:
     tables: Sequence[Table]
 
     def headline(self, model: str) -> Headline | None:
-        """Return the figure that comes first for a model, if it has any."""
+        """Return the headline of a model; None if it has no value."""
         summary = self.models[model]
         for figure in self.layout.leads:
             number = Number(figure.value(summary), figure.format)
@@ -51,41 +55,41 @@ class Section:
         return None
 
     def baselines(self) -> list[str]:
-        """Return what figures of the models are divided by, each name once."""
+        """Return the names of the models' baselines, without duplicates."""
         names = (self.layout.baseline(summary) for summary in self.models.values())
         return list(dict.fromkeys(printable(name) for name in names if name))
 
 
 def sections(summary: Summary) -> list[Section]:
-    """Return the data sets in the order of a report, models of one data set together."""
-    found = []
+    """Return the sections in the order of a report; models of one data set share a section."""
+    result = []
     for layout, summaries in summaries_by_layout(summary):
         for title, models in _by_title(layout, summaries).items():
-            made = [key_figures(layout, title, models), *layout.tables(layout, title, models)]
-            found.append(Section(title, layout, models, [table for table in made if table.rows]))
-    return found
+            all_tables = [key_figures(layout, title, models), *layout.tables(layout, title, models)]
+            result.append(Section(title, layout, models, [table for table in all_tables if table.rows]))
+    return result
 
 
 def tables(summary: Summary) -> list[Table]:
-    """Return all tables of a report; those without a row are left out."""
+    """Return all tables of a report that have rows."""
     return [table for section in sections(summary) for table in section.tables]
 
 
 def summaries_by_layout(summary: Summary) -> list[tuple[ReportLayout[Any], Sequence[FamilySummary]]]:
-    """Return the layouts in the order of a report, with what each is to show."""
+    """Return the layouts with their summaries, in the order of a report."""
     known = layouts()
-    found: list[tuple[ReportLayout[Any], Sequence[FamilySummary]]] = []
-    found += [(known[key], summaries) for key, summaries in summary.families.items()]
-    found.append((anomalies.LAYOUT, anomalies.summaries(summary.anomalies)))
-    return found
+    pairs: list[tuple[ReportLayout[Any], Sequence[FamilySummary]]] = []
+    pairs += [(known[key], summaries) for key, summaries in summary.families.items()]
+    pairs.append((anomalies.LAYOUT, anomalies.summaries(summary.anomalies)))
+    return pairs
 
 
 def _by_title(layout: ReportLayout[Any], summaries: Iterable[FamilySummary]) -> dict[str, dict[str, FamilySummary]]:
-    """Return title of the section -> model -> summary; a second model of the same name is numbered."""
-    found: dict[str, dict[str, FamilySummary]] = {}
+    """Return the summaries by section title and model; a repeated model name gets a number."""
+    by_title: dict[str, dict[str, FamilySummary]] = {}
     for each in summaries:
-        models = found.setdefault(printable(layout.title(each)), {})
+        models = by_title.setdefault(printable(layout.title(each)), {})
         name = printable(each.model)
-        again = sum(printable(other.model) == name for other in models.values())
-        models[f"{name} ({again + 1})" if again else name] = each
-    return found
+        earlier = sum(printable(other.model) == name for other in models.values())
+        models[f"{name} ({earlier + 1})" if earlier else name] = each
+    return by_title

@@ -1,4 +1,4 @@
-"""Flip probabilities and top-5 distances of sequences, and what ImageNet-P divides them by."""
+"""Flip probabilities and top-5 distances of sequences, and the baseline that ImageNet-P normalises them by."""
 
 from __future__ import annotations
 
@@ -10,86 +10,110 @@ import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
-from pipeline.evaluate.report.baseline import ALEXNET, OwnBaseline, has_published_baseline
+from pipeline.evaluate.report.baseline import ALEXNET, EvaluatedBaseline, has_published_baseline
 from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.scores import Evaluation, ImagesOf, ScoreColumn, Scores, joined, reading
+from pipeline.evaluate.report.scores import ConditionImages, Evaluation, ScoreColumn, Scores, join_columns, reading
 from pipeline.text import printable
 from pipeline.transforms.imagenet_p import FAMILY
 
 
 @dataclass(frozen=True)
 class SequenceScores:
-    """Flip probabilities and top-5 distances of the same sequences, by perturbation."""
+    """Flip probabilities and top-5 distances of the same sequences; one column per perturbation."""
 
     flips: Scores[str]
-    moves: Scores[str]
+    distances: Scores[str]
 
 
 @dataclass(frozen=True)
 class SequenceBaseline:
-    """Flip probabilities and top-5 distances of the baseline, by perturbation, as far as they are known."""
+    """The baseline's flip probabilities and top-5 distances by perturbation; unknown ones are omitted."""
 
     name: str = ""
     flips: Mapping[str, float] = field(default_factory=dict)
-    moves: Mapping[str, float] = field(default_factory=dict)
+    distances: Mapping[str, float] = field(default_factory=dict)
 
 
-def sequence_scores(each: Evaluation) -> dict[int, SequenceScores]:
-    """Return, by difficulty, how often the prediction of each sequence changes, and how far its first classes move."""
+def sequence_scores(evaluation: Evaluation) -> dict[int, SequenceScores]:
+    """Return the flip probability and the top-5 distance of each sequence, by difficulty.
+
+    Raises:
+        UserError: If a transform is not a perturbation of ImageNet-P, or all sequences have one frame.
+    """
     flips: dict[int, dict[str, ScoreColumn]] = {}
-    moves: dict[int, dict[str, ScoreColumn]] = {}
-    images, difficulties = ImagesOf(each), each.levels()
-    for predicted in each.predictions():
+    distances: dict[int, dict[str, ScoreColumn]] = {}
+    images, difficulties = ConditionImages(evaluation), evaluation.levels()
+    for predicted in evaluation.predictions():
         name = predicted.condition.transform
         if name not in FAMILY.names:
             raise UserError(
-                f"{each.folder}: {printable(name)!r} is no perturbation of ImageNet-P, so it has no figures"
+                f"{evaluation.folder}: {printable(name)!r} is not a perturbation of ImageNet-P, so no metric is "
+                "defined for it"
             )
         ordered = not FAMILY.grain(name)
-        # Only noise has data of its own at each difficulty: of the others, frames further apart are compared.
+        # Noise sequences are built for each difficulty. For other perturbations, a higher difficulty compares frames
+        # that are further apart.
         for difficulty in difficulties if ordered else [predicted.condition.level]:
             options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
             if difficulty < predicted.top1.shape[1]:
-                with reading(each.folder):
+                with reading(evaluation.folder):
                     flip = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
-                    move = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
+                    distance = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
                 flips.setdefault(difficulty, {})[name] = ScoreColumn(images(predicted), flip)
-                moves.setdefault(difficulty, {})[name] = ScoreColumn(images(predicted), move)
+                distances.setdefault(difficulty, {})[name] = ScoreColumn(images(predicted), distance)
     if not flips:
-        raise UserError(f"{each.folder} has sequences of one frame, so no prediction can change between frames")
+        raise UserError(
+            f"{evaluation.folder} contains sequences of one frame: at least two are needed to compare predictions"
+        )
     return {
-        difficulty: SequenceScores(joined(each, flips[difficulty]), joined(each, moves[difficulty]))
+        difficulty: SequenceScores(
+            join_columns(evaluation, flips[difficulty]), join_columns(evaluation, distances[difficulty])
+        )
         for difficulty in sorted(flips)
     }
 
 
 def sequence_baselines(
-    each: Evaluation, scores: Mapping[int, SequenceScores], context: ReportContext
+    evaluation: Evaluation, scores: Mapping[int, SequenceScores], context: ReportContext
 ) -> dict[int, SequenceBaseline]:
-    """Return difficulty -> the baseline's figures."""
-    if context.own:
-        return _own_baselines(context.own, each, scores)
-    if has_published_baseline(each.table):
+    """Return the baseline by difficulty; difficulties without a baseline are omitted.
+
+    Args:
+        evaluation: Evaluation to normalise.
+        scores: Its scores by difficulty.
+        context: State of the report.
+
+    Raises:
+        UserError: If the evaluated baseline does not match the evaluation.
+    """
+    if context.evaluated_baseline:
+        return _evaluated_baselines(context.evaluated_baseline, evaluation, scores)
+    if has_published_baseline(evaluation.table):
         return {1: SequenceBaseline(ALEXNET, alexnet.ALEXNET_FLIP_PROBABILITIES)}
     return {}
 
 
-def _own_baselines(
-    own: OwnBaseline, each: Evaluation, scores: Mapping[int, SequenceScores]
+def _evaluated_baselines(
+    baseline: EvaluatedBaseline, evaluation: Evaluation, scores: Mapping[int, SequenceScores]
 ) -> dict[int, SequenceBaseline]:
-    """Return the figures of an evaluated model over the same sequences."""
-    evaluations = own.scores_of(each, sequence_scores)
+    """Return the metrics of an evaluated model on the same sequences, by difficulty."""
+    evaluations = baseline.scores_of(evaluation, sequence_scores)
     if not evaluations:
         return {}
     baselines = {}
     for difficulty, wanted in scores.items():
-        theirs = {other.place: found[difficulty] for other, found in evaluations if difficulty in found}
-        candidates = [(other, theirs[other.place].flips) for other, _ in evaluations if other.place in theirs]
+        theirs = {other.location: by_level[difficulty] for other, by_level in evaluations if difficulty in by_level}
+        candidates = [(other, theirs[other.location].flips) for other, _ in evaluations if other.location in theirs]
         if not candidates:
-            raise UserError(f"{each.folder}: the baseline {own.name!r} was not evaluated at difficulty {difficulty}")
-        found = own.counterparts(each, wanted.flips, candidates)
-        own.check_complete(each, wanted.flips.keys, found, perturbations.names("benchmark"), str)
-        flips = {name: counterpart.mean() for name, counterpart in found.items()}
-        moves = {name: found[name].mean(theirs[found[name].evaluation.place].moves) for name in found}
-        baselines[difficulty] = SequenceBaseline(own.name, flips, moves)
+            raise UserError(
+                f"{evaluation.folder}: the baseline {baseline.name!r} was not evaluated at difficulty {difficulty}: "
+                "evaluate it on the same data set"
+            )
+        columns = baseline.match_columns(evaluation, wanted.flips, candidates)
+        baseline.check_complete(evaluation, wanted.flips.keys, columns, perturbations.names("benchmark"), str)
+        flips = {name: column.mean() for name, column in columns.items()}
+        distances = {
+            name: column.mean(theirs[column.evaluation.location].distances) for name, column in columns.items()
+        }
+        baselines[difficulty] = SequenceBaseline(baseline.name, flips, distances)
     return baselines

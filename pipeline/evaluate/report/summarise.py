@@ -1,4 +1,4 @@
-"""From evaluations of one or more models to a summary: which is clean, which is the baseline, what to warn of."""
+"""The summary of one or more evaluations: metrics, normalisation by the baseline, warnings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.evaluate.report.anomalies import find_anomalies
-from pipeline.evaluate.report.belonging import check_models, check_once, compare_models
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.families import layouts, report_of
+from pipeline.evaluate.report.matching import check_duplicates, check_model_names, warn_of_different_images
 from pipeline.evaluate.report.scores import Evaluation, open_evaluation
 from pipeline.evaluate.report.summary import Summary
 
@@ -19,49 +19,50 @@ def summarise(
     anomalous: str | None = None,
     resamples: int = 1000,
 ) -> Summary:
-    """Return the figures of one or more evaluations, of one or more models.
+    """Compute the metrics of one or more evaluations.
 
-    Evaluations of clean images give the clean error of their model, for evaluations of the same images.
+    An evaluation on clean images provides the clean error of its model for its other evaluations of the same images.
 
     Args:
-        folders: Folders or URLs that ``evaluate`` wrote.
-        baselines_from: Evaluations of the model whose figures others are divided by, over the same images. Default:
-            AlexNet as published, for models of 1000 classes on images of 224 pixels, and no baseline for others.
-        anomalous: An evaluation of images that belong to no class (ImageNet-O), told apart from the clean ones by the
+        folders: Folders or URLs that ``evaluate`` wrote, of one or more models.
+        baselines_from: Evaluations of the baseline model on the same images. Default: AlexNet's published results for
+            models of 1000 classes on images of 224 x 224, otherwise no baseline.
+        anomalous: Evaluation on images of no known class (ImageNet-O). Needs an evaluation on clean images by the
             same model.
-        resamples: Draws of the bootstrap.
+        resamples: Number of bootstrap draws.
 
     Returns:
-        The figures. What does not belong together in every respect, and is shown all the same, is among the warnings.
+        The metrics, and warnings about evaluations that are not fully comparable.
 
     Raises:
-        UserError: What was given is no evaluation, a family has no report, two models have one name, one data set was
-            evaluated twice, or the baseline is of other images.
-        UnfinishedError: An evaluation is not finished.
+        UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
+            evaluated twice on one data set, or the baseline has other images.
+        UnfinishedError: If an evaluation is incomplete.
     """
     evaluations = [open_evaluation(folder) for folder in folders]
     reports = [report_of(each.table.data_set.family) for each in evaluations]
     baseline = [open_evaluation(folder) for folder in baselines_from]
     other = None if anomalous is None else open_evaluation(anomalous)
-    check_models([*evaluations, *baseline, *([other] if other else [])])
-    check_once(evaluations)
+    check_model_names([*evaluations, *baseline, *([other] if other else [])])
+    check_duplicates(evaluations)
     context = ReportContext(evaluations, baseline, resamples)
     families: dict[str, list[Any]] = {key: [] for key in layouts()}
-    for each, report in zip(evaluations, reports, strict=True):
-        families[report.layout.key] += report.summarise(each, context)
+    for evaluation, report in zip(evaluations, reports, strict=True):
+        families[report.layout.key] += report.summarise(evaluation, context)
     anomalies = find_anomalies(other, context) if other else {}
-    compare_models(evaluations, context.images, context.warn)
-    for each in evaluations:
-        _warn_of_samples(each, context)
+    warn_of_different_images(evaluations, context.images, context.warn)
+    for evaluation in evaluations:
+        _warn_of_samples(evaluation, context)
     return Summary(families, anomalies, context.warnings)
 
 
-def _warn_of_samples(each: Evaluation, context: ReportContext) -> None:
-    changed, checked = each.changed()
+def _warn_of_samples(evaluation: Evaluation, context: ReportContext) -> None:
+    """Warn of samples that failed, or that decoded to other pixels than when they were built."""
+    changed, checked = evaluation.changed_samples()
     if changed:
         context.warn(
-            f"{each.folder}: {changed:,} of {checked:,} samples that were compared decode to other pixels on the "
-            "machine of the evaluation than where they were built: the decoder differs, and results may too"
+            f"{evaluation.folder}: {changed:,} of {checked:,} checked samples were decoded to other pixels than when "
+            "they were built, because the decoder differs: results may differ too"
         )
-    if failed := each.table.data_set.failed:
-        context.warn(f"{each.folder}: {failed:,} samples of the data set had failed and are not counted")
+    if failed := evaluation.table.data_set.failed:
+        context.warn(f"{evaluation.folder}: {failed:,} samples of the data set failed to build and are not included")

@@ -1,4 +1,4 @@
-"""What a report shows: the papers' figures, each with its confidence interval over images."""
+"""The contents of a report: the papers' metrics, with confidence intervals over images."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipeline.evaluate.metrics.bootstrap import Estimate
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that a report shows.
+    """The contents of a report.
 
     Attributes:
-        families: Key of a family's layout -> the summaries of its evaluations, in the order of a report. The keys of
-            the project's families are ``corruptions``, ``perturbations``, ``system_noise`` and ``clean``.
-        anomalies: Model -> area under the precision-recall curve of the anomalies.
-        warnings: What readers must know.
+        families: Summaries of the evaluations of each family, by key of its layout, in the order of the report. The
+            built-in keys are ``corruptions``, ``perturbations``, ``system_noise`` and ``clean``.
+        anomalies: Area under the precision-recall curve (AUPR) of anomaly detection, by model.
+        warnings: Warnings for the reader.
     """
 
     families: Mapping[str, Sequence[Any]]
@@ -25,7 +25,7 @@ class Summary:
     warnings: Sequence[str]
 
     def facts(self) -> dict[str, Any]:
-        """Return everything as built-in types, for JSON."""
+        """Return the contents as built-in types that can be written as JSON."""
         facts = asdict(self)
         families: dict[str, Any] = facts.pop("families")
         return {**families, **facts}

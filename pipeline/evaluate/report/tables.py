@@ -1,4 +1,4 @@
-"""Tables that several families share, and how means over less than the whole benchmark are marked."""
+"""Tables that several families share, and marks for means over part of a benchmark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from pipeline.evaluate.report.plots import BarGroups, Curves, Plot, PlotKind, wo
 from pipeline.text import printable
 
 EXTRA_GROUP = "not in the benchmark"
-"""Title of the plot of such transforms."""
+"""Title of the plot of transforms that are not in the benchmark."""
 
 
 @dataclass(frozen=True)
-class Content:
-    """A table of transforms: its title and note, which figures of their rows it shows, and which plot if any.
+class TransformTable:
+    """The definition of a table with one row per transform.
 
-    ``bars`` names the first figure in the plot; empty for no plot.
+    Attributes:
+        title: Title of the table.
+        note: Explanation below the title.
+        figures: Metrics of a row.
+        bars: Name of the first metric in a bar plot; empty for no plot.
     """
 
     title: str
@@ -37,44 +41,44 @@ class Content:
     bars: str = ""
 
 
-# Means over a part of the benchmark
+# Means over part of the benchmark
 
 
 def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigure) -> str:
-    """Return what a mean is over where that is not the whole benchmark: ``12 of 15 corruptions``; else nothing."""
+    """Return what a mean covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark."""
     if figure.over is None or layout.benchmark is None:
         return ""
     benchmark, over = layout.benchmark, figure.over
     rows = layout.rows(summary)
-    found = [row for row in rows if over(row) is not None]
+    averaged = [row for row in rows if over(row) is not None]
     if not any(row.benchmark for row in rows):
-        return f"{len(found)} {benchmark.what} that are not of the benchmark"
-    counted = sum(row.benchmark for row in found)
+        return f"{len(averaged)} {benchmark.what} that are not in the benchmark"
+    counted = sum(row.benchmark for row in averaged)
     if counted == benchmark.total and benchmark.complete(summary):
         return ""
-    levels = "" if counted < benchmark.total else ", not at every severity"
+    levels = "" if counted < benchmark.total else ", with missing severities"
     return f"{counted} of {benchmark.total} {benchmark.what}{levels}"
 
 
 def part_notes(
     layout: ReportLayout[Any], models: Models[Any], figures: Iterable[Figure | LevelFigure]
 ) -> Iterator[str]:
-    """Yield, for each model, what those of its means are over that are not over the whole benchmark."""
+    """Yield a note for each model whose means cover only part of the benchmark."""
     for model, summary in models.items():
         marked: dict[str, list[str]] = {}
         for figure in figures:
-            there = figure.values(summary) if isinstance(figure, LevelFigure) else figure.value(summary) is not None
-            if there and (over := coverage(layout, summary, figure)):
-                marked.setdefault(over, []).append(figure.name)
-        for over, names in marked.items():
-            yield f"{PARTIAL} {model}: {', '.join(names)} over {over}."
+            present = figure.values(summary) if isinstance(figure, LevelFigure) else figure.value(summary) is not None
+            if present and (covered := coverage(layout, summary, figure)):
+                marked.setdefault(covered, []).append(figure.name)
+        for covered, names in marked.items():
+            yield f"{PARTIAL} {model}: {', '.join(names)} averaged over {covered}."
 
 
 # Rows of transforms
 
 
 def transforms(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, SummaryRow]:
-    """Return name -> a row of any model, those of the benchmark first."""
+    """Return one row of each transform, by name; transforms of the benchmark come first."""
     rows: dict[str, SummaryRow] = {}
     for summary in models.values():
         for row in layout.rows(summary):
@@ -83,7 +87,7 @@ def transforms(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, Summ
 
 
 def marked_names(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, str]:
-    """Return name -> how it is shown: marked, where there is a benchmark that it is not part of."""
+    """Return the displayed name of each transform, with a mark if it is not in the benchmark."""
     rows = transforms(layout, models)
     any_benchmark = any(row.benchmark for row in rows.values())
     return {
@@ -93,20 +97,24 @@ def marked_names(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, st
 
 
 def rows_by_name(layout: ReportLayout[Any], models: Models[Any]) -> dict[str, dict[str, Any]]:
-    """Return model -> transform -> row."""
+    """Return the rows by model and transform."""
     return {model: {row.name: row for row in layout.rows(summary)} for model, summary in models.items()}
 
 
 def extra_note(names: Iterable[str]) -> str:
-    """Return what the mark of a transform means, where one of these names has it."""
-    return f" {EXTRA} not of the benchmark, in no mean." if any(name.endswith(f" {EXTRA}") for name in names) else ""
+    """Return the explanation of the mark of a transform if one of these names has it."""
+    return (
+        f" {EXTRA} not in the benchmark, so not included in means."
+        if any(name.endswith(f" {EXTRA}") for name in names)
+        else ""
+    )
 
 
 # Tables
 
 
 def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) -> Table:
-    """Return the table of all figures of summaries: figures downwards, models side by side."""
+    """Return the table of all metrics of summaries: metrics as rows, models as columns."""
     rows: list[Sequence[Cell]] = []
     for figure in layout.figures:
         cells = [summary_cell(layout, summary, figure) for summary in models.values()]
@@ -124,44 +132,51 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
 
 
 def summary_cell(layout: ReportLayout[Any], summary: Any, figure: Figure) -> Number:
-    """Return the cell of a figure of a summary, marked where it is over less than the benchmark."""
+    """Return the cell of a metric of a summary, marked if it covers only part of the benchmark."""
     return Number(figure.value(summary), figure.format, partial=bool(coverage(layout, summary, figure)))
 
 
 def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
-    """Return how to read the key figures, and what is not over the whole benchmark."""
+    """Return the explanation of the key figures, with notes on means over part of the benchmark."""
     normalised = any(layout.baseline(summary) for summary in models.values())
-    none = "There is no baseline: nothing is normalised." if layout.benchmark else ""
+    none = "No baseline: the metrics are not normalised." if layout.benchmark else ""
     parts = part_notes(layout, models, layout.figures)
     notes = (layout.note, layout.normalised_note if normalised else none, _images_note(layout, models), *parts)
     return " ".join(filter(None, notes))
 
 
 def _images_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
-    """Return whether the models were evaluated on the same data set, where that is known and they were not."""
+    """Return a note if the models were evaluated on different images or builds; empty otherwise."""
     if len({summary.source_ids_sha256 for summary in models.values()}) > 1:
         count = layout.counts[0]
         counts = (f"{model} {Number(count.value(summary), count.format)}" for model, summary in models.items())
         return f"Not comparable: the models were not evaluated on the same images ({', '.join(counts)})."
     if len({summary.manifest_sha256 for summary in models.values()}) > 1:
-        return "The models were evaluated on images of the same names, but the manifests of the data sets differ."
+        return "The models were evaluated on images with the same names, but the manifests of the data sets differ."
     return ""
 
 
-def by_transform(layout: ReportLayout[Any], section: str, content: Content, models: Models[Any], what: str) -> Table:
-    """Return a table with transforms downwards and models side by side, each with its figures.
+def by_transform(
+    layout: ReportLayout[Any], section: str, content: TransformTable, models: Models[Any], what: str
+) -> Table:
+    """Return a table with transforms as rows and models as columns.
 
-    Transforms of which no model has any figure are left out.
+    Args:
+        layout: Layout of the family.
+        section: Title of the section.
+        content: Definition of the table. Transforms without any value are omitted.
+        models: Summaries by model.
+        what: Title of the first column, such as "corruption".
     """
     by_model = rows_by_name(layout, models)
     every = [row for rows in by_model.values() for row in rows.values()]
     figures = [figure for figure in content.figures if any(figure.value(row) is not None for row in every)]
     rows: list[Sequence[Cell]] = []
     for name, marked in marked_names(layout, models).items():
-        found = [rows.get(name) for rows in by_model.values()]
+        by_column = [rows.get(name) for rows in by_model.values()]
         cells = [
             Number(figure.value(row) if row else None, figure.format, short=len(figures) > 1)
-            for row in found
+            for row in by_column
             for figure in figures
         ]
         if any(cell.exists for cell in cells):
@@ -175,11 +190,18 @@ def by_transform(layout: ReportLayout[Any], section: str, content: Content, mode
 
 
 @dataclass(frozen=True)
-class LevelContent:
-    """A table of accuracies by transform and level: its title and note, and what transforms and levels are called.
+class LevelTable:
+    """The definition of a table of accuracies with one row per transform and one column per level.
 
-    ``accuracies`` and ``mean`` take from a row the accuracy at each level and their mean. ``levels`` are on the axis of
-    plots even where no transform has them; ``heading`` precedes levels above columns.
+    Attributes:
+        title: Title of the table.
+        note: Explanation below the title.
+        what: Title of the column of transforms.
+        axis: Noun for levels, such as "severity".
+        accuracies: Returns the accuracy at each level of a row.
+        mean: Returns the mean of a row's accuracies.
+        levels: Levels that are on the axis of plots even if no transform has them.
+        heading: Text before the level in column titles.
     """
 
     title: str
@@ -192,16 +214,16 @@ class LevelContent:
     heading: str = ""
 
 
-def by_level(layout: ReportLayout[Any], section: str, content: LevelContent, models: Models[Any]) -> Table:
-    """Return a table with a row for each transform and model, and levels side by side."""
+def by_level(layout: ReportLayout[Any], section: str, content: LevelTable, models: Models[Any]) -> Table:
+    """Return a table with one row per transform and model, and levels as columns."""
     by_model = rows_by_name(layout, models)
-    every = [row for found in by_model.values() for row in found.values()]
+    every = [row for rows_of_model in by_model.values() for row in rows_of_model.values()]
     levels = sorted({level for row in every for level in content.accuracies(row)})
     rows: list[Sequence[Cell]] = []
     curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
     for name, marked in marked_names(layout, models).items():
-        for model, found in by_model.items():
-            if row := found.get(name):
+        for model, rows_of_model in by_model.items():
+            if row := rows_of_model.get(name):
                 accuracies = content.accuracies(row)
                 cells = (Number(accuracies.get(level), short=True) for level in levels)
                 rows.append([marked, model, *cells, Number(content.mean(row), short=True)])
@@ -214,12 +236,12 @@ def by_level(layout: ReportLayout[Any], section: str, content: LevelContent, mod
 
 
 def bars(layout: ReportLayout[Any], models: Models[Any], figure: Figure, what: str) -> Plot:
-    """Return the plot of a figure of rows as bars, one for each group of transforms."""
+    """Return the bar plot of a metric of rows, with one panel per group of transforms."""
     by_model = rows_by_name(layout, models)
     groups: dict[str, dict[str, Mapping[str, Estimate]]] = {}
     for name, row in transforms(layout, models).items():
-        found = {model: figure.value(rows[name]) for model, rows in by_model.items() if name in rows}
-        values = {model: value for model, value in found.items() if isinstance(value, Estimate)}
+        by_name = {model: figure.value(rows[name]) for model, rows in by_model.items() if name in rows}
+        values = {model: value for model, value in by_name.items() if isinstance(value, Estimate)}
         if values:
             groups.setdefault(printable(row.group) if row.benchmark else EXTRA_GROUP, {})[name] = values
     return Plot(PlotKind.BARS, BarGroups(groups, what, figure.normalised))

@@ -1,4 +1,4 @@
-"""The tables of a report as Markdown and on a terminal, and all figures of a summary as CSV."""
+"""The tables of a report as Markdown and for a terminal, and all values as CSV."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""First characters by which spreadsheets recognise a formula; the last four are full-width."""
+"""First characters that make spreadsheets evaluate a cell as a formula; the last four are full-width."""
 
 CSV_COLUMNS = ("model", "data_set", "family", "transform", "level", "figure", "value", "low", "high", "baseline")
 
 
 def to_markdown(tables: Iterable[Table]) -> str:
-    """Return tables as Markdown of GitHub's kind; markup in names is shown literally."""
+    """Return tables as GitHub-flavoured Markdown; markup in names is escaped."""
     return "\n".join(chain.from_iterable(_markdown(table) for table in tables))
 
 
 def to_terminal(tables: Iterable[Table]) -> list[RenderableType]:
-    """Return what to print on one of rich's consoles, in order; two models fit 100 columns."""
+    """Return tables as rich renderables, in order. Tables of two models fit a console of 100 columns."""
     return list(chain.from_iterable(_terminal(table) for table in tables))
 
 
 def to_csv(summary: Summary) -> str:
-    """Return every figure on a line of its own, in full precision, with ``CSV_COLUMNS``.
+    """Return all values as CSV with the columns ``CSV_COLUMNS``: one line per value, in full precision.
 
-    Fractions but for top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty where there is
-    no interval; ``baseline`` is what a normalised figure is divided by, and empty for all others. A name that a
-    spreadsheet would take for a formula has an apostrophe in front.
+    Values are fractions, except top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty for
+    values without an interval. ``baseline`` is empty for values that are not normalised. Names that a spreadsheet would
+    evaluate as a formula are prefixed with an apostrophe.
     """
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
@@ -54,14 +54,14 @@ def to_csv(summary: Summary) -> str:
 
 
 def to_markdown_page(summary: Summary, title: str, tables: Iterable[Table]) -> str:
-    """Return a Markdown document: title, warnings, tables."""
+    """Return a Markdown document with title, warnings and tables."""
     warnings = "".join(f"- {_literal(printable(each, LONGEST_MESSAGE))}\n" for each in summary.warnings)
     above = f"**Warnings**\n\n{warnings}\n" if warnings else ""
     return f"# {_literal(printable(title))}\n\n{above}{to_markdown(tables)}"
 
 
 def _plain(name: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
+    """Return a name, prefixed with an apostrophe if a spreadsheet would evaluate it as a formula."""
     return f"'{name}" if name.startswith(FORMULA_STARTS) else name
 
 
@@ -75,40 +75,40 @@ def _markdown(table: Table) -> Iterator[str]:
 
 
 def _literal(text: str) -> str:
-    """Return text that Markdown shows literally. Single brackets, and underscores within words, are no markup."""
+    """Escape Markdown markup. Single brackets and underscores within words are not markup."""
     return re.sub(r"[\\`<>|~&$*#]|(?<!\w)_|_(?!\w)|(?<=\])[(\[:]", r"\\\g<0>", text)
 
 
 def _terminal(table: Table) -> Iterator[RenderableType]:
-    made = RichTable(box=None, header_style="bold", pad_edge=False)
+    rich_table = RichTable(box=None, header_style="bold", pad_edge=False)
     for column in table.columns:
         title = Text("\n".join(filter(None, (column.model, column.title))))
-        made.add_column(title, justify="right" if column.number else "left", vertical="bottom", overflow="fold")
+        rich_table.add_column(title, justify="right" if column.number else "left", vertical="bottom", overflow="fold")
     for row in table.rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
-    note = RichTable.grid()  # wraps at words, which bare text does not in a console with soft wrapping
+        rich_table.add_row(*(Text(str(cell)) for cell in row))
+    note = RichTable.grid()  # a grid wraps at words even in a console with soft wrapping
     note.add_row(Text(table.note, style="dim"))
-    yield from (Text(f"{table.section}: {table.title}", style="bold"), made, note, Text(""))
+    yield from (Text(f"{table.section}: {table.title}", style="bold"), rich_table, note, Text(""))
 
 
 Line = Sequence[str | int]
-"""Of one figure, what follows the family on its line of the CSV."""
+"""The cells of a CSV line after the family."""
 
 
 def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
-    """Yield the lines of one summary."""
+    """Yield the CSV lines of a summary."""
     baseline, level = _plain(layout.baseline(summary) or ""), layout.level(summary)
     whole = "" if level is None else level
     for figure in layout.figures:
         yield from _line("", whole, figure.name, figure.value(summary), baseline * figure.normalised)
     for figures in layout.level_figures:
-        for at, value in figures.values(summary).items():
-            yield from _line("", at, figures.name, value)
+        for at_level, value in figures.values(summary).items():
+            yield from _line("", at_level, figures.name, value)
     for row in layout.rows(summary):
         name = _plain(row.name)
         for figures in layout.row_level_figures:
-            for at, value in figures.values(row).items():
-                yield from _line(name, at, figures.name, value)
+            for at_level, value in figures.values(row).items():
+                yield from _line(name, at_level, figures.name, value)
         for figure in layout.row_figures:
             yield from _line(name, whole, figure.name, figure.value(row), baseline * figure.normalised)
     for count in layout.counts:
@@ -116,7 +116,7 @@ def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
 
 
 def _line(transform: str, level: str | int, figure: str, value: Value, baseline: str = "") -> Iterator[Line]:
-    """Yield one line, or none where the figure does not exist."""
+    """Yield one line, or none if the value is missing."""
     if value is not None:
         bounds = (str(value.low), str(value.high)) if isinstance(value, Estimate) else ("", "")
         yield (transform, level, figure, str(value_of(value)), *bounds, baseline)
