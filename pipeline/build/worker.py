@@ -29,9 +29,9 @@ REPORT_EVERY_S = 0.5
 PUBLISHING_THREADS = 4
 """Number of threads that publish the shards of a work item."""
 
-IMAGES_TOGETHER, BYTES_TOGETHER = 8, 2**24
+BATCH_IMAGES, BATCH_BYTES = 8, 2**24
 """Maximum number of images in a batch, and maximum bytes of its prepared images or outputs. Stages process whole
-batches, so that its code and tables stay in the CPU caches. A larger image is processed alone to limit memory."""
+batches, so that their code and tables stay in the CPU caches. A larger image is processed alone to limit memory."""
 
 Shards = Mapping[Condition, ShardBuilder]
 
@@ -107,8 +107,8 @@ class BuildWorker:
                 if attempt.report_items:
                     yield CurrentItem(image.id)
                 batch.append(self._maker.prepare(image, counts))
-            room = len(batch) < IMAGES_TOGETHER and sum(each.size for each in batch) < BYTES_TOGETHER
-            if attempt.report_items or not room:
+            has_room = len(batch) < BATCH_IMAGES and sum(each.size for each in batch) < BATCH_BYTES
+            if attempt.report_items or not has_room:
                 yield from self._make_batch(batch, shards, attempt, counts)
                 batch = []
         yield from self._make_batch(batch, shards, attempt, counts)
@@ -128,7 +128,7 @@ class BuildWorker:
             output = self._maker.transform(image, condition, counts)
             outputs.append(output)
             output_bytes += output.size
-            if suspected or output_bytes >= BYTES_TOGETHER:
+            if suspected or output_bytes >= BATCH_BYTES:
                 _append(self._maker.finish(outputs, counts), shards, counts)
                 yield counts
                 outputs, output_bytes = [], 0

@@ -75,8 +75,8 @@ def test_bytes_do_not_depend_on_what_is_made_together(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: int, room: int
 ) -> None:
     expected = make(source, tmp_path / "usual")
-    monkeypatch.setattr(worker, "IMAGES_TOGETHER", images)
-    monkeypatch.setattr(worker, "BYTES_TOGETHER", room)
+    monkeypatch.setattr(worker, "BATCH_IMAGES", images)
+    monkeypatch.setattr(worker, "BATCH_BYTES", room)
     report = make(source, tmp_path / "changed")
     assert data_digests(tmp_path / "changed") == data_digests(tmp_path / "usual")
     assert report.samples == expected.samples == {"contrast": 12, "gaussian_noise": 12}
@@ -87,8 +87,8 @@ def test_bytes_do_not_depend_on_what_is_made_together(
 def test_no_more_outputs_are_held_than_there_is_room_for(
     small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int
 ) -> None:
-    monkeypatch.setattr(worker, "IMAGES_TOGETHER", 3)
-    monkeypatch.setattr(worker, "BYTES_TOGETHER", room)
+    monkeypatch.setattr(worker, "BATCH_IMAGES", 3)
+    monkeypatch.setattr(worker, "BATCH_BYTES", room)
     stages: list[str] = []
 
     def listen() -> None:
