@@ -36,7 +36,7 @@ from pipeline.software import host_facts, versions
 from pipeline.sources.base import Source
 from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
 from pipeline.storage import Store, is_url, local_path, open_store
-from pipeline.storage.places import absolute, remember
+from pipeline.storage.trusted_locations import absolute, remember
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     recipe = with_detected_kind(request.recipe, request.source)
     recipe = recipe.canonical(versions(recipe.family.libraries), fingerprints(recipe.used_decoders()))
     source = open_source(recipe.source.kind, request.source, request.ids)
-    watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].words}")
+    watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
     watcher.preparing("testing every transform once")
     try_transforms(recipe, request.frost_folder)

@@ -1,4 +1,4 @@
-"""Sources that hold pixels: CIFAR's pickles and downsampled ImageNet."""
+"""A base class for sources that store pixels: CIFAR and downsampled ImageNet."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from math import isqrt
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.sources.base import Pixels, SourceImage, check_size, identifier, named_class
+from pipeline.sources.base import Pixels, SourceImage, check_size, class_name_of, identifier
 from pipeline.storage import Place
 
 CHANNELS = 3
+"""Number of channels of an image."""
 
 
 @dataclass(frozen=True)
 class ArrayTable:
-    """Images as rows of bytes, channel after channel, and what is known of each."""
+    """Images as rows of bytes, with their labels.
+
+    Attributes:
+        rows: uint8 array (images, 3 * side * side); each row has one channel after another.
+        labels: Label of each image.
+        class_names: Class names by label. Empty if unknown.
+    """
 
     rows: np.ndarray
     labels: Sequence[int]
@@ -26,10 +33,10 @@ class ArrayTable:
 
 
 class ArraySource:
-    """Rows of one file, in its order; ids are ``<stem>_<row>``. The file is read when it is first needed, and kept."""
+    """The images of one file, in its order. Ids are ``<stem>_<row>``. The file is loaded once, when first needed."""
 
     def __init__(self, file: Place) -> None:
-        """Raises UserError where there is no such file."""
+        """Keep a reference to the file. Raise UserError if it does not exist."""
         if file.store.size(file.name) < 0:
             raise UserError(f"the file {file.location} does not exist")
         self.location = file.location
@@ -38,22 +45,22 @@ class ArraySource:
         self._table: ArrayTable | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All rows. Raises UserError where the file is not what it should be."""
+        """Yield all images. Raise UserError if the file is invalid."""
         table = self._loaded()
         stem = identifier(self._file.name.rpartition("/")[2].split(".")[0])
         for index, label in enumerate(table.labels):
-            name = named_class(label, table.class_names, str(label), f"{self.location}, image {index},")
+            name = class_name_of(label, table.class_names, str(label), f"{self.location}, image {index},")
             yield SourceImage(f"{stem}_{index:06d}", label, name, f"{self._file.name}#{index}", table.rows.shape[1])
 
     def read(self, image: SourceImage) -> Pixels:
-        """The pixels of one row. Raises OSError."""
+        """Return the pixels of one image, uint8 RGB (side, side, 3). Raise OSError if it cannot be read."""
         check_size(image)
         table, index = self._loaded(), int(image.origin.rpartition("#")[2])
         side = isqrt(table.rows.shape[1] // CHANNELS)
         return np.ascontiguousarray(table.rows[index].reshape(CHANNELS, side, side).transpose(1, 2, 0))
 
     def load(self) -> ArrayTable:
-        """The content of the file. Raises UserError."""
+        """Return the content of the file. Raise UserError if it is invalid."""
         raise NotImplementedError
 
     def _loaded(self) -> ArrayTable:
@@ -61,6 +68,8 @@ class ArraySource:
             table = self.load()
             side = isqrt(table.rows.shape[1] // CHANNELS)
             if side < 1 or side * side * CHANNELS != table.rows.shape[1]:
-                raise UserError(f"{self.location} has rows of {table.rows.shape[1]} bytes: no square RGB images")
+                raise UserError(
+                    f"{self.location} has rows of {table.rows.shape[1]} bytes, which are not square RGB images"
+                )
             self._table = table
         return self._table

@@ -1,4 +1,4 @@
-"""What every source offers to the plan and to the workers."""
+"""The interface of sources, and checks that all layouts share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from pipeline.storage import LARGEST_READ, Place, find_place
 from pipeline.storage.base import path_sort_key
 
 UNLABELLED = -1
-"""Label of an image that stands in no class folder; its class name is empty."""
+"""Label of an image without a class; its class name is an empty string."""
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp"})
-"""Files that count as images, compared in lower case (torchvision's list)."""
+"""File suffixes of images in lower case, the same as in torchvision."""
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+"""File suffixes of compressed files."""
 
 SYSTEM_FOLDERS = frozenset(
     {
@@ -37,48 +38,53 @@ SYSTEM_FOLDERS = frozenset(
         *(".snapshot", ".snapshots", "~snapshot", ".zfs"),
     }
 )
-"""Folders that macOS, Linux, Windows, Synology, QNAP and file servers make by themselves, in lower case."""
+"""Names in lower case of folders that macOS, Linux, Windows, Synology, QNAP and file servers create automatically."""
 
 LONGEST_LIST = 2**26
-"""Bytes of a list of names or labels: 64 MiB, some 50 bytes for each of ImageNet's training images."""
+"""Size limit in bytes for a list of names or labels: 64 MiB, about 50 bytes per ImageNet training image."""
 
 MAX_LABEL = 10**6
-"""No data set has more classes."""
+"""Largest valid label."""
 
-UNWRITABLE: Mapping[str, str] = {
+FORBIDDEN_CATEGORIES: Mapping[str, str] = {
     "Cc": "the control character",
     "Cs": "the surrogate",
     "Zl": "the line separator",
     "Zp": "the paragraph separator",
 }
-"""Categories of Unicode that no id may hold -> what they are called."""
+"""Unicode categories that ids must not contain -> their names in error messages."""
 
 SPLITS: Mapping[str, str] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
     **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
 }
-"""Words in names of files and folders -> the split that they stand for, as Hugging Face has them."""
+"""Words in file and folder names -> the split that they mean, following Hugging Face's conventions."""
 
-_OF_SEVERAL = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.[a-z]+)")
-"""A file of several, as Hugging Face and TensorFlow number them."""
+_NUMBERED_FILE = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.[a-z]+)")
+"""Name of one file of a numbered set, as written by Hugging Face and TensorFlow."""
 
 _SKIPPED_BY_READERS = re.compile(r"__[^/]*__(/|$)")
-"""WebDataset takes members in such a folder for its own notes, and passes over them."""
+"""Start of member names that WebDataset reserves for metadata and therefore skips."""
 
 Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels; right and bottom are the first beyond."""
+"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 Pixels = NDArray[np.uint8]
-"""RGB (H, W, 3), 0..255."""
+"""RGB image of shape (H, W, 3), values 0..255."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceImage:
-    """One clean image, by reference: workers read the bytes where they need them.
+    """A reference to one clean image. Workers read its bytes when they need them.
 
-    ``id`` is unique in the source and holds no dot; ``origin`` finds the image inside the source; ``size`` is its
-    length in bytes, so that a changed file is noticed before it is read. Of an image with a ``box`` only that counts.
+    Attributes:
+        id: Unique id in the source, without dots.
+        label: Class number from 0, or ``UNLABELLED``.
+        class_name: Name of the class; an empty string if unlabelled or unknown.
+        origin: Position of the image in the source, for example its path.
+        size: Size in bytes, to detect changed files before reading them.
+        box: Region of the image to use. Default: the whole image.
     """
 
     id: str
@@ -90,42 +96,62 @@ class SourceImage:
 
 
 class Source(Protocol):
-    """A fixed, ordered listing that can be walked again and again, and the bytes behind each entry."""
+    """Clean images in a fixed order. Can be iterated more than once."""
 
     location: str
 
     @property
     def ignored(self) -> Counter[str]:
-        """Suffix -> number of files that the last walk passed over because they are not images."""
+        """Suffix -> number of files that the last iteration skipped because they are not images."""
 
     def __iter__(self) -> Iterator[SourceImage]: ...
 
     def read(self, image: SourceImage) -> bytes | Pixels:
-        """The encoded bytes, or the pixels where the source holds those. Raises OSError, and UnreachableError."""
+        """Read one image.
+
+        Args:
+            image: An image that this source has listed.
+
+        Returns:
+            The encoded bytes, or the pixels if the source stores pixels.
+
+        Raises:
+            OSError: The image cannot be read.
+            UnreachableError: The storage service does not respond.
+        """
 
 
 def suffix(name: str) -> str:
-    """The suffix of a file name in lower case."""
+    """Return the suffix of a file name in lower case, with its dot, or an empty string."""
     return os.path.splitext(name)[1].lower()
 
 
 def is_system_folder(name: str) -> bool:
-    """Return whether a folder of this name is the system's own, and holds nobody's images."""
+    """Return whether an operating system or file server creates folders of this name for itself."""
     return name.casefold() in SYSTEM_FOLDERS
 
 
-def is_passed_over(path: str) -> bool:
-    """Return whether a file is hidden, or lies in a hidden folder or one of the system."""
+def is_hidden(path: str) -> bool:
+    """Return whether a file is hidden, or is inside a hidden folder or a system folder."""
     *folders, name = path.split("/")
     hidden = any(part.startswith(".") and part not in (".", "..") for part in (*folders, name))
     return hidden or any(map(is_system_folder, folders))
 
 
 def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
-    """Return the files that end so: the one named, those that match, or all below the folder, folder by folder.
+    """Return the names of the files at a place that have a given suffix.
 
-    Links are followed. Hidden files and the system's are left out; others are counted. Raises UserError, also for
-    compressed ones among them.
+    Args:
+        place: A file, a pattern, or a folder, which is searched recursively. Links are followed; hidden files and
+            system folders are skipped.
+        ending: Suffix in lower case, with its dot.
+        ignored: Counter that receives the suffixes of all other files of a folder.
+
+    Returns:
+        Paths relative to the place, sorted.
+
+    Raises:
+        UserError: A folder cannot be listed, or contains a compressed file of this kind.
     """
     if not place.is_folder:
         return place.files(ending)
@@ -136,14 +162,14 @@ def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
         if name.endswith(ending):
             found.append(path)
         elif name.endswith(compressed):
-            raise UserError(f"{place.location}/{path} is compressed: decompress it, or move it away")
+            raise UserError(f"{place.location}/{path} is compressed: decompress it or remove it")
         else:
             ignored[suffix(path) or "no suffix"] += 1
     return sorted(found, key=path_sort_key)
 
 
 def split_of(path: str) -> str:
-    """Return the split that a file name says, or else the nearest folder; an empty string where none does."""
+    """Return the split in the name of a file or of its nearest folder that names one, or an empty string."""
     for part in reversed(path.split("/")):
         for word in re.split("[^a-z]+", part.lower()):
             if word in SPLITS:
@@ -152,9 +178,9 @@ def split_of(path: str) -> str:
 
 
 def refuse_mixed(place: Place, names: Sequence[str]) -> None:
-    """Raise UserError for files of several splits, and for files of several of which some are missing.
+    """Raise UserError if a folder mixes splits or lacks some files of a numbered set.
 
-    Those of a pattern, or a single one, are what the user has named.
+    Single files and patterns are accepted, because the user has chosen them explicitly.
     """
     if not place.is_folder:
         return
@@ -162,137 +188,192 @@ def refuse_mixed(place: Place, names: Sequence[str]) -> None:
     numbered: dict[tuple[str, str, str], set[str]] = {}
     for name in names:
         splits.setdefault(split_of(name), name)
-        if match := _OF_SEVERAL.fullmatch(name):
+        if match := _NUMBERED_FILE.fullmatch(name):
             start, number, count, ending = match.groups()
             numbered.setdefault((start, count, ending), set()).add(number)
     if len(splits.keys() - {""}) > 1:
         files = ", ".join(f"{split} ({name})" for split, name in sorted(splits.items()) if split)
         some = names[0].rpartition(".")[2]
         raise UserError(
-            f"{place.location} holds files of more than one split: {files}; name one file, one folder, or a pattern "
+            f"{place.location} contains more than one split: {files}; give one file, one folder, or a pattern "
             f"such as '{place.location}/test-*.{some}'"
         )
     for (start, count, ending), found in numbered.items():
         if len(found) != int(count):
             raise UserError(
-                f"{place.location} holds {len(found)} of {int(count)} files {start}-*-of-{count}{ending}: download the "
-                "others, or name the files by a pattern"
+                f"{place.location} contains {len(found)} of {int(count)} files {start}-*-of-{count}{ending}: download "
+                "the missing files, or give a pattern that matches the files to use"
             )
 
 
 def identifier(path: str) -> str:
-    """The id for a path inside a source. Raises UserError for names that no tar member or JSON text can carry."""
+    """Return the image id for a path inside a source: without the suffix, dots replaced by underscores.
+
+    Args:
+        path: Path relative to the source.
+
+    Raises:
+        UserError: The path contains characters that a tar member or JSON text cannot store.
+    """
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise UserError(f"the file name {path!r} is not valid UTF-8; rename it") from None
+        raise UserError(f"the file name {path!r} is not valid UTF-8: rename the file") from None
     for character in "" if path.isprintable() else path:
-        if (category := unicodedata.category(character)) in UNWRITABLE:
-            raise UserError(
-                f"the file name {path!r} holds control characters ({UNWRITABLE[category]} U+{ord(character):04X}); "
-                "rename it"
-            )
+        if (category := unicodedata.category(character)) in FORBIDDEN_CATEGORIES:
+            what = f"{FORBIDDEN_CATEGORIES[category]} U+{ord(character):04X}"
+            raise UserError(f"the file name {path!r} contains {what}: rename the file")
     return os.path.splitext(path)[0].replace(".", "_")
 
 
 def check_class(name: str, where: str) -> str:
-    """Return the name of a class that ids begin with. Raises UserError for one that cannot be a folder, or is skipped.
+    """Return a class name that can be the first part of an image id.
 
-    ``where`` says what names the class.
+    Args:
+        name: Class name from a label file.
+        where: File and line for the error message.
+
+    Raises:
+        UserError: The name cannot be a folder name, or WebDataset would skip its samples.
     """
     if not name or name in (".", "..") or "/" in name:
-        raise UserError(f"{where} names the class {name[:80]!r}: a class must have a name that a folder can have")
+        raise UserError(f"{where} has the invalid class name {name[:80]!r}: use a valid folder name")
     identifier(name)
     refuse_skipped(f"{name}/", where)
     return name
 
 
 def is_skipped(id_: str) -> bool:
-    """Return whether readers of WebDataset pass over the samples of an id without a word."""
+    """Return whether WebDataset silently skips samples with this id."""
     return _SKIPPED_BY_READERS.match(id_) is not None
 
 
 def refuse_skipped(id_: str, where: str) -> None:
-    """Raise UserError for an id whose samples readers of WebDataset would pass over without a word."""
+    """Raise UserError if WebDataset would silently skip samples with this id."""
     if is_skipped(id_):
         folder = id_.partition("/")[0]
         raise UserError(
-            f"{where} has {folder!r}: readers of WebDataset skip what begins and ends with two underscores; rename it"
+            f"{where} has {folder!r}: WebDataset skips names that start and end with two underscores; rename it"
         )
 
 
 def folded(name: str) -> str:
-    """Return what names share that are one on a disk which ignores case and Unicode normalisation."""
+    """Return a name with case and Unicode normalisation removed, as case-insensitive file systems compare it."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def refuse_lookalikes(what: str, names: Iterable[str]) -> None:
-    """Raise UserError for two names that differ in case or Unicode normalisation alone: elsewhere they are one."""
+    """Raise UserError if two folder names differ only in case or Unicode normalisation.
+
+    Args:
+        what: Start of the error message, for example "/data has the class folders".
+        names: Folder names.
+
+    Raises:
+        UserError: Some file systems would merge two of the folders.
+    """
     seen: dict[str, str] = {}
     for name in names:
         key = folded(name)
         if key in seen:
             raise UserError(
-                f"{what} {seen[key]!a} and {name!a}, which differ in case or Unicode normalisation alone: "
-                "on other machines they are one folder, and labels differ; rename or join them"
+                f"{what} {seen[key]!a} and {name!a}, which differ only in case or Unicode normalisation: "
+                "other file systems merge them, which changes the labels; rename or merge them"
             )
         seen[key] = name
 
 
 def check_size(image: SourceImage) -> None:
-    """Raise RefusedFileError, before anything is read, for an image that is listed with more than 256 MiB."""
+    """Raise RefusedFileError if an image exceeds 256 MiB, before reading it."""
     if image.size > LARGEST_READ:
         why = f"it has {image.size} bytes, more than the {LARGEST_READ} allowed"
         raise RefusedFileError(errno.EFBIG, why, image.origin)
 
 
 def check_label(value: object, where: str) -> int:
-    """Return a label. Raises UserError for what is no whole number from -1 (unlabelled) to MAX_LABEL."""
+    """Return a label if it is valid.
+
+    Args:
+        value: Label as read from a file.
+        where: File and image for the error message.
+
+    Raises:
+        UserError: The label is not an integer from -1 (unlabelled) to ``MAX_LABEL``.
+    """
     if type(value) is not int or not UNLABELLED <= value <= MAX_LABEL:
         raise UserError(
-            f"{where} has the label {_shown(value)}: labels are whole numbers from 0 to {MAX_LABEL}, or {UNLABELLED} "
-            "for none"
+            f"{where} has the invalid label {_shown(value)}: labels are integers from 0 to {MAX_LABEL}, or "
+            f"{UNLABELLED} for unlabelled images"
         )
     return value
 
 
 def _shown(value: object) -> str:
-    """A value in a few characters, whatever it is: a list may hold itself, a number have a million digits."""
+    """Return a short representation of any value, also of recursive lists and very large integers."""
     if isinstance(value, int) and value.bit_length() > 64:
-        return f"(a number of {value.bit_length()} bits)"
+        return f"(an integer of {value.bit_length()} bits)"
     return repr(value)[:80] if isinstance(value, int | float | str | bytes) else f"({type(value).__name__})"
 
 
-def named_class(label: int, names: Sequence[str], otherwise: str, where: str) -> str:
-    """Return the name of a label's class, or ``otherwise`` where no names are known. Raises UserError beyond them."""
+def class_name_of(label: int, names: Sequence[str], default: str, where: str) -> str:
+    """Return the class name of a label.
+
+    Args:
+        label: Label from 0, or ``UNLABELLED``.
+        names: Class names by label. May be empty.
+        default: Class name if ``names`` is empty.
+        where: File and image for the error message.
+
+    Returns:
+        The class name; an empty string for unlabelled images.
+
+    Raises:
+        UserError: The label has no name.
+    """
     if label == UNLABELLED:
         return ""
     if not names:
-        return otherwise
+        return default
     if label >= len(names):
-        raise UserError(f"{where} has the label {label}, but there are names for {len(names)} classes alone")
+        raise UserError(f"{where} has the label {label}, but only {len(names)} classes have names")
     return names[label]
 
 
 def refuse_duplicates(what: str, named: Iterable[tuple[str, str]]) -> None:
-    """Raises UserError naming the two paths that come to the same id."""
+    """Raise UserError if two paths have the same image id.
+
+    Args:
+        what: Start of the error message, for example "/data has images".
+        named: Pairs of id and path.
+
+    Raises:
+        UserError: An id occurs twice. The message names both paths.
+    """
     seen: dict[str, str] = {}
     for id_, path in named:
         if id_ in seen:
             raise UserError(
-                f"{what} {seen[id_]} and {path}, which come to the same id {id_!r} "
-                "(suffixes are dropped, dots become underscores); rename or remove one"
+                f"{what} {seen[id_]} and {path}, which have the same id {id_!r} "
+                "(suffixes are removed and dots replaced by underscores): rename or remove one"
             )
         seen[id_] = path
 
 
 def read_lines(place: Place) -> list[str]:
-    """The lines of a small text file that hold anything, whatever their ends. Raises UserError."""
+    """Return the stripped, non-empty lines of a UTF-8 text file. Raise UserError if it cannot be read."""
     return [line.strip() for line in read_text(place).splitlines() if line.strip()]
 
 
 def read_text(place: Place, limit: int = LONGEST_LIST) -> str:
-    """The text of a list or of settings. Raises UserError for what is too long, no UTF-8, or no text."""
+    """Return the content of a UTF-8 text file.
+
+    Args:
+        place: The file.
+        limit: Largest accepted size in bytes.
+
+    Raises:
+        UserError: The file cannot be read, is too large, or is not UTF-8 text.
+    """
     try:
         data = place.store.read(place.name, limit=limit)
     except OSError as error:
@@ -302,17 +383,17 @@ def read_text(place: Place, limit: int = LONGEST_LIST) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{place.location} is no text in UTF-8 (byte {error.start}): save it as UTF-8") from None
+        raise UserError(f"{place.location} is not UTF-8 text (invalid byte {error.start}): save it as UTF-8") from None
     if "\0" in text:
-        raise UserError(f"{place.location} holds NUL bytes: it is damaged, or no text in UTF-8")
+        raise UserError(f"{place.location} contains NUL bytes: it is damaged or not UTF-8 text")
     return text
 
 
 def lines_at(location: str) -> list[str]:
-    """As :func:`read_lines`, of a file that the user names."""
+    """Return the stripped, non-empty lines of the text file at a path or URL. Raise UserError if it is invalid."""
     place = find_place(location)
     if place is None:
         raise UserError(f"the file {location} does not exist")
     if place.is_folder:
-        raise UserError(f"{location} is a folder; a text file is needed, with one name per line")
+        raise UserError(f"{location} is a folder: give a text file with one name per line")
     return read_lines(place)

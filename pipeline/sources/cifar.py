@@ -8,18 +8,25 @@ from pipeline.storage import Place
 
 
 class Cifar(ArraySource):
-    """A batch of CIFAR-10 or CIFAR-100 as distributed in Python's format, with the class names that lie beside it."""
+    """A batch of CIFAR-10 in its Python version, with the class names from the meta file in the same folder."""
 
     label_key = "labels"
     meta_file, names_key = "batches.meta", "label_names"
     folder_file = "test_batch"
 
     def __init__(self, place: Place) -> None:
-        """``place``: the folder as distributed, of which the test images are taken, or one of its files."""
+        """Open the test images.
+
+        Args:
+            place: The folder as distributed, or one of its batch files.
+
+        Raises:
+            UserError: The file does not exist.
+        """
         super().__init__(Place(place.store, self.folder_file) if place.is_folder else place)
 
     def load(self) -> ArrayTable:
-        """The batch. Raises UserError."""
+        """Return the content of the batch. Raise UserError if it is invalid."""
         where = self.location
         content = pickles.load_file(self._file)
         rows = pickles.pixels(content, "data", where)

@@ -1,4 +1,4 @@
-"""Hugging Face parquet: image bytes and labels, read a few rows at a time."""
+"""Hugging Face Parquet files with encoded images and labels, read in small batches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pipeline.sources.base import (
     SourceImage,
     check_label,
     check_size,
+    class_name_of,
     identifier,
-    named_class,
     refuse_duplicates,
     refuse_mixed,
     source_files,
@@ -30,20 +30,24 @@ from pipeline.sources.pages import UnsafePageError, largest_page
 from pipeline.storage import Place, Store
 
 IMAGE_COLUMNS = ("image", "img", "jpg")
+"""Accepted names of the image column, in order of preference."""
+
 LABEL_COLUMNS = ("label", "fine_label", "labels", "cls")
+"""Accepted names of the label column, in order of preference."""
 
 BATCH_ROWS, BATCH_BYTES = 64, 2**27
-"""Rows that are unfolded together, and bytes that they may have: a value may be as large as a page, and a dictionary
-repeats one in every row."""
+"""Maximum number of rows in a batch, and maximum size in bytes of a decompressed batch. Each value is assumed to be as
+large as the largest page, because a dictionary can repeat one value in every row."""
 
-BYTES_PER_ROW, UNSUSPECTED_ROWS = 16, 10_000
-"""A file of more rows than these has at least so many bytes for each."""
+MIN_BYTES_PER_ROW, UNCHECKED_ROWS = 16, 10_000
+"""Minimum size of a row in bytes, checked for files with more than ``UNCHECKED_ROWS`` rows."""
 
-LARGEST_RATIO, UNSUSPECTED_BYTES = 100, 2**28
-"""How many times smaller a packed column may be, and up to how many bytes nobody asks: images are packed already."""
+MAX_COMPRESSION_RATIO, UNCHECKED_BYTES = 100, 2**28
+"""Maximum compression ratio of a column, checked if it has more than ``UNCHECKED_BYTES`` decompressed bytes. Encoded
+images hardly compress, so a high ratio means a decompression bomb."""
 
 LARGEST_FOOTER = 2**24
-"""Bytes of a footer, which is read whole: features with thousands of class names have some 100,000."""
+"""Size limit in bytes for a footer. A footer with thousands of class names has about 100,000 bytes."""
 
 _BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
@@ -52,83 +56,93 @@ _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, Memory
 
 @dataclass(frozen=True)
 class _Columns:
-    """What is read of a file: the column of images, or of structures with their bytes, that of labels, their names."""
+    """The columns that are read. If ``is_struct``, the image column holds structs with a field ``bytes``."""
 
     image: str
-    packed: bool
+    is_struct: bool
     label: str | None
     class_names: Sequence[str]
 
     @property
     def bytes_column(self) -> str:
-        """The column of bytes, as Parquet calls it."""
-        return f"{self.image}.bytes" if self.packed else self.image
+        """Parquet path of the column with the image bytes."""
+        return f"{self.image}.bytes" if self.is_struct else self.image
 
 
 class HuggingFaceParquet:
-    """The rows of a parquet file, or of all of a folder by name; ids are ``<file>_<row>``.
+    """The rows of one Parquet file, or of all Parquet files of a folder by name. Ids are ``<file>_<row>``.
 
-    The image column is a struct with ``bytes``, or binary; class names come from the features that ``datasets`` keeps
-    in the file's metadata. Files of one source are of one split, and have the same columns and class names.
+    The image column contains bytes, or structs with a field ``bytes``. Class names come from the features that
+    ``datasets`` writes into the metadata. All files must be of one split, with the same columns and class names.
     """
 
     def __init__(self, place: Place) -> None:
-        """Raises UserError where there is no parquet file, one without images, or files of several splits."""
+        """Open the files.
+
+        Args:
+            place: A file, a pattern or a folder.
+
+        Raises:
+            UserError: No Parquet file exists, the first one has no images, or the files are of several splits.
+        """
         self.location = place.location
         self.ignored: Counter[str] = Counter()
         self._store = place.store
         self._names = source_files(place, ".parquet", self.ignored)
         if not self._names:
-            raise UserError(f"{self.location} holds no .parquet")
+            raise UserError(f"{self.location} contains no .parquet files")
         refuse_mixed(place, self._names)
         refuse_duplicates(f"{self.location} has files", ((identifier(name), name) for name in self._names))
         with _opened(self._store, self._names[0]) as opened:
             self._columns = _columns(opened.file.schema_arrow, f"{self.location}: {self._names[0]}")
-        self._held: _Rows | None = None
+        self._current: _Rows | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All rows. Raises UserError."""
+        """Yield all rows. Raise UserError if a file is damaged or does not match the others."""
         for name in self._names:
             stem = identifier(name)
             row = 0
             for group, (sizes, labels) in self._groups(name):
-                for place, (size, label) in enumerate(zip(sizes, labels, strict=True), start=group[1]):
-                    class_name = named_class(label, self._columns.class_names, "", f"{name}, row {row},")
-                    yield SourceImage(f"{stem}_{row:06d}", label, class_name, f"{name}#{group[0]}#{place}", size)
+                for index, (size, label) in enumerate(zip(sizes, labels, strict=True), start=group[1]):
+                    class_name = class_name_of(label, self._columns.class_names, "", f"{name}, row {row},")
+                    yield SourceImage(f"{stem}_{row:06d}", label, class_name, f"{name}#{group[0]}#{index}", size)
                     row += 1
 
     def read(self, image: SourceImage) -> bytes:
-        """The bytes of one row; the row group read last stays open. Raises OSError."""
+        """Return the image bytes of one row. Raise OSError if it cannot be read.
+
+        The row group stays open, so reading its rows in order is fast.
+        """
         check_size(image)
-        name, group, place = image.origin.rsplit("#", 2)
+        name, group, index = image.origin.rsplit("#", 2)
         try:
-            data = self._rows(name, int(group), int(place)).at(int(place))
+            data = self._rows(name, int(group), int(index)).at(int(index))
         except (UserError, *_DAMAGED) as error:
-            self._let_go()
-            raise OSError(f"the row cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+            self._close()
+            raise OSError(f"cannot read the row: {type(error).__name__}: {str(error)[:200]}") from error
         if data is None:
-            raise OSError("the row holds no image bytes")
+            raise OSError("the row contains no image bytes")
         return data
 
-    def _rows(self, name: str, group: int, place: int) -> _Rows:
-        """The rows of a group, not yet beyond a place in it."""
-        if self._held is None or not self._held.reaches(name, group, place):
-            self._let_go()
-            self._held = _Rows(self._store, name, group, self._columns)
-        return self._held
+    def _rows(self, name: str, group: int, index: int) -> _Rows:
+        """Return a reader of a row group whose position is not after a row."""
+        if self._current is None or not self._current.can_reach(name, group, index):
+            self._close()
+            self._current = _Rows(self._store, name, group, self._columns)
+        return self._current
 
-    def _let_go(self) -> None:
-        if self._held is not None:
-            self._held.close()
-        self._held = None
+    def _close(self) -> None:
+        if self._current is not None:
+            self._current.close()
+        self._current = None
 
     def _groups(self, name: str) -> Iterator[tuple[tuple[int, int], tuple[list[int], list[int]]]]:
-        """Of a few rows at a time their row group and place in it, and the lengths of their images and their labels."""
+        """Yield (row group, index of the first row in it) and (image sizes in bytes, labels) of each batch of rows."""
         with _opened(self._store, name) as opened:
             columns = _columns(opened.file.schema_arrow, f"{self.location}: {name}")
             if columns != self._columns:
                 raise UserError(
-                    f"{self.location} mixes files: {name} has other columns or class names than {self._names[0]}; name "
+                    f"{self.location} mixes files: {name} has other columns or class names than {self._names[0]}; give "
                     "one file, or a pattern such as 'data/test-*.parquet'"
                 )
             wanted = [columns.bytes_column] + ([columns.label] if columns.label else [])
@@ -143,14 +157,14 @@ class HuggingFaceParquet:
 
 
 class _Opened(NamedTuple):
-    """A parquet file, and what its footer says of its row groups: Arrow's own answers may end the process."""
+    """A Parquet file and its row groups, parsed without Arrow, which can crash the process on damaged footers."""
 
     file: Any
     groups: tuple[RowGroup, ...]
 
 
 class _Rows:
-    """The images of one row group in their order: workers read one after another."""
+    """A forward reader of the images of one row group."""
 
     def __init__(self, store: Store, name: str, group: int, columns: _Columns) -> None:
         self._where = (name, group)
@@ -160,23 +174,23 @@ class _Rows:
         self._start = 0
         self._images: Any = []
 
-    def reaches(self, name: str, group: int, place: int) -> bool:
-        """Whether a row is of this group and not passed yet."""
-        return self._where == (name, group) and place >= self._start
+    def can_reach(self, name: str, group: int, index: int) -> bool:
+        """Return whether a row is in this group and not before the current batch."""
+        return self._where == (name, group) and index >= self._start
 
-    def at(self, place: int) -> bytes | None:
-        """The image of a row. Raises OSError beyond the last."""
-        while place >= self._start + len(self._images):
+    def at(self, index: int) -> bytes | None:
+        """Return the image of a row, or None if it is null. Raise OSError if the row does not exist."""
+        while index >= self._start + len(self._images):
             start = self._start + len(self._images)
             batch = next(self._batches, None)
             if batch is None:
                 raise OSError("the file has fewer rows than before")
             self._start, self._images = start, _bytes(batch.column(0))
-        data: bytes | None = self._images[place - self._start].as_py()
+        data: bytes | None = self._images[index - self._start].as_py()
         return data
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._images = []
         self._batches.close()
         self._context.__exit__(None, None, None)
@@ -184,7 +198,7 @@ class _Rows:
 
 @contextmanager
 def _opened(store: Store, name: str) -> Iterator[_Opened]:
-    """A parquet file whose footer has been looked at. Raises UserError for what is damaged, now or later."""
+    """Open a Parquet file after checking its footer. Raise UserError if it is damaged, also while it is read."""
     try:
         with store.open(name) as opened:
             groups = tuple(row_groups(read_footer(cast(BinaryIO, opened), LARGEST_FOOTER)))
@@ -192,31 +206,32 @@ def _opened(store: Store, name: str) -> Iterator[_Opened]:
             opened.seek(0)
             with pq.ParquetFile(opened, buffer_size=2**16, pre_buffer=False) as file:
                 rows = file.metadata.num_rows
-                if rows > max(UNSUSPECTED_ROWS, size // BYTES_PER_ROW):
+                if rows > max(UNCHECKED_ROWS, size // MIN_BYTES_PER_ROW):
                     raise UserError(
-                        f"{name} in {store.root} is refused: it has {rows} rows in {size} bytes; a row takes at least "
-                        f"{BYTES_PER_ROW}"
+                        f"{name} in {store.root} is damaged or unsafe: it declares {rows} rows in {size} bytes, but a "
+                        f"row needs at least {MIN_BYTES_PER_ROW} bytes"
                     )
                 if file.num_row_groups != len(groups):
-                    raise UserError(f"{name} in {store.root} is no readable parquet file: its footer is damaged")
+                    raise UserError(f"{name} in {store.root} is not a valid Parquet file: its footer is damaged")
                 yield _Opened(file, groups)
     except UnsafePageError as error:
-        raise UserError(f"{name} in {store.root} is refused: {error}") from error
+        raise UserError(f"{name} in {store.root} is damaged or unsafe: {error}") from error
     except _DAMAGED as error:
         why = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-        raise UserError(f"{name} in {store.root} is no readable parquet file: {why}") from error
+        raise UserError(f"{name} in {store.root} is not a valid Parquet file: {why}") from error
 
 
 def _batches(
     store: Store, name: str, opened: _Opened, group: int, columns: Sequence[str]
 ) -> Generator[Any, None, None]:
-    """The rows of a row group, so many at a time that they take little memory. Raises UnsafePageError."""
+    """Yield the rows of a row group in batches of limited memory. Raise UnsafePageError if it is not safe to read."""
     largest = 1
     for column in opened.groups[group].columns:
         if column.name in columns:
-            if column.uncompressed > max(UNSUSPECTED_BYTES, LARGEST_RATIO * column.compressed):
+            if column.uncompressed > max(UNCHECKED_BYTES, MAX_COMPRESSION_RATIO * column.compressed):
                 raise UnsafePageError(
-                    f"its column {column.name} unfolds from {column.compressed} to {column.uncompressed} bytes"
+                    f"its column {column.name} decompresses from {column.compressed} to {column.uncompressed} bytes; "
+                    f"the maximum ratio is {MAX_COMPRESSION_RATIO}"
                 )
             largest = max(largest, largest_page(store, name, column))
     rows = min(BATCH_ROWS, max(1, BATCH_BYTES // largest))
@@ -224,11 +239,11 @@ def _batches(
 
 
 def _columns(schema: pa.Schema, where: str) -> _Columns:
-    """The columns that are read. Raises UserError."""
+    """Return the image and label columns of a file. Raise UserError if they are missing or invalid."""
     image = next((name for name in IMAGE_COLUMNS if name in schema.names), None)
     if image is None:
         raise UserError(
-            f"{where} has no column of images: one of {', '.join(IMAGE_COLUMNS)}; it has "
+            f"{where} has no image column: expected one of {', '.join(IMAGE_COLUMNS)}, found "
             f"{', '.join(schema.names)[:300]}"
         )
     label = next((name for name in LABEL_COLUMNS if name in schema.names), None)
@@ -236,20 +251,24 @@ def _columns(schema: pa.Schema, where: str) -> _Columns:
         if name and schema.names.count(name) > 1:
             raise UserError(f"{where} has the column {name} more than once")
     kind = schema.field(image).type
-    packed = pa.types.is_struct(kind)
-    if packed:
+    is_struct = pa.types.is_struct(kind)
+    if is_struct:
         kind = kind.field("bytes").type if kind.get_field_index("bytes") >= 0 else None
     if kind is None or not any(is_kind(kind) for is_kind in _BINARY):
         found = str(schema.field(image).type)[:200]
-        raise UserError(f"{where}: the column {image} holds {found}, not bytes, or structures with a field 'bytes'")
+        raise UserError(
+            f"{where}: the column {image} has type {found}; expected bytes or a struct with a field 'bytes'"
+        )
     if label and not (pa.types.is_integer(schema.field(label).type) or pa.types.is_null(schema.field(label).type)):
-        raise UserError(f"{where}: the column {label} holds {str(schema.field(label).type)[:200]}, not whole numbers")
+        raise UserError(
+            f"{where}: the column {label} has type {str(schema.field(label).type)[:200]}; expected integers"
+        )
     if label is None and (other := _labels_elsewhere(schema)):
         raise UserError(
-            f"{where} has labels in the column {other[:80]!r}; they are read from one of {', '.join(LABEL_COLUMNS)}: "
-            "rename it"
+            f"{where} has labels in the unsupported column {other[:80]!r}: rename it to one of "
+            f"{', '.join(LABEL_COLUMNS)}"
         )
-    return _Columns(image, packed, label, _class_names(schema, label))
+    return _Columns(image, is_struct, label, _class_names(schema, label))
 
 
 def _label(name: str, column: str | None, value: Any) -> int:
@@ -257,14 +276,14 @@ def _label(name: str, column: str | None, value: Any) -> int:
 
 
 def _bytes(column: Any) -> Any:
-    """A column of images as binary."""
+    """Return the image column as binary values."""
     if pa.types.is_struct(column.type):
         column = pc.struct_field(column, "bytes")
     return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
-    """What ``datasets`` says of the columns; nothing where it has not written the file."""
+    """Return the features that ``datasets`` wrote into the metadata, or an empty dictionary."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -273,9 +292,9 @@ def _features(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _labels_elsewhere(schema: pa.Schema) -> str | None:
-    """A column that ``datasets`` calls one of labels."""
-    about = _features(schema).items()
-    return next((name for name, each in about if isinstance(each, dict) and each.get("_type") == "ClassLabel"), None)
+    """Return the first column that ``datasets`` declares as class labels, or None."""
+    features = _features(schema).items()
+    return next((name for name, each in features if isinstance(each, dict) and each.get("_type") == "ClassLabel"), None)
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> tuple[str, ...]:

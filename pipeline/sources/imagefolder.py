@@ -1,4 +1,4 @@
-"""ImageFolder: one folder per class, images anywhere below it."""
+"""Image folders with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -23,97 +23,104 @@ from pipeline.storage import Place
 
 
 class ImageFolder:
-    """``root/class/*.JPEG``, nested or not. Labels count the sorted class folders from 0, empty ones included.
+    """A folder of images with one subfolder per class, which can have subfolders.
 
-    A folder that holds images and no class folders is taken as unlabelled. Order: class folders by name, then the
-    paths inside, by code point, on every machine alike; one class is in memory at a time. Names that start with a
-    dot are passed over, and so are folders that systems make by themselves. The id of an image is its path below the
-    root without the suffix, dots turned into underscores.
+    Labels number the sorted class folders from 0, including empty ones. Images directly in the root are unlabelled;
+    then class folders are not allowed. Images are sorted by class folder, then by path (by code point, independent of
+    the locale); only one class is in memory at a time. Hidden files and system folders are skipped. The id of an image
+    is its path relative to the root without the suffix, dots replaced by underscores.
     """
 
     def __init__(self, place: Place) -> None:
-        """Raises UserError where ``place`` is no folder, holds no or ambiguous class folders, or images beside them."""
+        """List the class folders.
+
+        Args:
+            place: The root folder.
+
+        Raises:
+            UserError: The place is not a folder, class names are ambiguous, or images are mixed with class folders.
+        """
         self.location = place.location
         if not place.is_folder:
-            raise UserError(f"the source {self.location} is not a folder; an imagefolder has one folder per class")
+            raise UserError(f"the source {self.location} is not a folder: an imagefolder has one folder per class")
         self.ignored: Counter[str] = Counter()
         self._store = place.store
         entries = self._store.entries("")
         folders = [entry.name for entry in entries if entry.is_folder]
         self._classes = [name for name in folders if not is_system_folder(name)]
-        self._passed_over = [name for name in folders if is_system_folder(name)]
+        self._system_folders = [name for name in folders if is_system_folder(name)]
         for entry in entries:
-            self._refuse_dangling(entry.name, entry.size, entry.is_folder)
+            self._refuse_broken_link(entry.name, entry.size, entry.is_folder)
         loose = [entry.name for entry in entries if not entry.is_folder and suffix(entry.name) in SUFFIXES]
         if loose and self._classes:
             raise UserError(
-                f"{self.location} holds images ({loose[0]}, ...) beside class folders ({self._classes[0]}, ...): "
-                "move them into a class folder, or away"
+                f"{self.location} contains both images ({loose[0]}, ...) and class folders ({self._classes[0]}, ...): "
+                "move the images into class folders, or remove them"
             )
         self._refuse_splits()
-        # Ids begin with the class folder, so unlike class folders are all it takes for ids to differ across classes.
+        # Ids start with the class folder, so if class folders differ, ids of different classes differ too.
         named = ((name.replace(".", "_"), name) for name in self._classes)
         refuse_duplicates(f"{self.location} has class folders", named)
         refuse_lookalikes(f"{self.location} has the class folders", self._classes)
         for name in self._classes:
-            refuse_skipped(f"{name.replace('.', '_')}/", f"{self.location} has a class folder that readers skip: it")
+            refuse_skipped(f"{name.replace('.', '_')}/", f"the source {self.location}")
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All images in order. Raises UserError for an id that occurs twice and for names that are not valid text."""
-        self.ignored = Counter(f"{name}/" for name in self._passed_over)
+        """Yield all images in order. Raise UserError if an id occurs twice or a name is not valid text."""
+        self.ignored = Counter(f"{name}/" for name in self._system_folders)
         if not self._classes:
             yield from self._folder("", UNLABELLED)
         for label, name in enumerate(self._classes):
             yield from self._folder(name, label)
 
     def read(self, image: SourceImage) -> bytes:
-        """The bytes of one file. Raises OSError."""
+        """Return the bytes of one file. Raise OSError if it cannot be read."""
         check_size(image)
         return self._store.read(image.origin)
 
     def _folder(self, class_name: str, label: int) -> Iterator[SourceImage]:
-        """The images at any depth below one class folder."""
+        """Yield the images of one class folder and its subfolders."""
         paths = sorted(self._walk(class_name))
         images = [SourceImage(identifier(path), label, class_name, path, size) for path, size in paths]
         refuse_duplicates("the source has images", ((image.id, image.origin) for image in images))
         yield from images
 
     def _walk(self, folder: str) -> Iterator[tuple[str, int]]:
-        """(path below the root, size in bytes) of each image below ``folder``, in no order."""
-        for path, size in self._store.walk(folder, self._skipped):
+        """Yield the path relative to the root and the size in bytes of each image below ``folder``, unordered."""
+        for path, size in self._store.walk(folder, self._is_skipped):
             if suffix(path) in SUFFIXES:
                 yield path, size
             else:
-                self._refuse_dangling(path, size, False)
+                self._refuse_broken_link(path, size, False)
                 self.ignored[suffix(path) or "no suffix"] += 1
 
-    def _skipped(self, name: str) -> bool:
-        """Whether a folder is passed over, which is counted."""
+    def _is_skipped(self, name: str) -> bool:
+        """Return whether a folder is a system folder, and count it if so."""
         if is_system_folder(name):
             self.ignored[f"{name}/"] += 1
             return True
         return False
 
     def _refuse_splits(self) -> None:
-        """Raise UserError for folders of several splits, and for one folder of a split that holds class folders."""
+        """Raise UserError if the subfolders are splits instead of classes."""
         splits = [name for name in self._classes if name.lower() in SPLITS]
         several = len({SPLITS[name.lower()] for name in splits}) > 1 or len(splits) == len(self._classes) > 1
-        if several or (splits == self._classes and splits and self._holds_folders_alone(splits[0])):
+        if several or (splits == self._classes and splits and self._has_only_folders(splits[0])):
             raise UserError(
-                f"{self.location} holds the splits {', '.join(splits)}, not class folders: name one of them, "
+                f"{self.location} contains the splits {', '.join(splits)} instead of class folders: give one of them, "
                 f"for example {self.location}/{splits[-1]}"
             )
 
-    def _holds_folders_alone(self, folder: str) -> bool:
-        """Whether there are folders in a folder, and no images beside them."""
+    def _has_only_folders(self, folder: str) -> bool:
+        """Return whether a folder has subfolders but no images directly in it."""
         entries = self._store.entries(folder)
         folders = any(entry.is_folder and not is_system_folder(entry.name) for entry in entries)
         return folders and not any(suffix(entry.name) in SUFFIXES for entry in entries if not entry.is_folder)
 
-    def _refuse_dangling(self, path: str, size: int, is_folder: bool) -> None:
-        """Raise UserError for a link to nothing that may stand for a folder. Images fail one by one."""
+    def _refuse_broken_link(self, path: str, size: int, is_folder: bool) -> None:
+        """Raise UserError if a broken link could be a class folder. Broken links to images fail when they are read."""
         if size < 0 and not is_folder and suffix(path) not in SUFFIXES:
             raise UserError(
-                f"{self.location}/{path} is a link to nothing, or cannot be looked at: if it stands for a folder of "
-                "images, they would be lost and labels shift; mend or remove it"
+                f"{self.location}/{path} is a broken link or unreadable: if it should be a class folder, skipping it "
+                "would change the labels; repair or remove it"
             )

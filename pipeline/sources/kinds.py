@@ -1,4 +1,4 @@
-"""Where clean images come from: one file per layout, one row per kind here."""
+"""The table of source kinds, and their detection."""
 
 from __future__ import annotations
 
@@ -19,19 +19,25 @@ from pipeline.sources.webdataset import WebDatasetTars
 from pipeline.storage import Place, find_place
 
 AUTO = "auto"
-"""The kind that stands for any: it is found out by what lies at the location."""
+"""The kind that means: detect the layout."""
 
 DATA = "data"
-"""Where repositories of Hugging Face keep their parquet files."""
+"""Folder of the Parquet files in a Hugging Face repository."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A layout: what opens it, how it is recognised by names alone (None: never by itself), and in words what it is."""
+    """A source layout.
+
+    Attributes:
+        open: Function that opens the source at a place.
+        is_detected: Function that returns whether the file names at a place match this layout.
+        description: Description of the layout for messages.
+    """
 
     open: Callable[[Place], Source]
-    recognised: Callable[[Place], bool]
-    words: str
+    is_detected: Callable[[Place], bool]
+    description: str
 
 
 def _has_all(*names: str) -> Callable[[Place], bool]:
@@ -47,21 +53,21 @@ def _never(place: Place) -> bool:
 
 
 def _files(place: Place) -> list[str]:
-    """The name of the file, those that match, or those of all files right in the folder."""
+    """Return the file, the files that match the pattern, or the files directly in the folder."""
     listed = place.is_folder
     return [each.name for each in place.store.entries("") if not each.is_folder] if listed else place.files("")
 
 
-def _holds(suffix: str) -> Callable[[Place], bool]:
+def _has_suffix(suffix: str) -> Callable[[Place], bool]:
     return lambda place: any(name.lower().endswith(suffix) for name in _files(place))
 
 
 def _is_hugging_face(place: Place) -> bool:
-    """Parquet files, or a folder ``data`` of them, as repositories have it."""
-    if _holds(".parquet")(place):
+    """Return whether there are Parquet files in the place or in its folder ``data``, as in repositories."""
+    if _has_suffix(".parquet")(place):
         return True
-    below = [each.name for each in place.store.entries("") if each.is_folder] if place.is_folder else []
-    return DATA in below and any(each.name.lower().endswith(".parquet") for each in place.store.entries(DATA))
+    folders = [each.name for each in place.store.entries("") if each.is_folder] if place.is_folder else []
+    return DATA in folders and any(each.name.lower().endswith(".parquet") for each in place.store.entries(DATA))
 
 
 def _is_validation_tar(place: Place) -> bool:
@@ -73,57 +79,79 @@ def _is_flat_validation(place: Place) -> bool:
 
 
 def _is_webdataset(place: Place) -> bool:
-    return not _is_validation_tar(place) and _holds(".tar")(place)
+    return not _is_validation_tar(place) and _has_suffix(".tar")(place)
 
 
 def _is_imagefolder(place: Place) -> bool:
-    special = (each for name, each in KINDS.items() if name != "imagefolder")
-    return place.is_folder and not any(each.recognised(place) for each in special)
+    others = (each for name, each in KINDS.items() if name != "imagefolder")
+    return place.is_folder and not any(each.is_detected(place) for each in others)
 
 
 KINDS: Mapping[str, Kind] = {
     "imagefolder": Kind(ImageFolder, _is_imagefolder, "a folder of images, one folder per class"),
     "ilsvrc2012-val": Kind(
-        FlatValidation, _is_flat_validation, f"the flat validation folder of ILSVRC2012, with one of {LABEL_FILES}"
+        FlatValidation,
+        _is_flat_validation,
+        f"the flat ILSVRC2012 validation folder with one of {', '.join(LABEL_FILES)}",
     ),
-    "ilsvrc2012-val-tar": Kind(ValidationTar, _is_validation_tar, "ILSVRC2012_img_val.tar, a label file beside it"),
+    "ilsvrc2012-val-tar": Kind(
+        ValidationTar, _is_validation_tar, "ILSVRC2012_img_val.tar with a label file in the same folder"
+    ),
     "imagenet-boxes": Kind(
-        BoxedValidation, _never, "the flat validation folder, images cut to their first box, classes of a wnids.txt"
+        BoxedValidation,
+        _never,
+        "the flat ILSVRC2012 validation folder, images of the classes in wnids.txt cropped to their first box",
     ),
-    "hf-parquet": Kind(HuggingFaceParquet, _is_hugging_face, "Hugging Face parquet files"),
-    "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "cifar-10-batches-py, its test images"),
-    "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "cifar-100-python, its test images with fine labels"),
-    "cifar-100-coarse": Kind(Cifar100Coarse, _never, "cifar-100-python, its test images with coarse labels"),
+    "hf-parquet": Kind(HuggingFaceParquet, _is_hugging_face, "Hugging Face Parquet files"),
+    "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "test images of cifar-10-batches-py"),
+    "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "test images of cifar-100-python with fine labels"),
+    "cifar-100-coarse": Kind(Cifar100Coarse, _never, "test images of cifar-100-python with coarse labels"),
     "tiny-imagenet": Kind(
-        TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "tiny-imagenet-200, its validation images"
+        TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
     ),
     "imagenet64": Kind(
         DownsampledImageNet,
         _has_any(*DOWNSAMPLED_FILES),
-        "downsampled ImageNet, its validation images (val_data, or val_data.npz)",
+        "validation images of downsampled ImageNet (val_data or val_data.npz)",
     ),
     "webdataset": Kind(WebDatasetTars, _is_webdataset, "WebDataset tars"),
 }
-"""Source kind -> how it is recognised and read."""
+"""Name of a source kind -> its layout."""
 
 
 def detect(location: str) -> str:
-    """The kind of source at ``location``, by names alone. Raises UserError where nothing or more than one kind fits."""
+    """Return the source kind at a location, detected by file names.
+
+    Args:
+        location: Path, URL or pattern.
+
+    Raises:
+        UserError: The location does not exist, or no kind or more than one kind matches.
+    """
     place = _existing(location)
-    found = [name for name, kind in KINDS.items() if kind.recognised(place)]
+    found = [name for name, kind in KINDS.items() if kind.is_detected(place)]
     if len(found) == 1:
         return found[0]
-    looked = "; ".join(f"{name}: {kind.words}" for name, kind in KINDS.items())
-    what = f"could be {' or '.join(found)}" if found else "is of no known kind"
-    raise UserError(f"the source {location} {what}; name it with --source-kind. Kinds are: {looked}")
+    allowed = "; ".join(f"{name}: {kind.description}" for name, kind in KINDS.items())
+    what = f"could be {' or '.join(found)}" if found else "has an unknown layout"
+    raise UserError(f"the source {location} {what}: set --source-kind to one of: {allowed}")
 
 
 def open_source(kind: str, location: str, ids: str | None = None) -> Source:
-    """The source of this kind at ``location``, or the part of it that a file lists. Raises UserError."""
+    """Open a source.
+
+    Args:
+        kind: A key of ``KINDS``, or ``"auto"`` to detect it.
+        location: Path, URL or pattern.
+        ids: Path or URL of a text file that lists the images to use. Default: all images.
+
+    Raises:
+        UserError: The source does not exist or is invalid.
+    """
     if kind == AUTO:
         kind = detect(location)
     if kind not in KINDS:
-        raise UserError(f"source kind {kind!r} is unknown; allowed: {', '.join(KINDS)}")
+        raise UserError(f"unknown source kind {kind!r}; allowed: {', '.join(KINDS)}")
     source = KINDS[kind].open(_existing(location))
     return source if ids is None else Subset(source, ids)
 
@@ -132,6 +160,6 @@ def _existing(location: str) -> Place:
     place = find_place(location)
     if place is None:
         raise UserError(
-            f"the source {location} does not exist; give a folder, a file, or a pattern such as data/test-*.parquet"
+            f"the source {location} does not exist: give a folder, a file, or a pattern such as data/test-*.parquet"
         )
     return place

@@ -1,6 +1,6 @@
-"""Pages of Parquet files, looked at before they are read: what each announces to unfold to.
+"""Sizes of Parquet pages, checked before Arrow reads them.
 
-A footer may say anything of a column, and a reader makes room for what the header of a page says.
+Arrow allocates the size that a page header declares. The sizes in the footer can be forged, so every page is checked.
 """
 
 from __future__ import annotations
@@ -13,48 +13,58 @@ from manifests.thrift import read_struct
 from pipeline.storage import Store
 
 LARGEST_PAGE = 2**29
-"""Bytes that a page may unfold to: 512 MiB. Writers put 1,024 values of a column into one before they look."""
+"""Maximum size in bytes of a decompressed page: 512 MiB. Writers check the size of a page only every 1,024 values."""
 
 MAX_PAGES = 200_000
-"""Pages of one column in one row group."""
+"""Maximum number of pages of a column in a row group."""
 
 _FIRST_READ, _LAST_READ = 2**14, 2**20
-"""Bytes in which the header of a page is looked for; values at the rim of a page may be in it."""
+"""Number of bytes read to parse a page header, and in a second attempt: headers contain minimum and maximum values."""
 
-_UNFOLDED, _STORED = 2, 3
-"""Fields of a page's header: bytes once unfolded, and as they are stored."""
+_UNCOMPRESSED, _COMPRESSED = 2, 3
+"""Thrift field numbers of the page sizes in bytes."""
 
 
 class UnsafePageError(ValueError):
-    """A page that is not read. The message stands by itself."""
+    """A column or page is damaged or too large to read. The message is complete for users."""
 
 
 class _Page(NamedTuple):
     header: int
-    unfolded: int
-    stored: int
+    uncompressed: int
+    compressed: int
 
 
 def largest_page(store: Store, name: str, column: ParquetColumn) -> int:
-    """Return the bytes that the largest page of a column chunk unfolds to. Raises UnsafePageError, and OSError."""
-    return max((page.unfolded for page in _pages(store, name, column)), default=0)
+    """Return the decompressed size in bytes of the largest page of a column.
+
+    Args:
+        store: Store of the file.
+        name: Path of the file in the store.
+        column: Column of one row group, from the footer.
+
+    Raises:
+        UnsafePageError: A page is damaged or too large.
+        OSError: The file cannot be read.
+    """
+    return max((page.uncompressed for page in _pages(store, name, column)), default=0)
 
 
 def _pages(store: Store, name: str, column: ParquetColumn) -> Iterator[_Page]:
     start, end, count = column.start, column.start + column.compressed, 0
     if not 0 <= start <= end <= store.size(name):
-        raise UnsafePageError(f"a column reaches from {start} to {end}, beyond the file")
+        raise UnsafePageError(f"a column extends from byte {start} to {end}, beyond the end of the file")
     while start < end:
         page = _page(store, name, start)
         count += 1
-        if page.unfolded > LARGEST_PAGE:
+        if page.uncompressed > LARGEST_PAGE:
             raise UnsafePageError(
-                f"a page of {page.stored} bytes unfolds to {page.unfolded}; {LARGEST_PAGE} are allowed: write smaller "
-                "row groups"
+                f"a page of {page.compressed} bytes decompresses to {page.uncompressed} bytes; the maximum is "
+                f"{LARGEST_PAGE}: write smaller row groups"
             )
-        if page.unfolded < 0 or page.stored < 0 or count > MAX_PAGES:
-            raise UnsafePageError(f"it has a page without a size, or more than {MAX_PAGES} pages in a row group")
-        start += page.header + page.stored
+        if page.uncompressed < 0 or page.compressed < 0 or count > MAX_PAGES:
+            raise UnsafePageError(f"it has a page of negative size, or more than {MAX_PAGES} pages in a row group")
+        start += page.header + page.compressed
         yield page
 
 
@@ -66,16 +76,16 @@ def _page(store: Store, name: str, start: int) -> _Page:
         except IndexError:
             if len(data) < size:
                 break
-    raise UnsafePageError(f"the header of the page at {start} is cut short, or longer than {_LAST_READ} bytes")
+    raise UnsafePageError(f"the page header at byte {start} is truncated, or longer than {_LAST_READ} bytes")
 
 
 def _parsed(data: bytes) -> _Page:
-    """The sizes in the header that data begin with. Raises IndexError where it goes on beyond them."""
+    """Parse the page header at the start of ``data``. Raise IndexError if it is longer than ``data``."""
     try:
         fields, end = read_struct(data)
     except ValueError as error:
-        raise UnsafePageError(f"the header of a page cannot be read: {error}") from error
-    unfolded, stored = fields.get(_UNFOLDED), fields.get(_STORED)
-    if not isinstance(unfolded, int) or not isinstance(stored, int):
-        raise UnsafePageError("the header of a page says no sizes: the file is damaged")
-    return _Page(end, unfolded, stored)
+        raise UnsafePageError(f"a page header is invalid: {error}") from error
+    uncompressed, compressed = fields.get(_UNCOMPRESSED), fields.get(_COMPRESSED)
+    if not isinstance(uncompressed, int) or not isinstance(compressed, int):
+        raise UnsafePageError("a page header has no sizes")
+    return _Page(end, uncompressed, compressed)

@@ -1,4 +1,4 @@
-"""Part of a source: the first images, or those whose ids a file lists."""
+"""Subsets of sources, given by a list of images."""
 
 from __future__ import annotations
 
@@ -10,29 +10,39 @@ from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_a
 
 
 class Subset:
-    """The images of a source that a text file lists, in the source's order.
+    """The images of a source that a text file lists, in the order of the source.
 
-    A line is an id, a path in the source, or a file name, with or without suffix (RobustBench's lists, for example).
+    A line is an image id, a path in the source, or a file name, with or without suffix, as in RobustBench's lists.
     """
 
     def __init__(self, source: Source, listed: str) -> None:
-        """Raises UserError for a file that is no list, or lists nothing, or a name twice."""
+        """Read the list.
+
+        Args:
+            source: The whole source.
+            listed: Path or URL of the text file.
+
+        Raises:
+            UserError: The file cannot be read, is empty, or lists an image twice.
+        """
         self.location = source.location
         self._source = source
         self._listed = listed
-        lines = [line.removeprefix("./") for line in lines_at(listed)]  # as ``find`` writes them
+        lines = [line.removeprefix("./") for line in lines_at(listed)]  # the output of ``find``
         _refuse_repeated(listed, lines)
         self._wanted = {_plain(line) for line in lines}
 
     @property
     def ignored(self) -> Counter[str]:
-        """Files passed over by the whole source."""
+        """Suffix -> number of files that the whole source skipped."""
         return self._source.ignored
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """The listed images.
+        """Yield the listed images.
 
-        Raises UserError, at the end, for lines that name none, and for a line that names more than one.
+        Raises:
+            UserError: A line matches more than one image, two lines match the same image, or, at the end, a line
+                matched none.
         """
         found: dict[str, str] = {}
         for image in self._source:
@@ -44,24 +54,27 @@ class Subset:
             for name in names:
                 if name in found:
                     raise UserError(
-                        f"{self._listed} lists {name!r}, which is {found[name]} as well as {image.id}: list ids"
+                        f"{self._listed} lists {name!r}, which matches {found[name]} and {image.id}: list image ids"
                     )
                 found[name] = image.id
             if names:
                 yield image
         if missing := self._wanted - found.keys():
             some = ", ".join(sorted(missing)[:3])[:300]
-            raise UserError(f"{self._listed} lists {len(missing)} images that are not in {self.location}: {some} ...")
+            raise UserError(
+                f"{self._listed} lists {len(missing)} images that are not in {self.location}: {some} ...; remove these "
+                "lines, or check the source"
+            )
 
     def read(self, image: SourceImage) -> bytes | Pixels:
-        """As the whole source."""
+        """Read one image from the whole source."""
         return self._source.read(image)
 
 
 def _refuse_repeated(listed: str, lines: Sequence[str]) -> None:
-    """Raise UserError for a list that is empty, or names an image twice."""
+    """Raise UserError if a list is empty or names an image twice."""
     if not lines:
-        raise UserError(f"{listed} lists nothing: write one id or file name per line")
+        raise UserError(f"{listed} is empty: write one image id or file name per line")
     seen: dict[str, str] = {}
     for line in lines:
         name = _plain(line)
@@ -71,6 +84,6 @@ def _refuse_repeated(listed: str, lines: Sequence[str]) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name without the suffix of an image, dots as in ids."""
+    """Return a name without its image suffix, with dots replaced by underscores as in ids."""
     stem = name.removesuffix(name[-len(ending) :]) if (ending := suffix(name)) in SUFFIXES else name
     return stem.replace(".", "_")

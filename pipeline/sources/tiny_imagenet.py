@@ -1,4 +1,4 @@
-"""Tiny ImageNet's validation folder."""
+"""The validation images of Tiny ImageNet."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pipeline.sources.base import (
     read_lines,
     refuse_duplicates,
 )
-from pipeline.sources.ilsvrc2012 import class_list, class_name, flat_images, folder_of, labelled, labels_of
+from pipeline.sources.ilsvrc2012 import class_list, class_name, find_label, flat_images, folder_of, labels_of
 from pipeline.storage import Place
 
 TINY_IMAGES, TINY_LABELS = "val/images", "val/val_annotations.txt"
+"""Folder of the validation images, and their label file."""
 
 
 class TinyImageNet:
-    """``tiny-imagenet-200``: its validation images, ``val_annotations.txt``, and ``wnids.txt``, sorted."""
+    """The validation images of ``tiny-imagenet-200``. Labels number the sorted classes of ``wnids.txt`` from 0."""
 
     def __init__(self, place: Place) -> None:
-        """Raises UserError where one of its files is missing."""
+        """Read the labels. Raise UserError if a label file is missing or invalid."""
         self.location = place.location
         self.ignored: Counter[str] = Counter()
         self._folder = folder_of(place)
@@ -32,30 +33,32 @@ class TinyImageNet:
         self._labels = labels_of(wnids, classes)
         unknown = sorted(set(wnids.values()) - set(classes))
         if unknown:
-            raise UserError(f"{self.location}/{TINY_LABELS} has the class {unknown[0]!r}, which is not in wnids.txt")
+            raise UserError(
+                f"{self.location}/{TINY_LABELS} has the class {unknown[0]!r}, but wnids.txt does not list it"
+            )
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All images by name. Raises UserError."""
+        """Yield all images by name. Raise UserError if an image has no label or ids are not unique."""
         self.ignored = Counter()
         images = flat_images(self._folder, TINY_IMAGES, self.ignored)
         refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
         for entry in images:
-            label, wnid = labelled(self._labels, entry.name)
+            label, wnid = find_label(self._labels, entry.name)
             yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
 
     def read(self, image: SourceImage) -> bytes:
-        """The bytes of one file."""
+        """Return the bytes of one file. Raise OSError if it cannot be read."""
         check_size(image)
         return self._folder.read(f"{TINY_IMAGES}/{image.origin}")
 
 
 def _tiny_wnids(place: Place) -> dict[str, str]:
-    """Image name without suffix -> wnid, from lines ``image<TAB>wnid<TAB>box``. Raises UserError."""
+    """Return image name without suffix -> wnid, from lines ``image<TAB>wnid<TAB>box``. Raise UserError if invalid."""
     wnids: dict[str, str] = {}
     for index, line in enumerate(read_lines(place), start=1):
         name, _, rest = line.partition("\t")
         stem, where = name.rpartition(".")[0], f"{place.location}, line {index},"
         if not stem or stem in wnids:
-            raise UserError(f"{where} names no image, or one a second time: {line[:80]!r}")
+            raise UserError(f"{where} has a missing or repeated image name: {line[:80]!r}")
         wnids[stem] = class_name(rest.split("\t")[0], where)
     return wnids

@@ -1,4 +1,4 @@
-"""Tars read in place: an index of members, and tars of WebDataset samples."""
+"""Tars of WebDataset samples, read without extracting them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.sources.base import (
     check_label,
     check_size,
     identifier,
-    is_passed_over,
+    is_hidden,
     is_skipped,
     refuse_mixed,
     refuse_skipped,
@@ -27,87 +27,97 @@ from pipeline.storage import Place
 from pipeline.storage.tar_index import Member, TarIndex
 
 MAX_SIDE_BYTES = 2**20
-"""Of a label or a description in a tar."""
+"""Size limit in bytes for a ``.cls`` or ``.json`` member."""
 
 MAX_LABEL_DIGITS = 20
+"""Maximum number of characters of a label."""
 
 _LABELS = frozenset({"cls", "json"})
-"""Extensions of members that may hold a label."""
+"""Extensions of members that can contain a label."""
 
 MAX_CLASS_NAME = 1000
-"""Characters of a class name in a description."""
+"""Maximum number of characters of a class name in a ``.json`` member."""
 
 
 class WebDatasetTars:
-    """Samples of WebDataset tars: a ``.tar``, or all tars of a folder by name, samples in their order.
+    """The samples of one tar, or of all tars of a folder by name, in their order in the tars.
 
-    A sample's image is its member with an image suffix; its label is its ``.cls``, or ``label`` in its ``.json``.
+    The image of a sample is its member with an image suffix. Its label is the content of its ``.cls`` member, or the
+    field ``label`` of its ``.json`` member.
     """
 
     def __init__(self, place: Place) -> None:
-        """Raises UserError where there is no tar."""
+        """List the tars.
+
+        Args:
+            place: A tar, a pattern or a folder.
+
+        Raises:
+            UserError: No tar exists, or the tars are of several splits.
+        """
         self.location = place.location
-        self._beside: Counter[str] = Counter()
-        names = source_files(place, ".tar", self._beside)
-        self.ignored = self._beside.copy()
+        self._other_files: Counter[str] = Counter()
+        names = source_files(place, ".tar", self._other_files)
+        self.ignored = self._other_files.copy()
         if not names:
-            raise UserError(f"{self.location} holds no .tar")
+            raise UserError(f"{self.location} contains no .tar files")
         refuse_mixed(place, names)
         self._indexes = {name: TarIndex(place.store, name) for name in names}
 
     def __iter__(self) -> Iterator[SourceImage]:
-        """All samples. Raises UserError for a sample without an image, and for keys that occur twice.
+        """Yield all samples.
 
-        Also where some samples have labels and others do not.
+        Raises:
+            UserError: A tar or label is invalid, a sample does not have exactly one image, a key occurs twice, or only
+                some of the samples have labels.
         """
-        self.ignored = self._beside.copy()
+        self.ignored = self._other_files.copy()
         seen: set[str] = set()
         first: tuple[str, bool] | None = None
         for tar, index in self._indexes.items():
             for key, group in groupby(self._parts(index), key=lambda each: each[0]):
                 parts = list(group)
-                if not any(_belongs(key, extension) for _, extension, _, _ in parts):
+                if not any(_starts_sample(key, extension) for _, extension, _, _ in parts):
                     self.ignored.update(suffix(name) or "no suffix" for _, _, name, _ in parts)
                     continue
                 sample = _sample(tar, key, parts)
                 if (plain := key.removeprefix("./")) in seen:
-                    raise UserError(f"{tar} has the key {key!r} a second time: keys must be unique over all tars")
+                    raise UserError(f"{tar} repeats the key {key!r}: keys must be unique across all tars")
                 seen.add(plain)
-                image, labelled = self._image(tar, key, sample)
-                first = first or (key, labelled)
-                if labelled != first[1]:
-                    without, other = (first[0], key) if labelled else (key, first[0])
+                image, is_labelled = self._image(tar, key, sample)
+                first = first or (key, is_labelled)
+                if is_labelled != first[1]:
+                    without, other = (first[0], key) if is_labelled else (key, first[0])
                     raise UserError(
-                        f"{tar}: the sample {without!r} has no label, {other!r} has one: add the label (.cls, or "
-                        f"'label' in .json; {UNLABELLED} for none)"
+                        f"{tar}: the sample {without!r} has no label, but {other!r} has one: add a label as .cls or as "
+                        f"'label' in .json ({UNLABELLED} for unlabelled images)"
                     )
                 yield image
 
     def read(self, image: SourceImage) -> bytes:
-        """The bytes of a sample's image."""
+        """Return the image bytes of one sample. Raise OSError if they cannot be read."""
         check_size(image)
         tar, _, name = image.origin.partition("#")
-        while tar not in self._indexes:  # its name has a "#" too
+        while tar not in self._indexes:  # the name of the tar can also contain "#"
             more, _, name = name.partition("#")
             tar = f"{tar}#{more}"
         return self._indexes[tar].read(name)
 
     def _parts(self, index: TarIndex) -> Iterator[tuple[str, str, str, Member]]:
-        """Key, extension, name and place of each member that readers see."""
+        """Yield key, extension, name and position of each member that is not hidden."""
         for name, member in index.members().items():
-            if is_passed_over(name):
-                self.ignored["hidden or of the system"] += 1
+            if is_hidden(name):
+                self.ignored["hidden or system file"] += 1
             else:
                 yield (*_split_key(name), name, member)
 
     def _image(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[SourceImage, bool]:
-        """A sample's image, and whether it has a label."""
+        """Return the image of a sample, and whether it has a label."""
         images = [extension for extension in sample if suffix(f"x.{extension}") in SUFFIXES]
         if len(images) != 1:
             raise UserError(
-                f"{tar}: the sample {key!r} has {len(images)} images, not one (its members: "
-                f"{', '.join(f'.{extension}' for extension in sample)[:200]}); a sample has one image, and may have a "
-                "label in .cls or .json"
+                f"{tar}: the sample {key!r} has {len(images)} images; expected one image and an optional label in .cls "
+                f"or .json, found the members {', '.join(f'.{extension}' for extension in sample)[:200]}"
             )
         name, member = sample[images[0]]
         label, class_name = self._label(tar, key, sample)
@@ -117,48 +127,50 @@ class WebDatasetTars:
         return image, label is not None
 
     def _label(self, tar: str, key: str, sample: Mapping[str, tuple[str, Member]]) -> tuple[int | None, str | None]:
-        """A sample's label and class name, None where there is none."""
+        """Return the label and the class name of a sample, None for each that is missing."""
         where = f"{tar}: the sample {key!r}"
-        about = self._description(tar, where, sample)
-        named = about.get("class_name")
-        if not (named is None or type(named) is int or _is_name(named)):
-            raise UserError(f"{where}: class_name in its .json must be text of at most {MAX_CLASS_NAME} characters")
-        class_name = None if named is None else str(named)
-        told = about.get("label")
-        if isinstance(told, str) and ("cls" not in sample or _is_number(told)):
-            told = _whole(told.encode(errors="replace"), where)
+        fields = self._json_fields(tar, where, sample)
+        name = fields.get("class_name")
+        if not (name is None or type(name) is int or _is_class_name(name)):
+            raise UserError(f"{where}: class_name in its .json must be a string of at most {MAX_CLASS_NAME} characters")
+        class_name = None if name is None else str(name)
+        json_label = fields.get("label")
+        if isinstance(json_label, str) and ("cls" not in sample or _is_integer(json_label)):
+            json_label = _parse_integer(json_label.encode(errors="replace"), where)
         if "cls" not in sample:
-            return (None if told is None else check_label(told, where)), class_name
-        label = check_label(_whole(self._side(tar, where, sample["cls"]), where), where)
-        if type(told) is int and told != label:
-            raise UserError(f"{where}: its .cls has the label {label}, its .json has another one; remove one of them")
+            return (None if json_label is None else check_label(json_label, where)), class_name
+        label = check_label(_parse_integer(self._side(tar, where, sample["cls"]), where), where)
+        if type(json_label) is int and json_label != label:
+            raise UserError(
+                f"{where}: the label {label} in its .cls differs from {json_label} in its .json; remove one of them"
+            )
         return label, class_name
 
-    def _description(self, tar: str, where: str, sample: Mapping[str, tuple[str, Member]]) -> dict[str, Any]:
+    def _json_fields(self, tar: str, where: str, sample: Mapping[str, tuple[str, Member]]) -> dict[str, Any]:
         if "json" not in sample:
             return {}
         try:
-            about = json.loads(self._side(tar, where, sample["json"]))
-        except (ValueError, RecursionError) as error:  # of whatever is no text, no JSON, or nested deeply
-            raise UserError(f"{where}: its label cannot be read: its .json is damaged: {str(error)[:200]}") from error
-        if not isinstance(about, dict):
-            raise UserError(f"{where}: its label cannot be read: its .json holds no object")
-        return about
+            fields = json.loads(self._side(tar, where, sample["json"]))
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
+            raise UserError(f"{where}: cannot read its label: its .json is damaged: {str(error)[:200]}") from error
+        if not isinstance(fields, dict):
+            raise UserError(f"{where}: cannot read its label: its .json is not an object")
+        return fields
 
     def _side(self, tar: str, where: str, part: tuple[str, Member]) -> bytes:
         name, member = part
         if member.size > MAX_SIDE_BYTES:
-            raise UserError(f"{where}: {name} has {member.size} bytes; {MAX_SIDE_BYTES} are allowed")
+            raise UserError(f"{where}: {name} has {member.size} bytes; the maximum is {MAX_SIDE_BYTES}")
         try:
             return self._indexes[tar].read(name)
         except OSError as error:
-            raise UserError(f"{tar} cannot be read: {error.strerror or error}") from error
+            raise UserError(f"cannot read {tar}: {error.strerror or error}") from error
 
 
 def _sample(tar: str, key: str, group: list[tuple[str, str, str, Member]]) -> dict[str, tuple[str, Member]]:
-    """Extension -> name and place. Raises UserError for a key that no sample can have, and for two of one extension."""
+    """Return extension -> name and position. Raise UserError if the key is invalid or an extension occurs twice."""
     if any(part in ("", ".") for part in key.split("/")[1:]):
-        raise UserError(f"{tar}: the member {group[0][2]!r} has an empty part or '.' in its name; rename it")
+        raise UserError(f"{tar}: the member {group[0][2]!r} has an empty part or '.' in its path: rename it")
     identifier(key)
     refuse_skipped(key, f"{tar}: the key {key!r}")
     sample: dict[str, tuple[str, Member]] = {}
@@ -169,35 +181,32 @@ def _sample(tar: str, key: str, group: list[tuple[str, str, str, Member]]) -> di
     return sample
 
 
-def _belongs(key: str, extension: str) -> bool:
-    """Whether a member makes a sample of what has its key: an image does, and a label that readers see.
-
-    Other members are notes of somebody's.
-    """
+def _starts_sample(key: str, extension: str) -> bool:
+    """Return whether a member is an image or a label. Keys with only other members, such as README, are ignored."""
     return suffix(f"x.{extension}") in SUFFIXES or (extension in _LABELS and not is_skipped(key))
 
 
-def _is_number(text: str) -> bool:
-    """Whether a text says a whole number."""
+def _is_integer(text: str) -> bool:
+    """Return whether a text is an integer of valid length."""
     digits = text.strip().removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < MAX_LABEL_DIGITS
 
 
-def _is_name(named: object) -> bool:
-    """Whether it is text that a manifest can hold."""
-    return isinstance(named, str) and len(named) <= MAX_CLASS_NAME and named == named.encode(errors="replace").decode()
+def _is_class_name(name: object) -> bool:
+    """Return whether a value is a string that a manifest can store."""
+    return isinstance(name, str) and len(name) <= MAX_CLASS_NAME and name == name.encode(errors="replace").decode()
 
 
-def _whole(text: bytes, where: str) -> int:
-    """The whole number in a text. Raises UserError."""
+def _parse_integer(text: bytes, where: str) -> int:
+    """Return the integer in a text. Raise UserError if it is invalid."""
     digits = text.strip()
     if len(digits) > MAX_LABEL_DIGITS or not digits.removeprefix(b"-").isdigit():
-        raise UserError(f"{where}: its label cannot be read: {digits[:40]!r} is no whole number")
+        raise UserError(f"{where} has the invalid label {digits[:40]!r}: labels are integers")
     return int(digits)
 
 
 def _split_key(name: str) -> tuple[str, str]:
-    """A member's key (up to the first dot of its last part) and extension, as WebDataset splits it."""
+    """Return the key of a member (up to the first dot of its last part) and its extension, as WebDataset does."""
     folder, slash, last = name.rpartition("/")
     stem, _, extension = last.partition(".")
     return f"{folder}{slash}{stem}", extension.lower()

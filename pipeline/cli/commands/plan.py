@@ -58,7 +58,7 @@ def plan(
             print_json(**facts)
             return
         rows = [
-            ("source", KINDS[recipe.source.kind].words),
+            ("source", KINDS[recipe.source.kind].description),
             ("source images", f"{planned.images:,} in {counted(planned.classes, 'class', 'classes')}"),
             ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
             ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
