@@ -1,4 +1,4 @@
-"""A family that an installed package adds is evaluated and reported, with a report of its own or the default one."""
+"""Reports on a family of an installed package, with the package's report or the default one."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = ["own_family"]
 MODULES = {name: HERE / f"{name}.py" for name in ("own_waves", "own_waves_report")}
 REPORT = "own_waves_report:REPORT"
 CLASSES = 7
-"""Of ``tests.factories.small_models:tiny``."""
+"""Number of classes of ``tests.factories.small_models:tiny``."""
 
 
 def with_report(folder: Path, report: str = REPORT) -> OwnFamily:
-    """The package with a report."""
+    """Return the package with a report."""
     install(folder, {**FAMILY_ALONE, ENTRY_POINTS: {"own-waves": report}}, MODULES)
     return OwnFamily(folder, folder)
 
 
 @pytest.fixture(scope="module")
 def evaluation(own_family: OwnFamily, small_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three photographs x two waves, seen by an untrained model."""
+    """Return the evaluation of an untrained model on three photographs and two waves."""
     folder = tmp_path_factory.mktemp("evaluated")
     data, out = folder / "data", folder / "evaluation"
     build = ("build", own_family.recipe, "--source", small_source, "--out", data, "--limit", 3, "--workers", 1)
@@ -55,12 +55,12 @@ def evaluation(own_family: OwnFamily, small_source: Path, tmp_path_factory: pyte
 
 
 def shares(evaluation: Path) -> Mapping[str, float]:
-    """Wave -> share of images that are classified rightly."""
+    """Return the accuracy by wave."""
     found = read_predictions(evaluation / PREDICTIONS_FILE, CLASSES)
     return {each.condition.transform: float(np.mean(each.top1[:, 0] == each.labels)) for each in found}
 
 
-def test_its_own_report_shows_its_own_figure(evaluation: Path, tmp_path: Path) -> None:
+def test_the_report_of_a_package_shows_its_metric(evaluation: Path, tmp_path: Path) -> None:
     done = with_report(tmp_path / "packages").run("report", evaluation, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "accuracy under the worst wave" in done.stdout
@@ -78,7 +78,7 @@ def test_its_own_report_shows_its_own_figure(evaluation: Path, tmp_path: Path) -
     assert {line["family"] for line in lines} == {"waves"}
 
 
-def test_without_a_report_of_its_own_the_default_one_serves(
+def test_a_package_without_a_report_uses_the_default_report(
     own_family: OwnFamily, evaluation: Path, tmp_path: Path
 ) -> None:
     done = own_family.run("report", evaluation, "--json")
@@ -96,7 +96,7 @@ def test_without_a_report_of_its_own_the_default_one_serves(
         ("own_waves:FAMILY", "is a Family: it must be a ReportFamily"),
     ],
 )
-def test_a_report_that_cannot_be_used_is_named_before_the_work(
+def test_an_invalid_report_is_named_before_the_evaluation(
     evaluation: Path, tmp_path: Path, report: str, words: str
 ) -> None:
     package = with_report(tmp_path, report)
@@ -115,7 +115,7 @@ def test_a_report_that_cannot_be_used_is_named_before_the_work(
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Family]:
-    """Families of this process that tests may add to."""
+    """Return the registered families; a test may add to them."""
     found = dict(FAMILIES)
     monkeypatch.setattr(families, "FAMILIES", found)
     for module in ("pipeline.evaluate.report.scores", "pipeline.evaluate.results.folder"):
@@ -132,7 +132,7 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
     assert list(layouts()) == ["corruptions", "perturbations", "system_noise", "clean"]
 
 
-def test_two_reports_of_one_key_are_refused(registered: dict[str, Family]) -> None:
+def test_two_reports_with_the_same_key_are_refused(registered: dict[str, Family]) -> None:
     registered["a-b"], registered["system_noise"] = (replace(FAMILY, name=name) for name in ("a-b", "system_noise"))
     with pytest.raises(UserError, match="two reports have the key 'system_noise'"):
         layouts()
@@ -145,7 +145,7 @@ def test_reserved_keys_are_refused(registered: dict[str, Family]) -> None:
 
 
 def test_the_default_report_shows_levels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Four images: of wave_rows one is wrong at level 1 and two at level 2, of wave_columns all at level 1."""
+    """Of four images, one is wrong in wave_rows at level 1, two at level 2, and all in wave_columns at level 1."""
     layered = replace(FAMILY, name="layered", levels=(1, 2))
     monkeypatch.setattr(FAMILIES, "_families", {**FAMILIES, "layered": layered})
     logits = {

@@ -1,4 +1,4 @@
-"""The report as a page: sound HTML that asks for nothing else, with every figure, and fit to be looked at."""
+"""The HTML report: valid, self-contained, with all values, and readable in a browser."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from tests.factories.summaries import (
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60
-"""Seconds that a browser has for a picture."""
+TIMEOUT = 60
+"""Time limit of a browser in seconds."""
 
 COLOURS = ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (0x00, 0x9E, 0x73))
-"""Of the first three models, on paper."""
+"""Colours of the first three models in the light theme."""
 
 WIDTHS = (360, 390, 768, 1200)
 
@@ -67,7 +67,7 @@ function measure(view, page) {
   for (const plot of page.querySelectorAll("svg.plot")) {
     const texts = [...plot.querySelectorAll("text")];
     texts.forEach(each => letters.push(parseFloat(view.getComputedStyle(each).fontSize)));
-    texts.forEach((one, place) => texts.slice(place + 1).forEach(other => {
+    texts.forEach((one, index) => texts.slice(index + 1).forEach(other => {
       const a = box(one), b = box(other);
       const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
@@ -89,7 +89,7 @@ for (const template of document.querySelectorAll("template")) for (const width o
 }
 </script>
 """
-"""Shows pages in windows of some widths; tells what is outside of them, which texts lie on others, and how small."""
+"""A page that shows reports in windows of several widths and lists clipped elements, overlapping texts, font sizes."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Element:
 
 @dataclass
 class Strict(HTMLParser):
-    """Collects elements; a tag that is not closed, or closed twice, is an error."""
+    """A parser that collects elements and rejects tags that are not closed exactly once."""
 
     elements: list[Element] = field(default_factory=list)
     _open: list[Element] = field(default_factory=list)
@@ -111,19 +111,19 @@ class Strict(HTMLParser):
         super().__init__(convert_charrefs=True)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs), f"an attribute of {tag} twice"
+        assert len(dict(attrs)) == len(attrs), f"duplicate attribute of {tag}"
         element = Element(tag, {key: value or "" for key, value in attrs}, tuple(each.tag for each in self._open))
         self.elements.append(element)
         if tag not in VOID:
             self._open.append(element)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert any(each.tag == "svg" for each in self._open), f"{tag} closes itself outside of a drawing"
+        assert any(each.tag == "svg" for each in self._open), f"self-closing {tag} outside of SVG"
         self.handle_starttag(tag, attrs)
         self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._open, f"</{tag}> closes nothing"
+        assert self._open, f"</{tag}> without a start tag"
         assert self._open.pop().tag == tag
 
     def handle_data(self, data: str) -> None:
@@ -155,7 +155,7 @@ def squeezed(text: str) -> str:
 
 
 def partial_summary() -> Summary:
-    """Three models, the third evaluated on a part of ImageNet-C."""
+    """Return a summary of three models, of which the third was evaluated on part of ImageNet-C."""
     summary = made_summary(tuple(MODELS), warnings=["resnet18: 3 samples had failed"])
     part = made_corruptions("a large transformer", only=corruptions.names("all")[:11])
     return replace(summary, families={**summary.families, "corruptions": [*summary.families["corruptions"][:2], part]})
@@ -170,7 +170,7 @@ SUMMARIES: dict[str, Callable[[], Summary]] = {
     ),
     "hostile": hostile_summary,
     "every pair": lambda: summary_of(system_noise=[made_system_noise(only=list(PAIRS))]),
-    "of others": lambda: summary_of(corruptions=[other_corruptions()]),
+    "other corruptions": lambda: summary_of(corruptions=[other_corruptions()]),
     "empty": lambda: EMPTY,
     "one severity": lambda: summary_of(corruptions=[made_corruptions(severities=(3,), only=("fog",))]),
 }
@@ -181,7 +181,7 @@ def summary(request: pytest.FixtureRequest) -> Summary:
     return SUMMARIES[request.param]()
 
 
-def test_sound_and_alone(summary: Summary) -> None:
+def test_the_page_is_valid_and_self_contained(summary: Summary) -> None:
     text = page(summary, f"Title {HOSTILE}")
     assert text.startswith("<!doctype html>")
     elements = parsed(text)
@@ -203,7 +203,7 @@ def test_sound_and_alone(summary: Summary) -> None:
     assert not re.search(r"\b(nan|inf|None|Undefined)\b", "".join(str(each.attributes) for each in elements))
 
 
-def test_every_table_stands_there_whole(summary: Summary) -> None:
+def test_the_page_contains_all_tables(summary: Summary) -> None:
     elements = parsed(page(summary, "Title"))
     cells = [squeezed(each.text) for each in elements if each.tag in {"td", "th"} and "tbody" in each.parents]
     assert cells == [squeezed(str(cell)) for each in tables(summary) for row in each.rows for cell in row]
@@ -221,7 +221,7 @@ def test_names_are_escaped() -> None:
     assert f"{HOSTILE}|`*a*`  [31m_b_" in of(elements, "article")[0].text
 
 
-def test_same_summary_same_page() -> None:
+def test_the_page_is_deterministic() -> None:
     assert page(partial_summary(), "Title") == page(partial_summary(), "Title")
 
 
@@ -235,13 +235,13 @@ def test_key_figures_are_cards() -> None:
     assert "only" not in cards[0]
 
 
-def test_warnings_stand_on_top() -> None:
+def test_warnings_come_first() -> None:
     text = page(partial_summary(), "Title")
     assert text.index("resnet18: 3 samples had failed") < text.index("<article")
     assert 'class="warnings"' not in page(made_summary(), "Title")
 
 
-def test_what_there_is_no_data_of_is_left_out() -> None:
+def test_sections_without_data_are_omitted() -> None:
     elements = parsed(page(summary_of(system_noise=[made_system_noise()]), "Title"))
     assert [squeezed(each.text) for each in of(elements, "h2")] == ["ImageNet-S"]
     assert {each.attributes["class"] for each in of(elements, "svg", "plot")} == {"plot heat"}
@@ -249,7 +249,7 @@ def test_what_there_is_no_data_of_is_left_out() -> None:
     assert not of(parsed(page(EMPTY, "Title")), "section")
 
 
-def test_there_is_a_plot_of_everything() -> None:
+def test_all_metrics_are_plotted() -> None:
     elements = parsed(page(made_summary(tuple(MODELS)), "Title"))
     plots = of(elements, "svg", "plot")
     labels = [each.attributes["aria-label"] for each in plots]
@@ -269,7 +269,7 @@ def test_there_is_a_plot_of_everything() -> None:
     assert "pillow_pillow-nearest 71.9" in " ".join(labels)
 
 
-def test_marks_are_where_the_figures_are() -> None:
+def test_marks_are_at_the_values() -> None:
     summary = summary_of(corruptions=[made_corruptions()])
     elements = parsed(page(summary, "Title"))
     curve = summary.families["corruptions"][0].curve
@@ -288,7 +288,7 @@ def test_marks_are_where_the_figures_are() -> None:
     assert shares[names.index("fog")] / float(limit.rstrip("%")) == pytest.approx(0.66, abs=0.001)
 
 
-def test_unnormalised_errors_have_no_limit_and_their_name() -> None:
+def test_unnormalised_errors_have_no_baseline_line() -> None:
     text = page(SUMMARIES["no baseline"](), "Title")
     elements = parsed(text)
     assert not of(elements, "line", "limit")
@@ -307,13 +307,13 @@ def test_pairs_that_were_not_evaluated_are_empty() -> None:
 
 
 def test_many_models_differ_by_colour_or_shape() -> None:
-    clean = [made_corruptions(name=f"model {place}", only=("fog",)) for place in range(12)]
+    clean = [made_corruptions(name=f"model {index}", only=("fog",)) for index in range(12)]
     elements = parsed(page(summary_of(corruptions=clean), "Title"))
     legend = [each for each in of(elements, "path", "mark") if "li" in each.parents][:12]
     assert len({(each.attributes["class"], each.attributes["d"]) for each in legend}) == 12
 
 
-def test_figures_without_a_place_on_a_plot_are_in_the_table() -> None:
+def test_infinite_values_are_in_the_table_only() -> None:
     made = made_perturbations(baseline="mine", only=("tilt", "scale"))
     odd = replace(made.rows[0], flip_rate=Estimate(float("inf"), float("inf"), float("inf")))
     elements = parsed(page(summary_of(perturbations=[replace(made, rows=[odd, made.rows[1]])]), "Title"))
@@ -321,22 +321,22 @@ def test_figures_without_a_place_on_a_plot_are_in_the_table() -> None:
     assert any("inf" in each.text for each in of(elements, "td"))
 
 
-def test_a_clean_evaluation_alone_is_a_page() -> None:
+def test_a_clean_evaluation_alone_has_a_page() -> None:
     clean = summary_of(clean=[made_clean()], anomalies={"ResNet-50": estimate(0.3)})
     text = page(clean, "Clean")
     assert "23.9" in text
     assert "<svg" not in text
 
 
-def test_without_jinja_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jinja_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UserError, match=re.escape("pip install 'robustshards[evaluate]'")):
         page(EMPTY, "Title")
 
 
-def test_importing_it_loads_no_jinja() -> None:
+def test_importing_the_module_does_not_load_jinja() -> None:
     code = "import sys, pipeline.evaluate.report.html; sys.exit('jinja2' in sys.modules or 'torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=TIMEOUT)
 
 
 # In a browser
@@ -346,7 +346,7 @@ Browse = Callable[..., str]
 
 @pytest.fixture
 def browse(tmp_path: Path) -> Browse:
-    """Opens a file in headless Chromium with these options, and returns its standard output."""
+    """Return a function that opens a file in headless Chromium and returns its standard output."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         message = f"no browser is on the PATH, tried {', '.join(BROWSERS)}; Debian: apt-get install chromium"
@@ -356,12 +356,12 @@ def browse(tmp_path: Path) -> Browse:
         command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += ["--no-first-run", "--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
         command += [*options, file.as_uri()]
-        # In a process group of its own, so that its helpers end with it.
+        # A separate process group, so that child processes are killed as well.
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             try:
-                out, err = process.communicate(timeout=PATIENCE)
+                out, err = process.communicate(timeout=TIMEOUT)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -373,28 +373,28 @@ def browse(tmp_path: Path) -> Browse:
 
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
-    """The page of three models."""
+    """Return the path of a page of three models."""
     file = tmp_path / "page.html"
     file.write_text(page(partial_summary(), "Robustness report"), encoding="utf-8")
     return file
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 2000), (1200, 2400)])
-def test_a_picture_of_it_is_not_blank(browse: Browse, three: Path, tmp_path: Path, width: int, height: int) -> None:
+def test_a_screenshot_shows_all_parts(browse: Browse, three: Path, tmp_path: Path, width: int, height: int) -> None:
     browse(three, f"--screenshot={tmp_path / 'picture.png'}", f"--window-size={width},{height}")
     with Image.open(tmp_path / "picture.png") as picture:
         assert picture.size == (width, height)
         pixels = np.asarray(picture.convert("RGB")).astype(int)
-    assert len(np.unique(pixels @ (256**2, 256, 1))) > 50  # as one number each: sorting rows takes seconds
+    assert len(np.unique(pixels @ (256**2, 256, 1))) > 50  # one number per pixel, since sorting rows is slow
     for colour in COLOURS:
         assert (np.abs(pixels - colour).max(axis=2) < 8).sum() > 300
     for part in np.array_split(pixels, 8):
-        assert part.std() > 4  # no part of it is empty
+        assert part.std() > 4  # no part is empty
     assert (pixels[:, -3:] == pixels[0, 0]).all()  # nothing reaches the edge
 
 
-def test_everything_fits_its_window(browse: Browse, tmp_path: Path) -> None:
-    """One browser shows them all: to start it takes longer than to measure a page."""
+def test_nothing_is_clipped_or_overlaps(browse: Browse, tmp_path: Path) -> None:
+    """One browser shows all pages, since starting it takes longer than measuring a page."""
     names = ("partial", "hostile", "no baseline", "every pair")
     templates = [
         f'<template data-name="{name}">{html.escape(page(SUMMARIES[name](), "Robustness report"))}</template>'
@@ -416,7 +416,7 @@ def test_everything_fits_its_window(browse: Browse, tmp_path: Path) -> None:
         assert found["smallest"] >= 11, where
 
 
-def test_it_prints(browse: Browse, three: Path, tmp_path: Path) -> None:
+def test_the_page_can_be_printed(browse: Browse, three: Path, tmp_path: Path) -> None:
     browse(three, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     content = (tmp_path / "page.pdf").read_bytes()
     assert content.startswith(b"%PDF-")

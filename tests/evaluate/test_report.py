@@ -1,4 +1,4 @@
-"""The figures of a report, from evaluations of which they are known."""
+"""Metrics of a report, from evaluations with known results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS = (0, 1, 2, 3)
 
 
 def predictions(right: int, classes: int = 7) -> np.ndarray:
-    """Four images of which so many are right."""
+    """Return logits of four images, of which the first ``right`` are classified correctly."""
     return votes([label if index < right else 6 for index, label in enumerate(LABELS)], classes)
 
 
@@ -84,7 +84,7 @@ def test_alexnet_is_the_baseline_of_imagenet_at_224(tmp_path: Path) -> None:
     assert summarise([other]).families["corruptions"][0].baseline is None
 
 
-def test_any_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
+def test_an_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "r", {("fog", 1): predictions(3), ("snow", 1): predictions(2)}, LABELS)
     base = write_evaluation(
         tmp_path / "b", {("fog", 1): predictions(2), ("snow", 1): predictions(0)}, LABELS, model="base"
@@ -103,8 +103,8 @@ def test_any_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
         summarise([mine], [base, mine])
 
 
-def test_sequences(tmp_path: Path) -> None:
-    """Of ordered frames neighbours are compared, of noise each with the first; difficulty 2 looks two frames back."""
+def test_flip_probability_compares_neighbours_or_the_first_frame(tmp_path: Path) -> None:
+    """Noise frames are compared with the first frame, others with the frame ``difficulty`` frames before."""
     walk = [[0, 0, 1, 1, 0, 0], [2, 2, 2, 2, 2, 3]]
     frames = np.stack([votes(classes) for classes in walk])
     logits = {("gaussian_noise", 1): frames, ("gaussian_noise", 2): frames[:, ::-1], ("tilt", 1): frames}
@@ -148,7 +148,7 @@ def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) ->
     assert found.baseline == "base"
 
 
-def test_system_noise(tmp_path: Path) -> None:
+def test_system_noise_has_accuracy_by_pair_and_nsd(tmp_path: Path) -> None:
     logits = {("pillow_pillow-bilinear", 0): predictions(4), ("opencv_pillow-bilinear", 0): predictions(2)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS, family="system-noise")
     (found,) = summarise([folder]).families["system_noise"]
@@ -161,7 +161,7 @@ def test_system_noise(tmp_path: Path) -> None:
     assert found.nsd.low <= found.nsd.value <= found.nsd.high
 
 
-def test_clean_images_and_anomalies(tmp_path: Path) -> None:
+def test_clean_errors_and_anomaly_detection(tmp_path: Path) -> None:
     usual = write_evaluation(
         tmp_path / "r", {("none", 0): votes([0, 1, 6, 6]) * 4 + np.arange(7)}, LABELS, family="none"
     )
@@ -175,8 +175,8 @@ def test_clean_images_and_anomalies(tmp_path: Path) -> None:
         summarise([write_evaluation(tmp_path / "c", {("fog", 1): predictions(1)}, LABELS)], anomalous=unsure)
 
 
-def test_images_that_every_transform_has_are_compared(tmp_path: Path) -> None:
-    """A sample that failed under one corruption is left out of all, so that intervals are over the same images."""
+def test_only_images_with_every_transform_are_used(tmp_path: Path) -> None:
+    """An image that failed under one corruption is omitted from all, so that intervals are over the same images."""
     logits = {("fog", 1): predictions(2), ("snow", 1): predictions(4)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS, only={("snow", 1): (1, 2, 3)})
     (found,) = summarise([folder]).families["corruptions"]
@@ -184,7 +184,7 @@ def test_images_that_every_transform_has_are_compared(tmp_path: Path) -> None:
     assert [row.mean_error.value for row in found.rows] == [pytest.approx(2 / 3), 0.0]
 
 
-def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
+def test_an_unfinished_evaluation_is_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "r", {("fog", 1): predictions(2), ("snow", 1): predictions(4)}, LABELS)
     (tmp_path / "r" / "predictions.parquet").unlink()
     (tmp_path / "r" / "parts" / "snow-1-000000.parquet").unlink()
@@ -192,7 +192,7 @@ def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
         summarise([folder])
 
 
-def test_every_form_of_it_is_written(tmp_path: Path, robustshards: Run) -> None:
+def test_the_command_writes_all_formats(tmp_path: Path, robustshards: Run) -> None:
     logits = {("fog", 1): predictions(3), ("snow", 1): predictions(2)}
     mine = write_evaluation(tmp_path / "r", logits, LABELS, model="a <b> & c")
     clean = write_evaluation(tmp_path / "k", {("none", 0): predictions(4)}, LABELS, family="none", model="a <b> & c")

@@ -1,4 +1,4 @@
-"""A report's files beside others', and evaluations that nobody should trust."""
+"""Files of a report next to unrelated files, and evaluations that are damaged or hostile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fog(tmp_path: Path) -> str:
     return write_evaluation(tmp_path / "r", FOG, LABELS)
 
 
-def test_an_earlier_report_is_replaced(tmp_path: Path, fog: str) -> None:
+def test_an_existing_report_is_replaced(tmp_path: Path, fog: str) -> None:
     out = tmp_path / "out"
     write_report(summarise([fog]), "first", str(out))
     write_report(summarise([]), "second", str(out))
@@ -53,7 +53,7 @@ def test_an_earlier_report_is_replaced(tmp_path: Path, fog: str) -> None:
 
 
 def test_a_report_of_an_earlier_version_is_replaced(tmp_path: Path, fog: str) -> None:
-    """Those before this one had no marks."""
+    """Earlier versions wrote no marks."""
     out = tmp_path / "out"
     write_report(summarise([fog]), "first", str(out))
     html = (out / "report.html").read_text()
@@ -66,7 +66,7 @@ def test_a_report_of_an_earlier_version_is_replaced(tmp_path: Path, fog: str) ->
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("content", [b"mine", b"# mine\n", b'{"mine": 1}', b"<!doctype html><p>mine", b"\xff\xfe\x00"])
-def test_a_file_of_somebody_else_is_kept(tmp_path: Path, fog: str, name: str, content: bytes) -> None:
+def test_a_file_that_is_not_a_report_is_kept(tmp_path: Path, fog: str, name: str, content: bytes) -> None:
     out = tmp_path / "out"
     write_report(summarise([fog]), "first", str(out))
     (out / name).write_bytes(content)
@@ -76,9 +76,9 @@ def test_a_file_of_somebody_else_is_kept(tmp_path: Path, fog: str, name: str, co
     assert {path: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
 
 
-def test_a_folder_or_link_in_place_of_a_file_is_refused(tmp_path: Path, fog: str) -> None:
-    for place, make in enumerate((Path.mkdir, lambda path: path.symlink_to("/etc/passwd"))):
-        out = tmp_path / f"out{place}"
+def test_a_folder_or_link_instead_of_a_file_is_refused(tmp_path: Path, fog: str) -> None:
+    for index, make in enumerate((Path.mkdir, lambda path: path.symlink_to("/etc/passwd"))):
+        out = tmp_path / f"out{index}"
         out.mkdir()
         make(out / "report.json")
         with pytest.raises(UserError, match=r"report.json"):
@@ -86,7 +86,7 @@ def test_a_folder_or_link_in_place_of_a_file_is_refused(tmp_path: Path, fog: str
         assert not (out / "report.html").exists()
 
 
-def test_a_full_disk_leaves_the_earlier_report(tmp_path: Path, fog: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_existing_report(tmp_path: Path, fog: str, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     write_report(summarise([fog]), "first", str(out))
     before = {name: (out / name).read_bytes() for name in FILES}
@@ -104,7 +104,7 @@ def test_a_full_disk_leaves_the_earlier_report(tmp_path: Path, fog: str, monkeyp
     assert {name: (out / name).read_bytes() for name in FILES} == before
 
 
-def test_out_that_is_no_folder_is_one_line(tmp_path: Path, fog: str) -> None:
+def test_an_invalid_output_folder_is_a_user_error(tmp_path: Path, fog: str) -> None:
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UserError, match=f"cannot write to {out}"):
@@ -113,7 +113,7 @@ def test_out_that_is_no_folder_is_one_line(tmp_path: Path, fog: str) -> None:
         write_report(summarise([fog]), "t", "")
 
 
-def test_warnings_are_in_every_form(tmp_path: Path, robustshards: Run) -> None:
+def test_warnings_are_in_all_formats(tmp_path: Path, robustshards: Run) -> None:
     mine = write_evaluation(tmp_path / "r", FOG, LABELS, names=("a", "b"))
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, names=("c", "d"), family="none")
     done = robustshards("report", mine, clean, "--out", tmp_path / "out")
@@ -127,7 +127,7 @@ def test_warnings_are_in_every_form(tmp_path: Path, robustshards: Run) -> None:
 
 
 @pytest.mark.parametrize("start", "=+-@\t\r\uff1d")
-def test_names_are_no_formulas_of_spreadsheets(tmp_path: Path, start: str) -> None:
+def test_csv_names_cannot_be_formulas(tmp_path: Path, start: str) -> None:
     name = f'{start}HYPERLINK("http://x","y")'
     mine = write_evaluation(tmp_path / "r", {(name, 1): votes([0, 6])}, LABELS, model=name, data_set=name)
     base = write_evaluation(tmp_path / "b", {(name, 1): votes([6, 6])}, LABELS, model=f"{name}2")
@@ -137,7 +137,7 @@ def test_names_are_no_formulas_of_spreadsheets(tmp_path: Path, start: str) -> No
     assert json.loads(json.dumps(summarise([mine]).facts()))["corruptions"][0]["model"] == name
 
 
-def test_names_of_any_length_are_shown_short(tmp_path: Path) -> None:
+def test_long_names_are_truncated_in_the_page(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "r", FOG, LABELS, model="m" * 100_000, data_set="d" * 100_000)
     summary = summarise([mine])
     assert len(page(summary, "t" * 100_000)) < 100_000
@@ -145,13 +145,13 @@ def test_names_of_any_length_are_shown_short(tmp_path: Path) -> None:
     assert "m" * 100_000 in to_csv(summary)
 
 
-def test_titles_are_no_markup(tmp_path: Path) -> None:
+def test_titles_are_escaped_in_markdown(tmp_path: Path) -> None:
     write_report(summarise([]), "a\n# <b>[x](y)\udcff\x1b[31m", str(tmp_path))
     assert (tmp_path / "report.md").read_text().startswith("# a \\# \\<b\\>[x]\\(y)  [31m\n")
 
 
-def test_a_folder_whose_name_is_no_text(tmp_path: Path, fog: str) -> None:
-    """Arrow opens no such file, which is told in one line that can be printed."""
+def test_a_folder_name_that_is_not_utf8_is_a_user_error(tmp_path: Path, fog: str) -> None:
+    """Arrow cannot open such a file; the message is one printable line."""
     moved = Path(fog).rename(tmp_path / "r\udcff\x1b")
     with pytest.raises(UserError, match=r"the evaluation .*r.* cannot be read") as raised:
         summarise([str(moved)])
@@ -160,13 +160,13 @@ def test_a_folder_whose_name_is_no_text(tmp_path: Path, fog: str) -> None:
 
 def test_too_many_transforms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scores, "MAX_CONDITIONS", 3)
-    mine = write_evaluation(tmp_path / "r", {(f"own{place}", 1): votes([0, 6]) for place in range(4)}, LABELS)
+    mine = write_evaluation(tmp_path / "r", {(f"own{index}", 1): votes([0, 6]) for index in range(4)}, LABELS)
     with pytest.raises(UserError, match="more than 3 conditions"):
         summarise([mine])
 
 
 def rewritten(folder: str, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Change the predictions of an evaluation, sealed as if ``evaluate`` had written them."""
+    """Change the predictions of an evaluation, and renew the seal as if ``evaluate`` had written them."""
     path = Path(folder) / PREDICTIONS_FILE
     table = change(pq.read_table(path))
     facts = {key.decode(): value.decode() for key, value in (pq.read_metadata(path).metadata or {}).items()}
@@ -178,8 +178,8 @@ def rewritten(folder: str, change: Callable[[pa.Table], pa.Table]) -> None:
 
 def changed_column(name: str, values: list[object]) -> Callable[[pa.Table], pa.Table]:
     def change(table: pa.Table) -> pa.Table:
-        place = table.schema.get_field_index(name)
-        return table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+        index = table.schema.get_field_index(name)
+        return table.set_column(index, table.schema.field(name), pa.array(values, table.schema.field(name).type))
 
     return change
 
@@ -188,10 +188,10 @@ DAMAGED = {
     "unknown perturbation": (WALK, "perturbations", changed_column("transform", ["own"] * 6)),
     "unknown pair": (PAIR, "system-noise", changed_column("transform", ["own"] * 2)),
     "transform of clean images": (CLEAN, "none", changed_column("transform", ["fog", "fog"])),
-    "two steps of clean images": (CLEAN, "none", changed_column("level", [0, 1])),
+    "two conditions of clean images": (CLEAN, "none", changed_column("level", [0, 1])),
     "level zero": (WALK, "perturbations", changed_column("level", [0] * 6)),
     "negative level": (WALK, "perturbations", changed_column("level", [-3] * 6)),
-    "repeated steps": (TWO, "corruptions", changed_column("transform", ["fog", "snow"] * 2)),
+    "repeated conditions": (TWO, "corruptions", changed_column("transform", ["fog", "snow"] * 2)),
     "one image twice": (FOG, "corruptions", changed_column("source_id", ["a", "a"])),
     "huge frame": (FOG, "corruptions", changed_column("frame", [0, 2**31 - 1])),
     "negative frame": (FOG, "corruptions", changed_column("frame", [-1, -1])),
@@ -209,7 +209,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("what", DAMAGED)
-def test_damaged_predictions_are_one_line(tmp_path: Path, what: str) -> None:
+def test_damaged_predictions_are_a_user_error(tmp_path: Path, what: str) -> None:
     logits, family, change = DAMAGED[what]
     folder = write_evaluation(tmp_path / "r", logits, LABELS, family=family)
     rewritten(folder, change)
@@ -219,7 +219,7 @@ def test_damaged_predictions_are_one_line(tmp_path: Path, what: str) -> None:
     assert len(str(raised.value)) < 1000
 
 
-def test_labels_that_change_between_steps_are_refused(tmp_path: Path) -> None:
+def test_labels_that_differ_between_conditions_are_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "r", TWO, LABELS)
     rewritten(folder, changed_column("label", [0, 1, 0, 2]))
     with pytest.raises(UserError, match="the label of 'image1' is not the same in all conditions"):
@@ -242,7 +242,7 @@ TABLES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("what", TABLES)
-def test_damaged_settings_are_one_line(tmp_path: Path, fog: str, what: str) -> None:
+def test_a_damaged_evaluation_table_is_an_error(tmp_path: Path, fog: str, what: str) -> None:
     path = Path(fog) / EVALUATION_FILE
     path.write_bytes(TABLES[what](path.read_bytes()))
     with pytest.raises((UserError, OSError), match=EVALUATION_FILE):
@@ -256,7 +256,7 @@ def test_predictions_of_another_folder_are_refused(tmp_path: Path, fog: str) -> 
         summarise([fog])
 
 
-def test_cut_predictions_are_one_line(tmp_path: Path, fog: str) -> None:
+def test_truncated_predictions_are_an_error(tmp_path: Path, fog: str) -> None:
     path = Path(fog) / PREDICTIONS_FILE
     content = path.read_bytes()
     for cut in (b"", content[: len(content) // 2], content[:-1], b"PAR1" * 100):
@@ -265,14 +265,14 @@ def test_cut_predictions_are_one_line(tmp_path: Path, fog: str) -> None:
             summarise([fog])
 
 
-def test_what_is_no_folder_is_one_line(tmp_path: Path) -> None:
+def test_a_path_without_an_evaluation_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "nothing", tmp_path, "a\0b", "x" * 5000):
         with pytest.raises((UserError, OSError)):
             summarise([str(folder)])
 
 
-def test_a_pipe_in_place_of_a_file_is_refused(tmp_path: Path, fog: str) -> None:
+def test_a_pipe_instead_of_a_file_is_refused(tmp_path: Path, fog: str) -> None:
     path = LocalStore(fog).path(EVALUATION_FILE)
     path.unlink()
     os.mkfifo(path)

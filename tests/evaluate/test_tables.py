@@ -1,4 +1,4 @@
-"""What a report shows: every figure in every output, under one name, and nothing that is not there."""
+"""Tables of a report: every metric is in all formats under the same name, and missing ones are omitted."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from tests.factories.summaries import (
 
 
 def table(found: Iterable[Table], section: str, title: str) -> dict[str, Sequence[str]]:
-    """First cell of a row -> the others as text, of one table."""
+    """Return the cells of each row of a table as text, by the first cell."""
     (one,) = [each for each in found if (each.section, each.title) == (section, title)]
     return {str(row[0]): [str(cell) for cell in row[1:]] for row in one.rows}
 
 
 def terminal_text(found: Sequence[Table], width: int = 100) -> str:
-    """What a terminal of this width shows."""
+    """Return the output of a terminal of this width."""
     console = Console(width=width, file=io.StringIO(), highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for part in to_terminal(found):
@@ -55,7 +55,7 @@ def csv_rows(summary: Summary) -> list[dict[str, str]]:
 
 
 def estimates(facts: Any) -> Iterator[dict[str, float]]:
-    """Every estimate in a summary's facts."""
+    """Yield every estimate in a summary's facts."""
     if isinstance(facts, dict) and set(facts) == {"value", "low", "high"}:
         yield facts
     elif isinstance(facts, dict | list | tuple):
@@ -63,7 +63,7 @@ def estimates(facts: Any) -> Iterator[dict[str, float]]:
             yield from estimates(each)
 
 
-def test_figures_of_one_model_in_every_output() -> None:
+def test_metrics_of_one_model_are_in_all_formats() -> None:
     summary = made_summary()
     found = tables(summary)
     figures = table(found, "ImageNet-C", "key figures")
@@ -104,7 +104,7 @@ def test_accuracy_is_one_minus_the_error() -> None:
     assert str(one.rows[3][-1]) == f"{100 - 100 * row.mean_error.value:.1f} ±0.3"
 
 
-def test_models_of_one_data_set_stand_side_by_side() -> None:
+def test_models_of_one_data_set_share_tables() -> None:
     found = tables(made_summary(tuple(MODELS)))
     assert len({(each.section, each.title) for each in found}) == len(found)
     assert [cell[:4] for cell in table(found, "ImageNet-C", "key figures")["mCE"]] == ["76.9", "84.5", "50.7"]
@@ -140,7 +140,7 @@ def test_two_models_fit_a_terminal(models: int) -> None:
     whole = "\n".join(lines)
     for each in found:
         for row in each.rows:
-            assert all(str(cell) in whole for cell in row)  # none is broken over two lines
+            assert all(str(cell) in whole for cell in row)  # no cell is broken over two lines
 
 
 def test_numbers_are_aligned_to_the_right() -> None:
@@ -150,7 +150,7 @@ def test_numbers_are_aligned_to_the_right() -> None:
     assert len({len(line) for line in ends}) == 1
 
 
-def test_a_part_of_the_benchmark_is_called_one() -> None:
+def test_means_over_part_of_the_benchmark_are_marked() -> None:
     few = made_corruptions(only=corruptions.names("all")[:12])
     low = made_corruptions("ResNet-18", severities=(1, 3))
     noise = made_perturbations(only=("gaussian_noise", "tilt"))
@@ -172,7 +172,7 @@ def test_a_part_of_the_benchmark_is_called_one() -> None:
     assert lead.part == "12 of 15 corruptions"
 
 
-def test_a_baseline_that_lacks_a_corruption_has_its_own_count() -> None:
+def test_means_over_part_of_the_baseline_are_marked() -> None:
     made = made_corruptions(baseline="mine")
     rows = [replace(made.rows[0], corruption_error=None, relative_corruption_error=None), *made.rows[1:]]
     found = tables(summary_of(corruptions=[replace(made, rows=rows)]))
@@ -198,7 +198,7 @@ def test_without_a_baseline_nothing_is_normalised() -> None:
     assert not any(row["baseline"] for row in csv_rows(summary))
 
 
-def test_models_with_and_without_a_baseline_together() -> None:
+def test_models_with_and_without_a_baseline_share_tables() -> None:
     both = [made_corruptions(), made_corruptions("ResNet-18", baseline=None)]
     found = tables(summary_of(corruptions=both))
     assert table(found, "ImageNet-C", "key figures")["mCE"] == ["76.9 [76.6, 77.2]", NOTHING]
@@ -206,7 +206,7 @@ def test_models_with_and_without_a_baseline_together() -> None:
     assert "mean error over the severities (unnormalised)" in {each.title for each in found}
 
 
-def test_the_unnormalised_mean_has_its_name_everywhere() -> None:
+def test_the_unnormalised_mean_has_the_same_name_in_all_formats() -> None:
     summary = made_summary()
     for text in (to_markdown(tables(summary)), terminal_text(tables(summary)), to_csv(summary)):
         assert "mean corruption error (unnormalised)" in text
@@ -219,19 +219,19 @@ def test_validation_transforms_are_marked_and_come_last() -> None:
     assert names[:15] == list(corruptions.names("benchmark"))
 
 
-def test_corruptions_of_somebody_else() -> None:
+def test_other_corruptions_are_counted_and_not_marked() -> None:
     found = tables(summary_of(corruptions=[other_corruptions()]))
     assert "over 4 corruptions that are not in the benchmark." in found[0].note
     assert "†" not in to_markdown(found)
 
 
-def test_two_evaluations_of_one_name_are_told_apart() -> None:
+def test_repeated_model_names_are_numbered() -> None:
     found = tables(summary_of(clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
     assert [column.title for column in found[0].columns] == ["figure", "ResNet-50", "ResNet-50 (2)"]
     assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
 
 
-def test_difficulties_are_sections_of_their_own() -> None:
+def test_difficulties_are_separate_sections() -> None:
     made = [made_perturbations(difficulty=difficulty) for difficulty in (1, 3)]
     assert [each.title for each in sections(summary_of(perturbations=made))] == [
         "ImageNet-P",
@@ -240,14 +240,14 @@ def test_difficulties_are_sections_of_their_own() -> None:
     assert {row["level"] for row in csv_rows(summary_of(perturbations=made))} == {"1", "3"}
 
 
-def test_nothing_is_an_empty_report() -> None:
+def test_an_empty_summary_is_an_empty_report() -> None:
     assert tables(EMPTY) == []
     assert to_markdown([]) == ""
     assert to_terminal([]) == []
     assert to_csv(EMPTY) == ",".join(CSV_COLUMNS) + "\n"
 
 
-def test_an_evaluation_without_rows_has_its_counts() -> None:
+def test_an_evaluation_without_rows_has_counts() -> None:
     nothing = replace(made_corruptions(), rows=[], curve={}, mean_error=None, mean_corruption_error=None)
     bare = replace(
         nothing, relative_mean_corruption_error=None, residual_robustness=None, robustness=None, complete=False
@@ -258,7 +258,7 @@ def test_an_evaluation_without_rows_has_its_counts() -> None:
     assert sections(summary_of(corruptions=[bare]))[0].headline("ResNet-50") is None
 
 
-def test_hostile_names_are_shown_and_not_obeyed() -> None:
+def test_markup_in_names_is_escaped() -> None:
     summary = hostile_summary()
     found = tables(summary)
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(found))
@@ -275,7 +275,7 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     assert row == summary.families["clean"][0].model
 
 
-def test_numbers_become_text() -> None:
+def test_numbers_are_formatted() -> None:
     found = Estimate(0.2336, 0.2291, 0.2388)
     assert (Number(found).figure, Number(found).interval) == ("23.4", "[22.9, 23.9]")
     assert str(Number(found)) == "23.4 [22.9, 23.9]"

@@ -1,4 +1,4 @@
-"""A user's report of the family own-waves: the accuracy under each wave, and under the worst one."""
+"""An example of a user's report, on the family own-waves: accuracy under each wave and under the worst one."""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ class WaveSummary:
     source_ids_sha256: str
 
 
-def summarise_waves(each: Evaluation, context: ReportContext) -> list[WaveSummary]:
-    scores = error_scores(each)
+def summarise_waves(evaluation: Evaluation, context: ReportContext) -> list[WaveSummary]:
+    scores = error_scores(evaluation)
     resampled = context.bootstrap(1 - scores.values)
-    about = context.about(each, scores.images)
-    rows = [
-        WaveRow(condition.transform, column_mean(resampled, index)) for index, condition in enumerate(scores.keys)
-    ]
+    about = context.about(evaluation, scores.images)
+    rows = [WaveRow(condition.transform, column_mean(resampled, index)) for index, condition in enumerate(scores.keys)]
     worst = resampled.estimate(lambda means: means.min(axis=-1))
     images = len(scores.images.ids)
     return [

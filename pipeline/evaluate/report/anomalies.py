@@ -105,8 +105,8 @@ LAYOUT = ReportLayout[AnomalySummary](
     glossary=(
         (
             "AUPR",
-            "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to none "
-            "of its classes (ImageNet-O) among clean images.",
+            "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
+            "none of its classes (ImageNet-O) among clean images.",
         ),
     ),
     sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),

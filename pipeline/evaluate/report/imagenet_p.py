@@ -51,7 +51,7 @@ class PerturbationSummary:
         data_set: Name of the data set.
         sequences: Number of sequences.
         failed: Number of failed samples.
-        difficulty: Distance between the compared frames; for noise, its strength.
+        difficulty: Distance between the compared frames; for noise, the level that the sequences were built at.
         baseline: Name of the baseline; None if metrics are not normalised.
         complete: Whether the data set has all ten perturbations of the benchmark.
         rows: Metrics by perturbation.

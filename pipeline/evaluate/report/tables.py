@@ -173,10 +173,10 @@ def by_transform(
     figures = [figure for figure in content.figures if any(figure.value(row) is not None for row in every)]
     rows: list[Sequence[Cell]] = []
     for name, marked in marked_names(layout, models).items():
-        by_column = [rows.get(name) for rows in by_model.values()]
+        transform_rows = [rows.get(name) for rows in by_model.values()]
         cells = [
             Number(figure.value(row) if row else None, figure.format, short=len(figures) > 1)
-            for row in by_column
+            for row in transform_rows
             for figure in figures
         ]
         if any(cell.exists for cell in cells):

@@ -1,4 +1,4 @@
-"""Figures that combine evaluations: over the same photographs and of one model, or it is said what is not."""
+"""Combining evaluations: metrics use common images and one model, and mismatches are reported or refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = ("e", "f", "g", "h")
 
 
 def predictions(*right: bool, classes: int = 7) -> np.ndarray:
-    """Images in the order of ``LABELS``, those that are classified rightly."""
+    """Return logits of images with the labels ``LABELS``; ``right`` tells which ones are classified correctly."""
     return votes([label if good else 6 for label, good in zip(LABELS, right, strict=False)], classes)
 
 
@@ -30,7 +30,7 @@ FOG = {("fog", 1): predictions(True, False, False, False)}
 CLEAN = {("none", 0): predictions(True, True, True, False)}
 
 
-def test_clean_error_of_other_photographs_is_not_used(tmp_path: Path) -> None:
+def test_clean_error_of_other_images_is_not_used(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=OTHERS)
     summary = summarise([mine, clean])
@@ -53,8 +53,8 @@ def test_clean_error_is_over_the_images_of_the_corruptions(tmp_path: Path) -> No
     assert any("its 2 images only" in text for text in summary.warnings)
 
 
-def test_what_is_relative_is_over_common_images(tmp_path: Path) -> None:
-    """Image d has no clean version, image e no corrupted one; of a, b, c one is wrong when clean, two in fog."""
+def test_relative_metrics_use_common_images(tmp_path: Path) -> None:
+    """Image d has no clean version, e no corrupted one. Of a, b and c, one clean and two corrupted images are wrong."""
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
     clean = write_evaluation(
         tmp_path / "k", {("none", 0): votes([6, 6, 1, 2])}, (4, 0, 1, 2), family="none", names=("e", "a", "b", "c")
@@ -78,7 +78,7 @@ def test_what_is_relative_is_over_common_images(tmp_path: Path) -> None:
 
 
 def test_images_are_matched_by_id_not_by_order(tmp_path: Path) -> None:
-    """Each image is wrong in one of two transforms, so the mean is the same whichever images are drawn."""
+    """Each image is wrong under one of two transforms, so the mean is the same in all bootstrap draws."""
     logits = {("fog", 1): votes([0, 1, 6, 6]), ("snow", 1): votes([6, 6, 2, 3])}
     mine = write_evaluation(tmp_path / "c", logits, LABELS, names=IDS, only={("snow", 1): (3, 2, 1, 0)})
     mean = summarise([mine]).families["corruptions"][0].mean_error
@@ -86,15 +86,15 @@ def test_images_are_matched_by_id_not_by_order(tmp_path: Path) -> None:
     assert (mean.value, mean.low, mean.high) == (0.5, 0.5, 0.5)
 
 
-def test_labels_that_disagree_are_refused(tmp_path: Path) -> None:
+def test_different_labels_are_refused(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
     clean = write_evaluation(tmp_path / "k", CLEAN, (0, 1, 5, 3), family="none", names=IDS)
     with pytest.raises(UserError, match=r"'c' has the label 2 in .*c and 5 in .*k.*: give evaluations of the same"):
         summarise([mine, clean])
 
 
-def test_the_clean_set_of_the_same_images_is_chosen(tmp_path: Path) -> None:
-    """Whatever the order: neither other images, nor labels, nor another edition of the same ids."""
+def test_the_clean_evaluation_of_the_same_images_is_used(tmp_path: Path) -> None:
+    """In any order, evaluations with other images, labels or profiles are not used."""
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
     ours = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS, data_set="ours")
     others = [
@@ -115,10 +115,10 @@ def test_the_clean_set_of_the_same_images_is_chosen(tmp_path: Path) -> None:
 
 
 def test_arrays_are_matched_by_position_and_label(tmp_path: Path) -> None:
-    """Ids of arrays are a file's name and a position: the name of one file is not that of another."""
-    arrays = [f"image_{place:06d}" for place in range(4)]
+    """Ids of array images consist of the file name, which may differ, and the position."""
+    arrays = [f"image_{position:06d}" for position in range(4)]
     mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=arrays)
-    batch = [f"test_batch_{place:06d}" for place in range(4)]
+    batch = [f"test_batch_{position:06d}" for position in range(4)]
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=batch)
     summary = summarise([mine, clean])
     assert summary.families["corruptions"][0].clean_error == 0.25
@@ -128,7 +128,7 @@ def test_arrays_are_matched_by_position_and_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["evaluations", "baseline", "anomalous"])
-def test_two_models_of_one_name_are_refused(tmp_path: Path, role: str) -> None:
+def test_two_models_with_the_same_name_are_refused(tmp_path: Path, role: str) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", digest="1" * 64)
     more = [clean] if role == "evaluations" else []
@@ -136,7 +136,7 @@ def test_two_models_of_one_name_are_refused(tmp_path: Path, role: str) -> None:
         summarise([mine, *more], [clean] if role == "baseline" else [], clean if role == "anomalous" else None)
 
 
-def test_the_same_weights_under_another_name_are_named(tmp_path: Path) -> None:
+def test_clean_images_of_the_same_weights_under_another_name_are_a_warning(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="other")
     summary = summarise([mine, clean])
@@ -144,14 +144,14 @@ def test_the_same_weights_under_another_name_are_named(tmp_path: Path) -> None:
     assert any("under another name, 'other'" in text for text in summary.warnings)
 
 
-def test_clean_images_evaluated_with_other_settings_are_named(tmp_path: Path) -> None:
+def test_clean_images_with_other_settings_are_a_warning(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", size=32)
     (warning,) = summarise([mine, clean]).warnings
     assert warning.endswith("different settings: input.size 0 and 32")
 
 
-def test_a_folder_is_given_once(tmp_path: Path) -> None:
+def test_duplicate_evaluations_are_refused(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     (tmp_path / "link").symlink_to(mine)
     for again in (mine, f"{mine}/", str(tmp_path / "c" / ".." / "c"), str(tmp_path / "link")):
@@ -165,7 +165,7 @@ def test_a_folder_is_given_once(tmp_path: Path) -> None:
         summarise([mine, str(copied)])
 
 
-def test_two_data_sets_of_one_name_are_shown_apart(tmp_path: Path) -> None:
+def test_two_data_sets_with_the_same_name_are_separate_sections(tmp_path: Path) -> None:
     first = write_evaluation(tmp_path / "c", FOG, LABELS, manifest="a" * 64)
     second = write_evaluation(
         tmp_path / "d", {("fog", 1): predictions(True, True, True, True)}, LABELS, manifest="b" * 64
@@ -177,7 +177,7 @@ def test_two_data_sets_of_one_name_are_shown_apart(tmp_path: Path) -> None:
     assert [line.split(",")[1] for line in lines] == ["made-corruptions (aaaaaaaa)", "made-corruptions (bbbbbbbb)"]
 
 
-def test_models_on_other_images_are_not_compared_in_silence(tmp_path: Path) -> None:
+def test_models_on_different_images_are_a_warning(tmp_path: Path) -> None:
     first = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS, manifest="a" * 64)
     second = write_evaluation(
         tmp_path / "d", {("fog", 1): predictions(True, True)}, LABELS[:2], names=("a", "z"), manifest="b" * 64,
@@ -200,29 +200,29 @@ def test_models_on_other_images_are_not_compared_in_silence(tmp_path: Path) -> N
     assert summarise([first, same]).warnings == []
 
 
-def test_a_baseline_of_another_edition_is_refused(tmp_path: Path) -> None:
+def test_a_baseline_with_another_profile_or_images_is_refused(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {**FOG, ("snow", 1): predictions(True)[[0, 0, 0, 0]]}, LABELS, names=IDS)
     logits = {("fog", 1): predictions(), ("snow", 1): predictions()}
     logits = {condition: votes([6, 6, 6, 6]) for condition in logits}
-    for place, (options, what) in enumerate(
+    for index, (options, what) in enumerate(
         {
             "profile": ({"profile": "cifar", "names": IDS}, "has the profile 'cifar' instead of 'tiny'"),
             "ids": ({"names": OTHERS}, "lacks 4 of 4 images: a, b, c"),
             "some": ({"names": ("a", "b", "c", "z")}, "lacks 1 of 4 images: d"),
         }.values()
     ):
-        base = write_evaluation(tmp_path / f"b{place}", logits, LABELS, model="base", **options)
-        with pytest.raises(UserError, match=f"'base' does not match .*c: .*b{place} {what}"):
+        base = write_evaluation(tmp_path / f"b{index}", logits, LABELS, model="base", **options)
+        with pytest.raises(UserError, match=f"'base' does not match .*c: .*b{index} {what}"):
             summarise([mine], [base])
     other = write_evaluation(tmp_path / "l", logits, (0, 1, 2, 5), names=IDS, model="base")
     with pytest.raises(UserError, match=r"'d' has the label 3 in .* and 5 in"):
         summarise([mine], [other])
     few = write_evaluation(tmp_path / "few", {("fog", 1): votes([6, 6, 6, 6])}, LABELS, names=IDS, model="base")
-    with pytest.raises(UserError, match="'base' lacks snow-1.*: evaluate the baseline"):
+    with pytest.raises(UserError, match=r"'base' lacks snow-1.*: evaluate the baseline"):
         summarise([mine], [few])
 
 
-def test_a_baseline_is_over_the_images_of_the_evaluation(tmp_path: Path) -> None:
+def test_a_baseline_uses_the_images_of_the_evaluation(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("fog", 1): predictions(True, False)}, LABELS[:2], names=IDS[:2])
     base = write_evaluation(
         tmp_path / "b", {("fog", 1): predictions(True, False, False, False)}, LABELS, names=IDS, model="base"
@@ -233,7 +233,7 @@ def test_a_baseline_is_over_the_images_of_the_evaluation(tmp_path: Path) -> None
     assert any("its 2 images only" in text for text in summary.warnings)
 
 
-def test_a_baseline_without_the_family_is_named(tmp_path: Path) -> None:
+def test_a_baseline_without_the_family_is_a_warning(tmp_path: Path) -> None:
     walk = {("tilt", 1): np.stack([votes([0, 1, 1])] * 4)}
     mine = write_evaluation(tmp_path / "p", walk, LABELS, family="perturbations")
     base = write_evaluation(tmp_path / "b", FOG, LABELS, model="base")
@@ -247,7 +247,7 @@ def test_a_baseline_without_the_family_is_named(tmp_path: Path) -> None:
         summarise([mine], [lacks])
 
 
-def test_alexnet_over_other_than_its_photographs_is_named(tmp_path: Path) -> None:
+def test_alexnet_with_another_number_of_images_is_a_warning(tmp_path: Path) -> None:
     logits = {("fog", level): votes([999, 1, 2, 3], 1000) for level in range(1, 6)}
     mine = write_evaluation(tmp_path / "c", logits, LABELS, profile="imagenet")
     summary = summarise([mine])
@@ -255,7 +255,7 @@ def test_alexnet_over_other_than_its_photographs_is_named(tmp_path: Path) -> Non
     assert any("50,000 images" in text and "has 4," in text for text in summary.warnings)
 
 
-def test_anomalous_images_are_told_from_one_clean_set(tmp_path: Path) -> None:
+def test_anomalies_need_one_clean_evaluation(tmp_path: Path) -> None:
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS)
     second = write_evaluation(tmp_path / "k2", CLEAN, LABELS, family="none", names=OTHERS, data_set="second")
     odd = write_evaluation(tmp_path / "o", CLEAN, LABELS, family="none", names=list("wxyz"), data_set="odd")
@@ -269,20 +269,20 @@ def test_anomalous_images_are_told_from_one_clean_set(tmp_path: Path) -> None:
     assert 0 < summarise([clean], anomalous=odd).anomalies["made"].value < 1
 
 
-def test_a_level_of_an_extra_corruption_alone_is_no_mean(tmp_path: Path) -> None:
+def test_levels_of_extra_corruptions_only_are_not_in_the_curve(tmp_path: Path) -> None:
     extra = next(name for name in corruptions.names("all") if name not in corruptions.names("benchmark"))
     right = predictions(True, True, True, True)
     mine = write_evaluation(tmp_path / "c", {("fog", 1): right, (extra, 2): right}, LABELS)
     assert list(summarise([mine]).families["corruptions"][0].curve) == [1]
 
 
-def test_levels_far_apart_are_drawn(tmp_path: Path) -> None:
+def test_huge_levels_are_plotted(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("own", 1): votes([0, 6]), ("own", 10**15): votes([6, 6])}, LABELS[:2])
     summary = summarise([mine])
     assert f">{10**15}<" in page(summary, "t")
 
 
-def test_one_image_and_one_class(tmp_path: Path) -> None:
+def test_one_image_and_one_class_are_enough(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("fog", 1): votes([0], 1)}, [0])
     walk = write_evaluation(tmp_path / "p", {("tilt", 1): votes([0, 0, 0], 1)[None]}, [0], family="perturbations")
     summary = summarise([mine, walk])
