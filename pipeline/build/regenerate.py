@@ -16,7 +16,7 @@ from pipeline.render.renderer import Renderer, source_digest
 from pipeline.software import versions
 from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.kinds import open_source
-from pipeline.storage import SMALL_FILE, open_store, places
+from pipeline.storage import SMALL_FILE, open_store, trusted_locations
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
@@ -78,7 +78,7 @@ def last_source(output: str) -> str:
     Raises:
         UserError: The user has not built this data set on this machine.
     """
-    known = places.recall(output, "source")
+    known = trusted_locations.recall(output, "source")
     if known is None:
         raise UserError(
             f"{output} was not built on this machine: give --source PATH with the source images{_hint(output)}"

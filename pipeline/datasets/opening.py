@@ -14,7 +14,7 @@ from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file
 from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
-from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, places
+from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, trusted_locations
 from pipeline.text import shown
 from pipeline.transforms.registry import FAMILIES
 
@@ -112,25 +112,25 @@ def _files_of_index(store: Store, location: str, data: str | None) -> Store:
     if data is not None:
         return _folder_of_files(data, f"--data {data}")
     if is_url(location) or (is_url(store.root) and location.startswith("/")):
-        place, is_inside = location, False
+        resolved, is_inside = location, False
     elif is_url(store.root):
-        place, is_inside = f"{store.root}/{location}", ".." not in location.split("/")
+        resolved, is_inside = f"{store.root}/{location}", ".." not in location.split("/")
     else:
         folder = local_path(store.root).resolve()
-        place = _resolved(folder, location)
-        is_inside = local_path(place).is_relative_to(folder)
-    if is_inside or places.recall(store.root, "data") == places.absolute(place):
-        return _folder_of_files(place, f"the location {shown(location)} in {store.root}/{INDEX_FILE}")
+        resolved = _resolved(folder, location)
+        is_inside = local_path(resolved).is_relative_to(folder)
+    if is_inside or trusted_locations.recall(store.root, "data") == trusted_locations.absolute(resolved):
+        return _folder_of_files(resolved, f"the location {shown(location)} in {store.root}/{INDEX_FILE}")
     raise UserError(
         f"{store.root}/{INDEX_FILE} refers to files outside of its folder, in {shown(location)}: they are read only if "
         "you confirm the location; give --data PATH, the folder that contains them"
     )
 
 
-def _folder_of_files(place: str, named: str) -> Store:
-    if not is_url(place) and not os.path.isdir(local_path(place)):  # unlike Path.is_dir, False for any bad name
+def _folder_of_files(location: str, named: str) -> Store:
+    if not is_url(location) and not os.path.isdir(local_path(location)):  # unlike Path.is_dir, False for any bad name
         raise UserError(f"{named} is not a folder: give --data PATH, the folder that contains the files of the index")
-    return open_store(place)
+    return open_store(location)
 
 
 def _resolved(folder: Path, location: str) -> str:

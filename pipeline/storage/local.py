@@ -115,9 +115,9 @@ class LocalStore:
 
     def entries(self, folder: str) -> list[FolderEntry]:
         """Return the visible files and subfolders of a folder by name. Raise UserError if it cannot be listed."""
-        place = self._folder / folder
+        path = self._folder / folder
         try:
-            with os.scandir(place) as found:
+            with os.scandir(path) as found:
                 listed = sorted((each for each in found if not each.name.startswith(".")), key=lambda each: each.name)
         except OSError as error:
             raise _listing_error(error) from error
@@ -129,10 +129,8 @@ class LocalStore:
         Raises:
             UserError: A subfolder cannot be listed.
         """
-        found = (
-            (Path(place), names) for place, _, names in os.walk(self._folder / folder, onerror=_raise_listing_error)
-        )
-        ending = (place / name for place, names in found for name in names if name.endswith(suffix))
+        found = ((Path(path), names) for path, _, names in os.walk(self._folder / folder, onerror=_raise_listing_error))
+        ending = (path / name for path, names in found for name in names if name.endswith(suffix))
         paths = (path for path in ending if path.is_file())
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=path_sort_key)}
@@ -218,10 +216,10 @@ class LocalStore:
 
     def check_exclusive(self) -> None:
         """Raise UserError if :meth:`exclusive` would. Create and change nothing."""
-        place, fault = self._existing(), 0
-        if not place.is_dir():
-            fault = errno.EEXIST if place == self._folder.absolute() else errno.ENOTDIR
-        elif not os.access(place, os.W_OK | os.X_OK):
+        existing, fault = self._existing(), 0
+        if not existing.is_dir():
+            fault = errno.EEXIST if existing == self._folder.absolute() else errno.ENOTDIR
+        elif not os.access(existing, os.W_OK | os.X_OK):
             fault = errno.EACCES
         if fault:
             raise UserError(f"cannot write to {self.root}: {os.strerror(fault)}")
@@ -247,9 +245,9 @@ class LocalStore:
         return next(path for path in (folder, *folder.parents) if path.exists())
 
     def _lock_file_error(self, error: OSError) -> UserError:
-        place = self._folder / _LOCK
-        if place.is_symlink() or (place.exists() and not place.is_file()):
-            return UserError(f"{place} is not a regular file, so it cannot be the lock of a build: remove it")
+        path = self._folder / _LOCK
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            return UserError(f"{path} is a link, a folder or a device, so it cannot be the lock file: remove it")
         return UserError(f"cannot write to {self.root}: {error.strerror}")
 
     def _lock_held_error(self) -> UserError:

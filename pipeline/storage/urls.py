@@ -69,16 +69,16 @@ class UrlStore:
 
     def path(self, name: str) -> Path:
         """Return a local copy of the current file, which is deleted when this process ends."""
-        place = self._path(name)
+        path = self._path(name)
         try:
-            state = with_retries(f"read {self.root}/{name}", self._files.ukey, place)
+            state = with_retries(f"read {self.root}/{name}", self._files.ukey, path)
         except FileNotFoundError:
             return temporary_folder() / "nothing" / name
         copy = temporary_folder() / str(state) / name
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             aside = copy.with_name(uuid.uuid4().hex)
-            with_retries(f"read {self.root}/{name}", self._files.get_file, place, str(aside))
+            with_retries(f"read {self.root}/{name}", self._files.get_file, path, str(aside))
             os.replace(aside, copy)
         return copy
 
@@ -195,14 +195,14 @@ class UrlStore:
 
     def _upload(self, written: Path, name: str) -> None:
         files, target = self._files, self._path(name)
-        place = target if self._atomic else self._path(f"{_TEMPORARY}/{uuid.uuid4().hex}")
+        path = target if self._atomic else self._path(f"{_TEMPORARY}/{uuid.uuid4().hex}")
         if not self._atomic:
-            for each in (place, target):
+            for each in (path, target):
                 files.makedirs(each.rpartition("/")[0], exist_ok=True)
-        files.put_file(str(written), place)
-        _verify_upload(written, files, place)
+        files.put_file(str(written), path)
+        _verify_upload(written, files, path)
         if not self._atomic:
-            files.mv(place, target)
+            files.mv(path, target)
 
     def _find_at_once(self, folder: str) -> Iterable[Mapping[str, Any]]:
         """Return all files below a folder with one request, for object stores, which list by prefix."""
@@ -228,9 +228,9 @@ class UrlStore:
 
     def _list(self, folder: str) -> list[Mapping[str, Any]]:
         """Return the content of a folder, without the empty object that some stores keep for the folder itself."""
-        place = self._path(folder)
-        listed = with_retries(f"list {self.root}/{folder}", partial(self._files.ls, place, detail=True))
-        return [each for each in listed if each["name"].rstrip("/") != place]
+        path = self._path(folder)
+        listed = with_retries(f"list {self.root}/{folder}", partial(self._files.ls, path, detail=True))
+        return [each for each in listed if each["name"].rstrip("/") != path]
 
     def _info(self, name: str) -> Mapping[str, Any] | None:
         try:
@@ -245,15 +245,15 @@ class UrlStore:
         return f"{self._folder}/{name}" if name else self._folder
 
 
-def _verify_upload(written: Path, files: Any, place: str) -> None:
+def _verify_upload(written: Path, files: Any, path: str) -> None:
     """Raise OSError if an uploaded file differs in size or checksum, or in content if there is no checksum."""
-    info, size = files.info(place), written.stat().st_size
+    info, size = files.info(path), written.stat().st_size
     if int(info["size"]) != size:
-        raise OSError(f"upload incomplete: {place} has {info['size']} of {size} bytes")
+        raise OSError(f"upload incomplete: {path} has {info['size']} of {size} bytes")
     with open(written, "rb") as file:
         md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if any(field in info and read(info[field]) == md5 for field, read in _MD5.items()):
         return
-    with open(written, "rb") as sent, files.open(place, "rb") as arrived:
+    with open(written, "rb") as sent, files.open(path, "rb") as arrived:
         if hashlib.file_digest(sent, "sha256").digest() != hashlib.file_digest(arrived, "sha256").digest():
-            raise OSError(f"upload damaged: the content of {place} differs from what was sent")
+            raise OSError(f"upload damaged: the content of {path} differs from what was sent")

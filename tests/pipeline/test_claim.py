@@ -30,7 +30,7 @@ from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
 from pipeline.sources.kinds import open_source
-from pipeline.storage import open_store, places
+from pipeline.storage import open_store, trusted_locations
 
 RECIPE = library.load("cifar-10-c").changed(
     source={"kind": "imagefolder"}, transforms={"only": ["contrast"], "levels": [1, 2]}, shards={"size": 2}
@@ -52,7 +52,7 @@ class SilentWatcher:
 @pytest.fixture(autouse=True)
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Store the recorded sources in the folder of the test instead of the user's cache."""
-    monkeypatch.setattr(places, "user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(trusted_locations, "user_cache", lambda: tmp_path / "cache")
 
 
 def photographs(folder: Path, names: str, seed: int = 0) -> Path:
@@ -222,7 +222,7 @@ def test_a_finished_data_set_is_not_changed(data: Path, finished: Path) -> None:
     result = again(finished / "source", data)
     assert (result.complete, result.kept, result.done.shards) == (True, [], 0)
     assert content(data) == before
-    assert places.recall(str(data), "source") == str(finished / "source")
+    assert trusted_locations.recall(str(data), "source") == str(finished / "source")
 
 
 def flip(path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from corruptions.cache import user_cache
-from pipeline.storage import places
+from pipeline.storage import trusted_locations
 from tests.conftest import Run
 
 AS_NOBODY = """
@@ -195,10 +195,10 @@ def test_source_is_remembered_outside_of_the_data_set(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     user_cache.cache_clear()
     try:
-        places.remember(str(tmp_path / "a"), "source", str(tmp_path / "photographs"))
-        assert places.recall(str(tmp_path / "b" / ".." / "a"), "source") == str(tmp_path / "photographs")
-        assert places.recall(str(tmp_path / "a"), "data") is None
-        assert places.recall(str(tmp_path / "b"), "source") is None
+        trusted_locations.remember(str(tmp_path / "a"), "source", str(tmp_path / "photographs"))
+        assert trusted_locations.recall(str(tmp_path / "b" / ".." / "a"), "source") == str(tmp_path / "photographs")
+        assert trusted_locations.recall(str(tmp_path / "a"), "data") is None
+        assert trusted_locations.recall(str(tmp_path / "b"), "source") is None
         assert not (tmp_path / "a").exists()
     finally:
         user_cache.cache_clear()

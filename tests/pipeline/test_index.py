@@ -117,7 +117,7 @@ def test_levels_of_arrays_can_be_given(tmp_path: Path, robustshards: Run) -> Non
     np.testing.assert_array_equal([data_set.pick(row).pixels() for row in rows], array)
     done = robustshards("index", tmp_path / "theirs", "--out", tmp_path / "other")
     assert done.returncode == 2
-    assert "not the same number for each level of [1, 2, 3, 4, 5]" in done.stderr
+    assert "has 6 images, which cannot be divided equally among the severities [1, 2, 3, 4, 5]" in done.stderr
 
 
 def test_sequences_as_mp4_and_as_arrays(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -201,7 +201,7 @@ def test_hostile_files_are_refused(built_once: Path, tmp_path: Path, robustshard
 def test_commands_that_need_a_recipe_refuse_an_index(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     exported(robustshards, built_once, "imagefolder", tmp_path / "theirs")
     done = robustshards("index", tmp_path / "theirs", "--out", built_once)
-    assert (done.returncode, "was built here; choose another folder" in done.stderr) == (2, True)
+    assert (done.returncode, "that robustshards built: choose another folder" in done.stderr) == (2, True)
     indexed(robustshards, tmp_path / "theirs", tmp_path / "index")
     done = robustshards("verify", tmp_path / "index", "--deep", "--source", tmp_path)
     assert (done.returncode, "which has no recipe" in done.stderr) == (2, True)
@@ -269,7 +269,7 @@ def npy(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 0, 2, 3), }\n"), "at least 1 pixel"),
         (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (0, 2, 2, 3), }\n"), "at least 1 pixel"),
         (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(480)), "objects"),
-        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "float32 .*only uint8"),
+        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "float32 .*uint8"),
         (
             npy(b"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(60)),
             "cannot read",
@@ -302,7 +302,7 @@ def test_arrays_of_version_2_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("levels", [(), (1, 1), (-1,), (101,), (1, 10**30)])
 def test_invalid_levels_are_refused(tmp_path: Path, levels: tuple[int, ...]) -> None:
     data = write_arrays(tmp_path / "data", fog=FIVE)
-    with pytest.raises(UserError, match=r"invalid severities \[.*: give each once, 0 to 100"):
+    with pytest.raises(UserError, match=r"invalid severities \[.*: give each once, from 0 to 100"):
         found(data, tmp_path / "index", levels=levels)
 
 
@@ -310,7 +310,7 @@ def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
     data = write_arrays(tmp_path / "data", np.array([7]), fog=FIVE)
     with pytest.raises(UserError, match="the label 7, but --classes has 2 names"):
         found(data, tmp_path / "index", classes=["a", "b"])
-    with pytest.raises(UserError, match="names 'a' 2 times"):
+    with pytest.raises(UserError, match="lists 'a' 2 times"):
         found(data, tmp_path / "index", classes=["a", "b", "a"])
 
 
@@ -378,7 +378,7 @@ def test_other_files_are_counted_or_refused(tmp_path: Path) -> None:
     assert (facts["samples"], facts["passed_over"]) == (4, 3)
     assert [row.label for row in rows_of(tmp_path / "index")] == [0, 0, 1, 1]
     (data / "scripts").mkdir()
-    with pytest.raises(UserError, match=r"scripts is empty, as is all of none-0: remove it"):
+    with pytest.raises(UserError, match=r"scripts is empty, .* none-0: remove it"):
         found(data, tmp_path / "index")
     (data / "scripts" / "run.sh").write_text("x")
     with pytest.raises(UserError, match=r"scripts contains files but no images, and would count as a class"):

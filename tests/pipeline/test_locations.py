@@ -13,13 +13,13 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_built, open_data_set
 from pipeline.errors import UserError
-from pipeline.storage import places
+from pipeline.storage import trusted_locations
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use an empty cache, so that no location is known from other tests."""
-    monkeypatch.setattr(places, "user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(trusted_locations, "user_cache", lambda: tmp_path / "cache")
 
 
 def indexed(folder: Path, location: object) -> Path:
@@ -85,7 +85,7 @@ def test_an_index_that_this_user_made_is_trusted(tmp_path: Path) -> None:
     folder = indexed(tmp_path / "index", files)
     with pytest.raises(UserError, match="--data PATH"):
         open_data_set(str(folder))
-    places.remember(str(folder), "data", str(files))
+    trusted_locations.remember(str(folder), "data", str(files))
     assert files_of(open_data_set(str(folder))) == files
     with pytest.raises(UserError, match="--data PATH"):  # the location is trusted, not the folder
         open_data_set(str(indexed(folder, "/etc")))
@@ -110,7 +110,7 @@ def test_the_source_in_a_run_record_is_not_trusted(tmp_path: Path, recorded: obj
         last_source(str(tmp_path))
     assert len(str(refused.value)) < 1000
     assert str(refused.value).isprintable()
-    places.remember(str(tmp_path), "source", "photographs")
+    trusted_locations.remember(str(tmp_path), "source", "photographs")
     assert last_source(str(tmp_path)) == str(Path("photographs").resolve())
 
 

@@ -188,11 +188,11 @@ class Target:
         where = f"{root}/{RECORD_FILE}"
         before = validated(ExportRecord, read_toml(self._read(RECORD_FILE), where), where)
         for what in ("layout", "manifest"):
-            there, asked = getattr(before, what), getattr(record, what)
-            if there != asked:
+            existing, requested = getattr(before, what), getattr(record, what)
+            if existing != requested:
                 raise UserError(
-                    f"{root} contains an export of {shown(before.name)} with another {what} ({shown(there)}, not "
-                    f"{shown(asked)}): choose an empty folder, or delete this one"
+                    f"{root} contains an export of {shown(before.name)} with another {what} ({shown(existing)}, not "
+                    f"{shown(requested)}): choose an empty folder, or delete this one"
                 )
 
     def _read(self, name: str) -> str:

@@ -26,7 +26,7 @@ from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
 from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
-from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, places
+from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, trusted_locations
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
@@ -115,7 +115,7 @@ def index(
         store.remove(MANIFEST_FILE)
         store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
         store.publish(merged, MANIFEST_FILE)
-        places.remember(out, "data", str(layout.root))
+        trusted_locations.remember(out, "data", str(layout.root))
     return result
 
 
@@ -130,7 +130,7 @@ def _check_names(name: str | None, classes: Sequence[str]) -> None:
 
 def _absolute(location: str) -> Path:
     try:
-        return Path(places.absolute(location))
+        return Path(trusted_locations.absolute(location))
     except (OSError, RuntimeError) as error:
         raise UserError(f"cannot read {location}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""A data set through a model: pieces minus what is committed -> run -> merge the predictions last."""
+"""Evaluation of a model on a data set: predict the missing chunks, then merge the predictions."""
 
 from __future__ import annotations
 
@@ -44,57 +44,58 @@ from pipeline.execution.pools import Executor, InProcessPool, open_pool, parse_e
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
-from pipeline.storage import Store, is_url, open_store, places, read_groups_ahead
+from pipeline.storage import Store, is_url, open_store, read_groups_ahead, trusted_locations
 
 MAX_LOADERS = 16
+"""Maximum default number of loader processes per worker."""
 
-MOST_PROCESSES = 16
-"""Workers of this machine, or loaders of each, that may be asked for where it has fewer CPUs."""
+MAX_LOCAL_PROCESSES = 16
+"""Maximum number of workers, or of loaders per worker, on a machine with fewer CPUs."""
 
-MOST_ON_CLUSTER = 4096
-"""Workers, or loaders of each, that may be asked for on a cluster."""
+MAX_CLUSTER_PROCESSES = 4096
+"""Maximum number of workers, or of loaders per worker, on a cluster."""
 
-CHUNKS_AT_ONCE = 4
-"""Pieces that a worker is given together, for each of its loader processes."""
+CHUNKS_PER_LOADER = 4
+"""Number of chunks per work item, for each loader process of the worker."""
 
 
 class EvaluationWatcher(Protocol):
-    """Told how an evaluation goes on."""
+    """A receiver of progress messages."""
 
     def preparing(self, what: str) -> None:
-        """Told of each step before the work."""
+        """Report a preparation step, for example loading the model."""
 
-    def counting(self, frames: int, there: int) -> None:
-        """Frames in all, and of them those that are there already."""
+    def counting(self, frames: int, predicted: int) -> None:
+        """Report the total number of frames and the number that earlier runs predicted."""
 
     def advanced(self, frames: int) -> None:
-        """Frames done so far."""
+        """Report the number of frames predicted so far in this run."""
 
     def on_event(self, event: Event[PredictionCounts, Sequence[Chunk]]) -> None:
-        """Told that a piece of work is finished, has failed and is tried again, or is given up."""
+        """Report that a work item is finished, is retried after a failure, or failed in every attempt."""
 
 
 def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Model | None = None) -> EvaluationResult:
-    """Predict what is missing of a data set, then merge the predictions.
+    """Predict the missing chunks of a data set, then merge the predictions.
 
-    Predictions are committed chunk by chunk, each sample once: the same request again continues where it ended.
+    Predictions are published chunk by chunk. To continue an interrupted evaluation, run the same request again.
 
     Args:
-        request: What to evaluate.
-        watcher: Told how the evaluation goes on.
-        loaded: The model itself, for one that only this process has; the request must ask for one worker then.
+        request: Model, data set, output folder and options.
+        watcher: Receiver of progress messages.
+        loaded: Model that exists only in this process, used instead of ``request.model``. Requires one worker.
 
     Returns:
-        What was done.
+        The result, which also lists chunks that failed.
 
     Raises:
-        UserError: An input is invalid, or the output holds another evaluation. Nothing has been predicted.
+        UserError: An input is invalid, or the output folder contains another evaluation. Nothing was predicted.
     """
     parse_executor(request.executor, request.address)
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data)
     _check_output(request.output, data_set)
-    report_of(data_set.family_name)  # raises for a family without a report
+    report_of(data_set.family_name)  # raises UserError for a family without a report
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
@@ -125,16 +126,16 @@ class _Evaluation:
         self._start = perf_counter()
 
     def claim(self) -> None:
-        """Decide what decides the predictions, and check that the output is empty, or holds the same evaluation."""
-        table = settings(self._request, self._data_set, self._chunks, self._model, _earlier(self.store))
+        """Determine the settings, and check that the output folder is empty or contains the same evaluation."""
+        table = settings(self._request, self._data_set, self._chunks, self._model, _earlier_settings(self.store))
         self._table = _claim(self.store, table)
         request = self._request
         self.result = EvaluationResult(table, len(self._chunks), data_set=request.data_set, output=request.output)
 
     def find_missing(self) -> bool:
-        """Find the chunks without predictions, and tell the watcher."""
+        """Find the chunks without predictions, and report their number to the watcher."""
         self._start = perf_counter()
-        done, chunks = committed(self.store), self._chunks
+        done, chunks = committed_parts(self.store), self._chunks
         self._missing = [
             chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(self._table, chunk)
         ]
@@ -145,7 +146,7 @@ class _Evaluation:
         return bool(self._missing)
 
     def open_pool(self) -> AbstractContextManager[Pool[Sequence[Chunk], PredictionCounts]]:
-        """Use this process where one worker will do, else open workers, each with its own GPU if there are any."""
+        """Return a pool: this process if one worker is enough, otherwise workers with one GPU each, if available."""
         request, table, job = self._request, self._table, self._job()
         if self._in_process:
             return nullcontext(InProcessPool(job, partial(Predictor, loaded=self._loaded)))
@@ -161,17 +162,17 @@ class _Evaluation:
         )
 
     def rounds(self, workers: int) -> Iterator[Iterator[Sequence[Chunk]]]:
-        """Yield what is missing: at once in this process, else a few chunks for each loader of a worker."""
+        """Yield the missing chunks: as one work item for this process, otherwise a few chunks per loader process."""
         if self._in_process:
             yield iter([self._missing])
             return
         missing = iter(self._missing)
         loaders = _loaders(self._request, self._table, workers)
-        at_once = min(CHUNKS_AT_ONCE * max(loaders, 1), -(-len(self._missing) // workers))
-        yield iter(lambda: tuple(islice(missing, at_once)), ())
+        group_size = min(CHUNKS_PER_LOADER * max(loaders, 1), -(-len(self._missing) // workers))
+        yield iter(lambda: tuple(islice(missing, group_size)), ())
 
     def handle(self, event: Event[PredictionCounts, Sequence[Chunk]], tally: Tally[PredictionCounts]) -> None:
-        """Note what is lost, and tell the watcher."""
+        """Record chunks that failed in every attempt, and forward the event to the watcher."""
         if isinstance(event, Lost):
             self.result.lost += [(chunk.name, event.reason) for chunk in event.work]
         if not isinstance(event, Progress) or event.finished:
@@ -179,23 +180,23 @@ class _Evaluation:
         self._watcher.advanced(tally.total().frames)
 
     def finish(self, done: PredictionCounts) -> bool:
-        """Return whether every chunk is predicted."""
+        """Record the counts, and return whether every chunk is predicted."""
         self.result.done = done
         return self.result.complete
 
     def merge(self) -> None:
-        """Write the predictions, unless they are there and whole."""
+        """Merge the predictions, unless the merged file is complete."""
         if not is_finished(self.store, self._table, _frames(self._chunks)):
             self.store.remove(PREDICTIONS_FILE)
             _merge(self.store, self._table, self._chunks)
 
     def record(self) -> None:
-        """Note the duration."""
+        """Record the duration."""
         self.result.seconds = perf_counter() - self._start
 
     @property
     def _in_process(self) -> bool:
-        """Whether one worker in this process will do: it has all CPUs, and the model need not be loaded again."""
+        """Whether to predict in this process: it can use all CPUs, and has already loaded the model."""
         request = self._request
         alone = _workers(request, self._table) == 1 and request.address is None and request.executor == Executor.AUTO
         return alone or self._loaded is not None
@@ -204,10 +205,10 @@ class _Evaluation:
         request, data_set = self._request, self._data_set
         return EvaluationJob(
             self._table,
-            places.absolute(request.data_set),
-            places.absolute(request.output),
+            trusted_locations.absolute(request.data_set),
+            trusted_locations.absolute(request.output),
             _loaders(request, self._table, _workers(request, self._table)),
-            places.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
+            trusted_locations.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
             current_folder(),
             request.trust_model,
         )
@@ -218,46 +219,46 @@ def _frames(chunks: Iterable[Chunk]) -> int:
 
 
 def _check_processes(request: EvaluationRequest) -> None:
-    """Raises UserError for more processes than any machine has use for."""
-    most = MOST_ON_CLUSTER if request.address else max(cpu_count(), MOST_PROCESSES)
+    """Raise UserError if the number of workers or loaders is out of range."""
+    limit = MAX_CLUSTER_PROCESSES if request.address else max(cpu_count(), MAX_LOCAL_PROCESSES)
     for option, count in (("--workers", request.workers), ("--loaders", request.loaders or 0)):
-        if not 0 <= count <= most:
-            raise UserError(f"{option} {count} is not allowed here: give at most {most}")
+        if not 0 <= count <= limit:
+            raise UserError(f"invalid {option} {count}: use 0 to {limit}")
 
 
 def _check_output(output: str, data_set: DataSet) -> None:
-    """Raises UserError for an output folder in which files of the data set are, or would be taken for such."""
-    own, inside = data_set.store.root, ("shards", "manifest", "runs")
-    refused = [own, *(f"{own}/{name}" for name in inside)]
+    """Raise UserError if the output folder contains files of the data set, or is inside the data set's folders."""
+    root, inside = data_set.store.root, ("shards", "manifest", "runs")
+    refused = [root, *(f"{root}/{name}" for name in inside)]
     if isinstance(data_set, Indexed):
         refused.append(data_set.files.root)
-    place = places.absolute(output)
-    for folder in map(places.absolute, refused):
-        if place == folder or (folder != places.absolute(own) and _is_below(place, folder)):
-            raise UserError(f"the output {output} is in {folder}, which holds the data set: choose another folder")
+    place = trusted_locations.absolute(output)
+    for folder in map(trusted_locations.absolute, refused):
+        if place == folder or (folder != trusted_locations.absolute(root) and _is_inside(place, folder)):
+            raise UserError(f"the output {output} is in {folder}, which contains the data set: choose another folder")
 
 
-def _is_below(place: str, folder: str) -> bool:
+def _is_inside(place: str, folder: str) -> bool:
     return is_url(place) == is_url(folder) and f"{place}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def _earlier(store: Store) -> EvaluationTable | None:
-    """What an earlier run of this evaluation found out."""
+def _earlier_settings(store: Store) -> EvaluationTable | None:
+    """Return the settings of an earlier run in the output folder, or None."""
     return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
 
 
-def committed(store: Store) -> dict[str, str]:
-    """The parts whose predictions are there and sound: file -> digest of the piece."""
+def committed_parts(store: Store) -> dict[str, str]:
+    """Return the valid parts in an evaluation folder: a mapping from file to the digest of its chunk."""
     return {name: facts.get(FACT_CHUNK, "") for name, facts in facts_of_parts(store, PARTS)}
 
 
 def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
-    """As many as were asked for, or one for each GPU of this machine."""
+    """Return the number of workers. Default: one per GPU, or one without a GPU."""
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
 
 
 def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -> int:
-    """Loader processes of a worker: on a GPU the CPUs that are left, on the CPU none, since the model needs them."""
+    """Return the number of loader processes per worker. Default: the free CPUs for a GPU, none for a CPU model."""
     if request.loaders is not None:
         return request.loaders
     if table.run.device == "cpu":
@@ -266,26 +267,26 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
 
 
 def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
-    """Write evaluation.toml, or check that what is there is the same evaluation. Raises UserError."""
+    """Write evaluation.toml. Raise UserError if the folder contains another evaluation or unknown files."""
     if store.size(EVALUATION_FILE) >= 0:
-        there, wanted = _flat(read_table(store)), _flat(table)
+        current, requested = _flat(read_table(store)), _flat(table)
         differ = [
-            f"{name}: {there.get(name) or 'none'} there, {wanted.get(name) or 'none'} asked for"
-            for name in {**there, **wanted}
-            if there.get(name) != wanted.get(name)
+            f"{name}: {current.get(name) or 'none'} in the folder, {requested.get(name) or 'none'} requested"
+            for name in {**current, **requested}
+            if current.get(name) != requested.get(name)
         ]
         if differ:
             what = "; ".join(differ)
             raise UserError(
-                f"{store.root} holds another evaluation ({what}): choose another folder, or give the same options"
+                f"{store.root} contains another evaluation ({what}): choose another folder, or use the same options"
             )
         return table
-    foreign = [name for name in (PREDICTIONS_FILE, CHUNKS_FILE) if store.size(name) >= 0]
-    foreign += islice(store.listing(PARTS, ".parquet"), 1)
-    if foreign:
+    unknown_files = [name for name in (PREDICTIONS_FILE, CHUNKS_FILE) if store.size(name) >= 0]
+    unknown_files += islice(store.listing(PARTS, ".parquet"), 1)
+    if unknown_files:
         raise UserError(
-            f"{store.root} holds {', '.join(foreign)} and no {EVALUATION_FILE}: they are of no evaluation, and would "
-            "be overwritten; choose another folder"
+            f"{store.root} contains {', '.join(unknown_files)} but no {EVALUATION_FILE}, so these files would be "
+            "overwritten: choose another folder"
         )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     return table
@@ -297,16 +298,19 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
 
 
 def _merge(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
-    """Write predictions.parquet, sealed. Raises UserError where its rows are not those of the manifest."""
+    """Write predictions.parquet and seal it. Raise UserError if the number of rows differs from the manifest."""
     conditions = groupby(chunks, key=lambda chunk: chunk.condition)
     parts = [[part_file(chunk.name) for chunk in group] for _, group in conditions]
-    scratch, summed = store.scratch(), (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
+    scratch, counters = store.scratch(), (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
     facts = manifests.with_blank_seal({FACT_EVALUATION: table.digest})
     try:
-        rows = manifests.merge(read_groups_ahead(store, parts), facts, scratch, SCHEMA, summed).rows
+        rows = manifests.merge(read_groups_ahead(store, parts), facts, scratch, SCHEMA, counters).rows
     except manifests.MergeError as error:
-        raise UserError(f"{error}: remove it, and run the same command again") from error
+        raise UserError(f"{error}: delete it and run the same command again") from error
     if rows != _frames(chunks):
-        raise UserError(f"the parts in {store.root} hold {rows} predictions, not one for each frame: remove them")
+        raise UserError(
+            f"the parts in {store.root} contain {rows} predictions for {_frames(chunks)} frames: delete the folder "
+            f"{PARTS} in it and run the same command again"
+        )
     manifests.seal_file(scratch)
     store.publish(scratch, PREDICTIONS_FILE)
