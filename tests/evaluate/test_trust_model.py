@@ -1,4 +1,4 @@
-"""--trust-model: what an evaluation needs before it loads a file that can run code."""
+"""Tests of ``--trust-model``, which is required to load files that can run code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcome(data: Path, out: Path, model: Path, trust: bool = True) -> bool:
     return evaluate(request, Silent()).complete
 
 
-def test_a_trusted_file_is_evaluated_as_its_module(built_once: Path, tmp_path: Path) -> None:
+def test_a_trusted_file_gives_the_predictions_of_its_module(built_once: Path, tmp_path: Path) -> None:
     write(tmp_path / "model.pt")
     assert outcome(built_once, tmp_path / "file", tmp_path / "model.pt")
     evaluated(built_once, tmp_path / "module")
@@ -56,11 +56,11 @@ def test_the_digest_of_a_trusted_file_is_part_of_the_evaluation(built_once: Path
     assert outcome(built_once, out, model)
     assert content(out) == before
     write(model, seed=1)
-    with pytest.raises(UserError, match=f"holds another evaluation .*model.digest: {digest}"):
+    with pytest.raises(UserError, match=f"another evaluation .*model.digest: {digest}"):
         outcome(built_once, out, model)
 
 
-def test_workers_trust_what_the_command_trusts(built_once: Path, tmp_path: Path) -> None:
+def test_workers_load_untrusted_files_only_with_trust_model(built_once: Path, tmp_path: Path) -> None:
     write(tmp_path / "model.pt")
     assert outcome(built_once, tmp_path / "r", tmp_path / "model.pt")
     table = read_table(open_store(str(tmp_path / "r")))
@@ -70,12 +70,12 @@ def test_workers_trust_what_the_command_trusts(built_once: Path, tmp_path: Path)
     Predictor(replace(job, trust_model=True))
 
 
-def test_the_command_refuses_in_one_line(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_the_command_rejects_an_untrusted_file_in_one_line(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     write(tmp_path / "model.pt")
     done = robustshards("evaluate", built_once, "--model", tmp_path / "model.pt", "--out", tmp_path / "r")
     assert done.returncode == 2
     *before, line = done.stderr.splitlines()
     assert line.startswith("error: ")
-    assert "model.pt is a TorchScript file, which can run code: give --trust-model if you trust its origin" in line
+    assert "model.pt is a TorchScript file, which can run code: add --trust-model if you trust its origin" in line
     assert not any("Traceback" in each for each in before)
     assert not (tmp_path / "r").exists()

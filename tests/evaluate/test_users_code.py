@@ -1,4 +1,4 @@
-"""Models of a user's own code: where it is found, that its changes are noticed, and that its failures are errors."""
+"""Tests of models from the user's own code: module search, detection of changed code, and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def factory():
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package in the current folder, which is on no path."""
+    """Create a package in the current folder, which is not in ``sys.path``."""
     folder = tmp_path / f"users_{tmp_path.name.replace('-', '_')}"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -48,12 +48,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget(package: str) -> None:
-    """Let the next import read the files again, as another process would."""
+    """Remove a package from ``sys.modules``, so that the next import reads its files again."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
 
-def test_code_that_has_changed_is_another_evaluation(
+def test_changed_code_is_rejected_as_another_evaluation(
     built_once: Path, tmp_path: Path, package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = f"{package.name}.made:factory"
@@ -63,15 +63,17 @@ def test_code_that_has_changed_is_another_evaluation(
         before = (package / file).read_text()
         forget(package.name)
         (package / file).write_text(text.format(package=package.name) if file == "made.py" else text)
-        with pytest.raises(UserError, match=r"holds another evaluation \(model.code: \w{64} there, \w{64} asked for\)"):
+        with pytest.raises(
+            UserError, match=r"another evaluation \(model.code: \w{64} in .*, \w{64} requested\): choose"
+        ):
             outcome(built_once, tmp_path / "r", model=spec)
         (package / file).write_text(before)
     forget(package.name)
     assert outcome(built_once, tmp_path / "r", model=spec).chunks_before == 8
 
 
-def test_settings_from_elsewhere_change_the_code(package: Path) -> None:
-    """The same source and weights, another epsilon: as where a factory reads it from a file."""
+def test_module_settings_change_the_code_digest(package: Path) -> None:
+    """Load models with equal source code and weights, whose epsilon is read from a file."""
     source = (package / "made.py").read_text()
     (package / "made.py").write_text(source.replace("(3)", "(3, eps=float(open('eps').read()))"))
     digests = set()
@@ -82,14 +84,14 @@ def test_settings_from_elsewhere_change_the_code(package: Path) -> None:
     assert len(digests) == 2
 
 
-def test_the_users_folder_is_looked_in_last(package: Path) -> None:
+def test_the_users_folder_is_searched_last(package: Path) -> None:
     Path("statistics.py").write_text("raise SystemExit(0)")
     Path("manifests.py").write_text("raise SystemExit(0)")
     with pytest.raises(
         UserError, match=r"statistics:mean refers to .*statistics.py, not to .*both are called statistics; rename"
     ):
         load_model("statistics:mean")
-    assert str(Path.cwd()) not in sys.path  # nor on that of processes that are started
+    assert str(Path.cwd()) not in sys.path  # otherwise child processes would inherit it
     load_model(f"{package.name}.made:factory")
     assert str(Path.cwd()) not in sys.path
 
@@ -99,25 +101,25 @@ def test_the_users_folder_is_looked_in_last(package: Path) -> None:
     [
         ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0; write it as package.module:function"),
         ("raise GeneratorExit", "cannot be loaded: GeneratorExit"),
-        ("return 3", "returns a int; a torch.nn.Module is allowed"),
-        ("return torch.nn.LazyLinear(3)", "a module with plain tensors for weights is allowed"),
+        ("return 3", "returns int: return a torch.nn.Module"),
+        ("return torch.nn.LazyLinear(3)", "use a module whose weights are plain tensors"),
     ],
 )
-def test_factories_cannot_end_the_command(package: Path, body: str, message: str) -> None:
+def test_exceptions_in_factories_become_user_errors(package: Path, body: str, message: str) -> None:
     (package / "bad.py").write_text(f"import torch\ndef factory():\n    {body}\n")
     with pytest.raises(UserError, match=message):
         load_model(f"{package.name}.bad:factory")
 
 
 @pytest.mark.parametrize("spec", ["..:x", "os..path:join", "1a:b", "os:.", "os:a..b"])
-def test_names_that_no_module_has(spec: str) -> None:
-    with pytest.raises(UserError, match=r"is not a valid name of a function: write it as package\.module:function"):
+def test_invalid_function_names_are_rejected(spec: str) -> None:
+    with pytest.raises(UserError, match=r"invalid function name '.*': write it as package\.module:function"):
         load_model(spec)
 
 
 @pytest.mark.parametrize("spec", ["pipeline.cli.app:main", "manifests:merge", "__main__:main"])
-def test_this_project_makes_no_models(spec: str) -> None:
-    with pytest.raises(UserError, match="is part of this project; name a function of your own"):
+def test_modules_of_this_project_are_rejected(spec: str) -> None:
+    with pytest.raises(UserError, match="is part of this project; give a function from your own code"):
         load_model(spec)
 
 
@@ -132,7 +134,9 @@ def test_this_project_makes_no_models(spec: str) -> None:
         ("{}[0]", "fails on a batch of 4 images of 224 x 224: KeyError: 0"),
     ],
 )
-def test_models_that_fail_are_errors(built_once: Path, tmp_path: Path, package: Path, body: str, message: str) -> None:
+def test_failures_and_invalid_outputs_of_models_are_errors(
+    built_once: Path, tmp_path: Path, package: Path, body: str, message: str
+) -> None:
     (package / "failing.py").write_text(
         f"import sys\nfrom {package.name}.made import Scaled\nclass Bad(Scaled):\n    def forward(self, images):\n"
         f"        x = super().forward(images)\n        return {body}\n"

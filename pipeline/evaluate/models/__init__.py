@@ -1,1 +1,1 @@
-"""Models: where they come from, and how they are loaded."""
+"""Loading of models: factories, libraries, ONNX, TorchScript and torch.export files, and state dicts."""

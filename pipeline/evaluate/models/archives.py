@@ -1,7 +1,7 @@
-"""Zip archives of torch, checked and copied before torch reads them.
+"""Checks of the zip archives that torch.save writes.
 
-torch's own reader accepts archives that decompress to any size, and archives that two readers see differently. Sizes
-are bounded here, and torch reads a new archive that contains only what was checked.
+torch's reader does not limit the decompressed size, and it can read an archive differently from Python's ``zipfile``.
+This module limits the sizes and writes a new archive with only the checked records, which torch then reads.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from pathlib import Path
 from pipeline.errors import UserError
 
 MAX_COMPRESSED = 64 * 2**20
-"""Largest total size, decompressed, of all compressed records of an archive."""
+"""Maximum total decompressed size of the compressed records of an archive, in bytes."""
 
 MAX_DIRECTORY = 16 * 2**20
-"""Largest directory of a zip file: 100,000 records."""
+"""Maximum size of the directory of a zip file, in bytes: about 100,000 records."""
 
-COPIED_AT_ONCE = 16 * 2**20
-"""Bytes of a record that are in memory while it is copied."""
+COPY_BYTES = 16 * 2**20
+"""Number of bytes copied at a time."""
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether a file begins as a zip archive does."""
+    """Return whether a file starts with the signature of a zip archive."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
 
 
 class _Directory(io.FileIO):
-    """A zip file while its directory is read: reads of limited size."""
+    """A zip file with a limited read size, for reading its directory."""
 
     limit: int | None = MAX_DIRECTORY
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read as any file does. Raise BadZipFile for more than the limit."""
-        left = os.fstat(self.fileno()).st_size - self.tell()
-        wanted = left if size is None or size < 0 else min(size, left)
-        if self.limit is not None and wanted > self.limit:
-            raise zipfile.BadZipFile(f"its directory has {wanted} bytes; at most {self.limit} are allowed")
-        return super().read(wanted) or b""
+        """Read bytes. Raise BadZipFile if more than the limit is requested."""
+        remaining = os.fstat(self.fileno()).st_size - self.tell()
+        size_to_read = remaining if size is None or size < 0 else min(size, remaining)
+        if self.limit is not None and size_to_read > self.limit:
+            raise zipfile.BadZipFile(f"its directory has {size_to_read} bytes; the limit is {self.limit}")
+        return super().read(size_to_read) or b""
 
 
 class Archive:
-    """The records of a zip file of torch, all of them in one folder. A context manager.
+    """A context manager for the records of a torch zip archive, which are all in one folder.
 
     Raises:
-        UserError: The file is not a zip file, decompresses to too much, or contains a name twice.
+        UserError: The file is not a zip file, exceeds a size limit, or contains a record name twice.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,9 +58,9 @@ class Archive:
         file = _Directory(path)
         try:
             self._zip = zipfile.ZipFile(file)
-        except Exception as error:  # damaged files raise more than BadZipFile
+        except Exception as error:  # zipfile raises many exception types for damaged files
             file.close()
-            raise self.refusal(f"it is not a valid zip file ({error})") from error
+            raise self.rejection(f"it is not a valid zip file ({error})") from error
         file.limit = None
         self._file = file
         infos = self._zip.infolist()
@@ -68,12 +68,12 @@ class Archive:
         self._records = {info.filename.removeprefix(folder): info for info in infos}
         stored = sum(info.file_size for info in infos if info.compress_type == zipfile.ZIP_STORED)
         decompressed = sum(info.file_size for info in infos) - stored
-        names = {name.lower() for name in self._records}  # torch's reader ignores case
+        names = {name.lower() for name in self._records}  # torch's reader is case-insensitive
         if len(names) != len(infos) or stored > path.stat().st_size or decompressed > MAX_COMPRESSED:
             self._close()
-            raise self.refusal(
-                f"its records overlap, share a name, or decompress to more than {MAX_COMPRESSED} bytes; save it again "
-                "with torch.save"
+            raise self.rejection(
+                f"its records overlap, have the same name, or decompress to more than {MAX_COMPRESSED} bytes; save it "
+                "again with torch.save"
             )
 
     def __enter__(self) -> Archive:
@@ -88,37 +88,37 @@ class Archive:
     def __contains__(self, name: str) -> bool:
         return name in self._records
 
-    def refusal(self, reason: str) -> UserError:
-        """Return the error that says why this file is not read."""
-        return UserError(f"{self.path} is refused: {reason}")
+    def rejection(self, reason: str) -> UserError:
+        """Return a UserError that names this file and the reason for rejecting it."""
+        return UserError(f"{self.path} was rejected: {reason}")
 
     def size(self, name: str) -> int:
-        """Return the size of a record in bytes, decompressed. Raise UserError where it is missing."""
+        """Return the decompressed size of a record in bytes. Raise UserError if it is missing."""
         if name not in self._records:
-            raise self.refusal(f"its record {name} is missing")
+            raise self.rejection(f"its record {name} is missing")
         return self._records[name].file_size
 
     def read(self, name: str, limit: int) -> bytes:
-        """Return the bytes of a record, at most ``limit``. Raise UserError for a larger or damaged one."""
+        """Return the bytes of a record. Raise UserError if it is damaged or larger than ``limit``."""
         if self.size(name) > limit:
-            raise self.refusal(f"its record {name} has {self.size(name)} bytes; at most {limit} are allowed")
+            raise self.rejection(f"its record {name} has {self.size(name)} bytes; the limit is {limit}")
         with self._damage(name):
             return self._zip.read(self._records[name])
 
-    def parts_of_numbers(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a tensor, part by part. Raise UserError for compressed and damaged ones."""
+    def tensor_parts(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a tensor record in parts. Raise UserError if it is compressed or damaged."""
         if self.size(name) and self._records[name].compress_type != zipfile.ZIP_STORED:
-            raise self.refusal(f"its record {name} is compressed; torch.save compresses no tensors")
-        left = self.size(name)
+            raise self.rejection(f"its record {name} is compressed; save it again with torch.save")
+        remaining = self.size(name)
         with self._damage(name):
             record = self._zip.open(self._records[name])
         with record:
-            while left:
+            while remaining:
                 with self._damage(name):
-                    part = record.read(COPIED_AT_ONCE)
+                    part = record.read(COPY_BYTES)
                 if not part:
-                    raise self.refusal(f"its record {name} is truncated")
-                left -= len(part)
+                    raise self.rejection(f"its record {name} is truncated")
+                remaining -= len(part)
                 yield part
 
     def _close(self) -> None:
@@ -129,17 +129,17 @@ class Archive:
     def _damage(self, name: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # damaged files raise more than BadZipFile
-            raise self.refusal(f"its record {name} is damaged ({error})") from error
+        except Exception as error:  # zipfile raises many exception types for damaged files
+            raise self.rejection(f"its record {name} is damaged ({error})") from error
 
 
 @contextmanager
-def rewritten(archive: Archive, records: Mapping[str, bytes | None]) -> Iterator[Path]:
-    """Write a new archive for torch into a temporary folder, and remove it at the end.
+def rewritten_archive(archive: Archive, records: Mapping[str, bytes | None]) -> Iterator[Path]:
+    """Write selected records to a temporary archive, and delete it on exit.
 
     Args:
-        archive: Where tensors are copied from.
-        records: Name -> content, or None for the bytes of a tensor, which are copied part by part.
+        archive: Archive that tensors are copied from.
+        records: Mapping from record name to content. None copies the bytes of a tensor from ``archive``.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "archive.pt"
@@ -150,8 +150,8 @@ def rewritten(archive: Archive, records: Mapping[str, bytes | None]) -> Iterator
                         copy.writestr(f"archive/{name}", content)
                         continue
                     with copy.open(f"archive/{name}", "w", force_zip64=True) as target:
-                        target.writelines(archive.parts_of_numbers(name))
+                        target.writelines(archive.tensor_parts(name))
         except OSError as error:
-            message = f"{archive.path} cannot be copied to {folder} ({error}); set TMPDIR to a folder with more room"
+            message = f"{archive.path} cannot be copied to {folder} ({error}); set TMPDIR to a larger disk"
             raise UserError(message) from error
         yield path

@@ -1,4 +1,4 @@
-"""A model ready to evaluate, and how it is asked for."""
+"""Records of a requested and of a loaded model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.factories import software
+from pipeline.evaluate.models.factories import library_versions
 from pipeline.evaluate.models.files import model_file
 
 Triple = tuple[float, float, float]
@@ -20,7 +20,13 @@ IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class ModelInput:
-    """What a model takes: square RGB images of side ``size`` (None: any), scaled to (x - mean) / std on 0..1."""
+    """The input of a model: square RGB images, normalised to (x - mean) / std.
+
+    Attributes:
+        size: Side in pixels. None accepts any size.
+        mean: Channel means for pixel values 0..1.
+        std: Channel standard deviations for pixel values 0..1.
+    """
 
     size: int | None = None
     mean: Triple = IMAGENET_MEAN
@@ -29,11 +35,16 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Model:
-    """A model ready to evaluate, on the CPU.
+    """A loaded model in evaluation mode, on the CPU.
 
-    ``module`` maps normalised images (N, 3, H, W) float32 to logits (N, classes). ``digest``: SHA-256 of its files or
-    weights. ``batch``: the only batch size that it takes, None for any. ``code``: SHA-256 of what else decides its
-    outputs, empty for files. ``software``: library -> version.
+    Attributes:
+        spec: Name, file or factory that the model was loaded from.
+        module: Network that maps normalised images, float32 of shape (N, 3, H, W), to logits of shape (N, classes).
+        digest: SHA-256 of its files or weights, hexadecimal.
+        input: Input size and normalisation.
+        batch: Fixed batch size. None accepts any batch size.
+        code: SHA-256 of the code that its outputs depend on, hexadecimal. Empty for model files.
+        software: Mapping from library to version, for the libraries that its outputs depend on.
     """
 
     spec: str
@@ -42,12 +53,20 @@ class Model:
     input: ModelInput
     batch: int | None = None
     code: str = ""
-    software: Mapping[str, str] = field(default_factory=software)
+    software: Mapping[str, str] = field(default_factory=library_versions)
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What a user asks for: the whole text, the name in it, and where relative paths start from."""
+    """A model requested by the user.
+
+    Attributes:
+        spec: The ``--model`` text, for example timm:resnet50.
+        name: The part of ``spec`` after the prefix, for example resnet50.
+        weights: File with a state dict. None uses the model's own weights.
+        folder: Folder that relative paths start from.
+        trust: Whether files that can run code may be loaded.
+    """
 
     spec: str
     name: str
@@ -56,23 +75,23 @@ class ModelRequest:
     trust: bool
 
     def file(self) -> Path:
-        """Return the file that the text names. Raise UserError where it cannot be read."""
-        return model_file(self.name, self.folder, "name a model's file, or package.module:function")
+        """Return the path of the model file. Raise UserError if it cannot be read."""
+        return model_file(self.name, self.folder, "give a model file, or package.module:function")
 
     def weights_file(self) -> Path:
-        """Return the file of ``weights``. Raise UserError where it cannot be read."""
-        return model_file(self.weights or "", self.folder, "name the file with the model's state dict")
+        """Return the path of the weights file. Raise UserError if it cannot be read."""
+        return model_file(self.weights or "", self.folder, "give a file with the state dict of the model")
 
 
 class LogitsOnly(torch.nn.Module):
-    """A model in evaluation mode that returns its logits alone, whatever its library returns."""
+    """A wrapper that extracts the logits from the output of a model, and keeps it in evaluation mode."""
 
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return logits (N, classes). Raise UserError where the model returns something else."""
+        """Return logits of shape (N, classes). Raise UserError if the output contains none."""
         output = self.inner(images)
         if isinstance(output, Mapping):
             output = output.get("logits", next(iter(output.values()), None))
@@ -81,19 +100,19 @@ class LogitsOnly(torch.nn.Module):
             output = next((item for item in output if isinstance(item, torch.Tensor)), None)
         if not _are_logits(output, len(images)):
             raise UserError(
-                f"the model returns {_described(output)} for {len(images)} images; logits of shape (images, classes) "
-                "are allowed: wrap it in a factory"
+                f"the model returns {_describe(output)} for {len(images)} images; write a factory for a model that "
+                "returns logits of shape (images, classes)"
             )
         return output
 
     def train(self, mode: bool = True) -> LogitsOnly:
-        """Return this model unchanged: it is evaluated in one mode."""
+        """Return the model unchanged: it stays in evaluation mode."""
         return self
 
 
-def evaluated(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a module in evaluation mode for good, its weights fixed."""
-    if not isinstance(module, torch.jit.ScriptModule) or hasattr(module, "training"):  # frozen ones have no mode
+def evaluation_mode(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a wrapped module that stays in evaluation mode and computes no gradients."""
+    if not isinstance(module, torch.jit.ScriptModule) or hasattr(module, "training"):  # frozen modules have no mode
         module.eval()
     model = LogitsOnly(module).requires_grad_(False)
     model.training = False
@@ -111,5 +130,5 @@ def _are_logits(output: object, images: int) -> bool:
     )
 
 
-def _described(output: object) -> str:
+def _describe(output: object) -> str:
     return f"{tuple(output.shape)} of {output.dtype}" if isinstance(output, torch.Tensor) else type(output).__name__

@@ -1,4 +1,4 @@
-"""Models of a user's own code: importing it, calling it, and a digest of its state."""
+"""Models from the user's own code: import and call of a factory, and a digest of the code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from typing import Any
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.guards import failures
+from pipeline.evaluate.models.guards import user_errors
 from pipeline.software import PACKAGES
 
 ADVICE = "write it as package.module:function, importable from the current folder and callable without arguments"
 
-NOT_THE_USERS = frozenset({*PACKAGES, "robustshards", "__main__"})
-"""Modules of this project, which contain no models."""
+PROJECT_MODULES = frozenset({*PACKAGES, "robustshards", "__main__"})
+"""Top-level modules of this project, which contain no models."""
 
-ALWAYS_USED = ("robustshards", "torch", "numpy", "opencv-python", "simplejpeg", "av")
-"""Distributions that every prediction depends on, whatever the model."""
+REQUIRED_DISTRIBUTIONS = ("robustshards", "torch", "numpy", "opencv-python", "simplejpeg", "av")
+"""Distributions that the predictions of every model depend on."""
 
-LARGEST_SOURCE = 2**26
-"""Largest source file in bytes."""
+MAX_SOURCE_BYTES = 2**26
+"""Maximum size of a source file, in bytes."""
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -41,36 +41,37 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def call_factory(spec: str, name: str, folder: str) -> Any:
-    """Call the function that ``package.module:function`` names.
+    """Import and call the function ``package.module:function``, and return its result.
 
     Args:
-        spec: The whole text, for messages.
-        name: Module and function.
-        folder: Searched for modules after everything else; empty for none.
+        spec: The ``--model`` text, for error messages.
+        name: Module and function, separated by a colon.
+        folder: Folder that is searched last for modules. Empty searches no folder.
 
     Raises:
-        UserError: The module cannot be imported, the function fails, or another module has the name of one in the
-            folder.
+        UserError: The module cannot be imported, the function fails, or an installed module has the same name as a
+            module in ``folder``.
     """
     module_name, _, attributes = name.partition(":")
     words = [*module_name.split("."), *attributes.split(".")]
     if not all(word.isidentifier() for word in words):
-        raise UserError(f"{spec!r} is not a valid name of a function: {ADVICE}")
-    if words[0] in NOT_THE_USERS:
-        raise UserError(f"{spec} is refused: {words[0]} is part of this project; name a function of your own")
-    _look_in(folder)
-    with failures(spec, ADVICE):
+        raise UserError(f"invalid function name {spec!r}: {ADVICE}")
+    if words[0] in PROJECT_MODULES:
+        raise UserError(f"{spec} was rejected: {words[0]} is part of this project; give a function from your own code")
+    _add_user_folder(folder)
+    with user_errors(spec, ADVICE):
         found: Any = import_module(module_name)
-        _refuse_shadowed(spec, words[0], folder)
+        _check_not_shadowed(spec, words[0], folder)
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
         return found()
 
 
-class _UsersFolder(MetaPathFinder):
-    """Find modules in the user's folder after every other finder.
+class _UserFolderFinder(MetaPathFinder):
+    """A finder of modules in the user's folder, which runs after all other finders.
 
-    ``sys.path`` does not serve: projects in editable installs come after it, and child processes inherit it.
+    Adding the folder to ``sys.path`` would put it before projects in editable installs, and child processes would
+    inherit it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -79,88 +80,100 @@ class _UsersFolder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module that is in no package."""
+        """Find a top-level module."""
         return PathFinder.find_spec(fullname, [self.folder], target) if path is None else None
 
 
-def _look_in(folder: str) -> None:
-    """Search a folder for modules from now on, after everything else."""
-    known = any(isinstance(each, _UsersFolder) and each.folder == folder for each in sys.meta_path)
+def _add_user_folder(folder: str) -> None:
+    """Add a folder to the module search, after all other locations."""
+    known = any(isinstance(each, _UserFolderFinder) and each.folder == folder for each in sys.meta_path)
     if folder and not known:
-        sys.meta_path.append(_UsersFolder(folder))
+        sys.meta_path.append(_UserFolderFinder(folder))
     invalidate_caches()
 
 
-def _refuse_shadowed(spec: str, top: str, folder: str) -> None:
-    """Raise UserError where the user's folder has a module of that name, and another one was imported."""
-    beside = next((path for path in (Path(folder, f"{top}.py"), Path(folder, top, "__init__.py")) if path.exists()), "")
+def _check_not_shadowed(spec: str, top: str, folder: str) -> None:
+    """Raise UserError if an installed module was imported instead of one of the same name in the user's folder."""
+    user_file = next(
+        (path for path in (Path(folder, f"{top}.py"), Path(folder, top, "__init__.py")) if path.exists()), ""
+    )
     origin = getattr(sys.modules[top], "__file__", None)
-    if folder and beside and not (origin and Path(origin).resolve().is_relative_to(Path(folder).resolve())):
-        where = origin or "a module of Python"
-        raise UserError(f"{spec} refers to {where}, not to {beside}: both are called {top}; rename yours")
+    if folder and user_file and not (origin and Path(origin).resolve().is_relative_to(Path(folder).resolve())):
+        imported = origin or "a module of Python"
+        raise UserError(f"{spec} refers to {imported}, not to {user_file}: both are called {top}; rename your module")
 
 
-def modules_of(made: torch.nn.Module) -> set[str]:
+def modules_of(network: torch.nn.Module) -> set[str]:
     """Return the names of the modules that define the classes of a network."""
-    return {type(part).__module__ for part in made.modules()}
+    return {type(part).__module__ for part in network.modules()}
 
 
-def code_digest(made: torch.nn.Module, modules: Iterable[str]) -> str:
-    """Return the SHA-256, hexadecimal, of all that decides a network's outputs besides its weights.
+def code_digest(network: torch.nn.Module, modules: Iterable[str]) -> str:
+    """Return a digest of the code that the outputs of a network depend on.
 
-    That is its structure (class and place of each part, settings of torch's own), and the source files of the user's
-    modules among ``modules``, with all that these import.
+    The digest covers the structure of the network (name and class of each submodule, settings of torch's submodules)
+    and the source files of the user's modules, including the modules that they import.
+
+    Args:
+        network: Network to describe.
+        modules: Names of modules that define the network. Modules that are not the user's are ignored.
+
+    Returns:
+        SHA-256, hexadecimal.
     """
     total = hashlib.sha256()
-    for place, part in made.named_modules():
+    for path, part in network.named_modules():
         kind = type(part)
         settings = _ADDRESS.sub("", part.extra_repr()) if kind.__module__.startswith("torch.nn.") else ""
-        total.update(f"{place} {kind.__module__}.{kind.__qualname__}({settings})\n".encode("utf-8", "replace"))
+        total.update(f"{path} {kind.__module__}.{kind.__qualname__}({settings})\n".encode("utf-8", "replace"))
     for name, content in user_sources(modules).items():
         total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return total.hexdigest()
 
 
-def software(libraries: Iterable[str] = ()) -> dict[str, str]:
-    """Return library -> version of those that every prediction depends on, and of others that are installed."""
+def library_versions(libraries: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions of the required distributions, and of ``libraries`` that are installed, by name."""
     found = {}
-    for name in (*ALWAYS_USED, *libraries):
+    for name in (*REQUIRED_DISTRIBUTIONS, *libraries):
         with suppress(metadata.PackageNotFoundError, ValueError):
             found[name] = metadata.version(name)
     return dict(sorted(found.items()))
 
 
 def libraries_of(modules: Iterable[str]) -> set[str]:
-    """Return the libraries of others among some modules, and those that the user's import, by their imported names."""
-    named = set(modules)
-    for name, content in user_sources(named).items():
-        named |= set(_imports(name, _is_package(name), content))
-    tops = {name.partition(".")[0] for name in named} - NOT_THE_USERS - sys.stdlib_module_names
-    return {top for top in tops if top and _users_file(top) is None}
+    """Return the import names of third-party libraries among ``modules`` and in imports of the user's modules."""
+    names = set(modules)
+    for name, content in user_sources(names).items():
+        names |= set(_imports(name, _is_package(name), content))
+    tops = {name.partition(".")[0] for name in names} - PROJECT_MODULES - sys.stdlib_module_names
+    return {top for top in tops if top and _user_file(top) is None}
 
 
 def user_sources(modules: Iterable[str]) -> Mapping[str, bytes]:
-    """Return module -> source of the user's modules among these, and of all of the user's that they import, sorted.
+    """Return the source code of the user's modules among ``modules``, and of the user's modules that they import.
 
-    The user's are those that are neither Python's, nor installed, nor of this project. Imports are read from the
-    source, wherever they are in it; nothing is imported.
+    A module is the user's if it is not part of Python, of an installed package or of this project. Imports are found
+    by parsing the source code; no module is imported.
+
+    Returns:
+        Mapping from module name to source code, sorted by name.
     """
     found: dict[str, bytes] = {}
-    waiting = sorted(set(modules))
-    while waiting:
-        name = waiting.pop()
+    pending = sorted(set(modules))
+    while pending:
+        name = pending.pop()
         parents = [name.rpartition(".")[0]] if "." in name else []
-        if name in found or (path := _users_file(name)) is None:
+        if name in found or (path := _user_file(name)) is None:
             continue
         found[name] = _content(path)
-        waiting += [*parents, *_imports(name, _is_package(name), found[name])]
+        pending += [*parents, *_imports(name, _is_package(name), found[name])]
     return MappingProxyType({name: found[name] for name in sorted(found)})
 
 
-def _users_file(name: str) -> Path | None:
-    """Return the file of a module, if it is the user's."""
+def _user_file(name: str) -> Path | None:
+    """Return the file of a module, or None if it is not the user's."""
     top = name.partition(".")[0]
-    if not name or top in NOT_THE_USERS or top in sys.stdlib_module_names:
+    if not name or top in PROJECT_MODULES or top in sys.stdlib_module_names:
         return None
     spec = _spec(name)
     if spec is None or not spec.origin or not spec.has_location:
@@ -172,14 +185,14 @@ def _users_file(name: str) -> Path | None:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Find a module without importing it, the same way whether it was imported already or not."""
+    """Find a module without importing it. The result does not depend on whether it was imported before."""
     parent = name.rpartition(".")[0]
     with suppress(ImportError, ValueError, AttributeError):
         if not parent:
             return find_spec(name)
-        above = _spec(parent)
-        if above is not None and above.submodule_search_locations is not None:
-            return PathFinder.find_spec(name, list(above.submodule_search_locations))
+        parent_spec = _spec(parent)
+        if parent_spec is not None and parent_spec.submodule_search_locations is not None:
+            return PathFinder.find_spec(name, list(parent_spec.submodule_search_locations))
     return None
 
 
@@ -189,13 +202,13 @@ def _is_package(name: str) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    if path.stat().st_size > LARGEST_SOURCE:
-        raise UserError(f"{path} has {path.stat().st_size} bytes; at most {LARGEST_SOURCE} are allowed for a module")
+    if path.stat().st_size > MAX_SOURCE_BYTES:
+        raise UserError(f"{path} has {path.stat().st_size} bytes; the limit for a module is {MAX_SOURCE_BYTES}")
     return path.read_bytes()
 
 
 def _imports(name: str, is_package: bool, content: bytes) -> Iterator[str]:
-    """Yield the full names of the modules that a source imports; none of compiled modules."""
+    """Yield the full names of all modules that a source file imports. Compiled modules yield none."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -205,7 +218,7 @@ def _imports(name: str, is_package: bool, content: bytes) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
-            base = ".".join([*above, *filter(None, [node.module])])
+            parents = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *filter(None, [node.module])])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -1,4 +1,4 @@
-"""Files of models: found, checked to be regular, and digested."""
+"""Checks and digests of model files."""
 
 from __future__ import annotations
 
@@ -10,23 +10,28 @@ from pipeline.storage import local_path, open_regular
 
 
 def model_file(name: str, folder: str, advice: str) -> Path:
-    """Return the path of a readable regular file; a relative ``name`` starts from ``folder``.
+    """Return the path of a model file, after checking that it is a readable regular file.
+
+    Args:
+        name: Path of the file.
+        folder: Folder that a relative ``name`` starts from.
+        advice: Last part of error messages: what the user can do.
 
     Raises:
-        UserError: The file is missing, is a folder, a pipe or a device, or has an impossible name.
+        UserError: The file is missing, is a folder, a pipe or a device, or has an invalid name.
     """
     path = folder / local_path(name)
     try:
         open_regular(path).close()
     except FileNotFoundError:
-        raise UserError(f"there is no file {name}; {advice}") from None
+        raise UserError(f"file not found: {name}; {advice}") from None
     except OSError as error:
         raise UserError(f"the file {name} cannot be read: {error.strerror}; {advice}") from error
     return path
 
 
 def digest(*paths: Path) -> str:
-    """Return the SHA-256 of one file, or of the digests of several, in hexadecimal."""
+    """Return the hexadecimal SHA-256 of a file. For several files, hash their concatenated digests."""
     digests = []
     for path in paths:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Models of a user's factory, of timm, torchvision and transformers."""
+"""Models from a user's factory, timm, torchvision and transformers."""
 
 from __future__ import annotations
 
@@ -19,105 +19,109 @@ from pipeline.evaluate.models.base import (
     ModelInput,
     ModelRequest,
     Triple,
-    evaluated,
+    evaluation_mode,
 )
-from pipeline.evaluate.models.factories import call_factory, code_digest, libraries_of, modules_of, software
-from pipeline.evaluate.models.guards import failures, optional_library
+from pipeline.evaluate.models.factories import call_factory, code_digest, libraries_of, library_versions, modules_of
+from pipeline.evaluate.models.guards import optional_library, user_errors
 from pipeline.evaluate.models.state_dicts import load_weights, weights_digest
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-"""torch's own switch, which overrides what its callers ask for."""
+"""Environment variable of torch that overrides the arguments of torch.load."""
 
 CONFIGURATIONS = ("pretrained_cfg", "default_cfg")
-"""timm's attributes of a module with what its weights were trained on: ``input_size`` (3, H, W), ``mean``, ``std``."""
+"""Attributes of timm modules that describe the model input: ``input_size`` (3, H, W), ``mean`` and ``std``."""
 
 
-def from_factory(asked: ModelRequest) -> Model:
-    """Load the model that a user's function returns. Raise UserError where it fails or returns something else."""
-    spec = asked.spec
-    made = call_factory(spec, asked.name, asked.folder)
-    if not isinstance(made, torch.nn.Module):
-        raise UserError(f"{spec} returns a {type(made).__name__}; a torch.nn.Module is allowed")
-    return _model(asked, made, _configured(spec, made), [asked.name.partition(":")[0]])
+def from_factory(request: ModelRequest) -> Model:
+    """Load the model that a user's function returns. Raise UserError if it fails or returns another type."""
+    spec = request.spec
+    network = call_factory(spec, request.name, request.folder)
+    if not isinstance(network, torch.nn.Module):
+        raise UserError(f"{spec} returns {type(network).__name__}: return a torch.nn.Module")
+    return _model(request, network, _input_from_attributes(spec, network), [request.name.partition(":")[0]])
 
 
 def from_module(module: torch.nn.Module) -> Model:
-    """Return a module in memory as a model: a copy of it, called like its class. Raise UserError for anything else."""
+    """Return a copy of a module as a model, named after its class. Raise UserError if it is not a module."""
     if not isinstance(module, torch.nn.Module):
-        raise UserError(f"the model is a {type(module).__name__}: give text that names one, or a torch.nn.Module")
+        raise UserError(f"the model is of type {type(module).__name__}: give the name of a model, or a torch.nn.Module")
     spec = f"{type(module).__module__}.{type(module).__qualname__}"
-    with failures(spec, "a module that copy.deepcopy can copy is allowed"):
-        made = copy.deepcopy(module).cpu()
-    return _model(ModelRequest(spec, spec, None, "", False), made, _configured(spec, made), [])
+    with user_errors(spec, "use a module that copy.deepcopy can copy"):
+        network = copy.deepcopy(module).cpu()
+    return _model(ModelRequest(spec, spec, None, "", False), network, _input_from_attributes(spec, network), [])
 
 
-def from_timm(asked: ModelRequest) -> Model:
-    """Load a model of timm. Raise UserError for an unknown name."""
-    timm = optional_library("timm", asked.spec)
-    advice = "timm.list_models() lists the names; give --weights where none can be downloaded"
-    with failures(asked.spec, advice), _weights_only():
-        made = timm.create_model(asked.name, pretrained=asked.weights is None)
-    return _model(asked, made, _configured(asked.spec, made), ["timm"])
+def from_timm(request: ModelRequest) -> Model:
+    """Load a timm model. Raise UserError if it is unknown or cannot be downloaded."""
+    timm = optional_library("timm", request.spec)
+    advice = "timm.list_models() lists the names; give --weights if the weights cannot be downloaded"
+    with user_errors(request.spec, advice), _weights_only():
+        network = timm.create_model(request.name, pretrained=request.weights is None)
+    return _model(request, network, _input_from_attributes(request.spec, network), ["timm"])
 
 
-def from_torchvision(asked: ModelRequest) -> Model:
-    """Load a model of torchvision. Raise UserError for an unknown name."""
-    models = optional_library("torchvision.models", asked.spec)
-    advice = "torchvision.models.list_models() lists the names; give --weights where none can be downloaded"
-    with failures(asked.spec, advice), _weights_only():
-        made = models.get_model(asked.name, weights="DEFAULT" if asked.weights is None else None)
-        known = models.get_model_weights(asked.name)
-        preset = known.DEFAULT.transforms() if len(known) else None
-    taken = ModelInput(preset.crop_size[0], tuple(preset.mean), tuple(preset.std)) if preset else ModelInput()
-    return _model(asked, made, taken, ["torchvision"])
+def from_torchvision(request: ModelRequest) -> Model:
+    """Load a torchvision model. Raise UserError if it is unknown or cannot be downloaded."""
+    models = optional_library("torchvision.models", request.spec)
+    advice = "torchvision.models.list_models() lists the names; give --weights if the weights cannot be downloaded"
+    with user_errors(request.spec, advice), _weights_only():
+        network = models.get_model(request.name, weights="DEFAULT" if request.weights is None else None)
+        weights = models.get_model_weights(request.name)
+        preset = weights.DEFAULT.transforms() if len(weights) else None
+    model_input = ModelInput(preset.crop_size[0], tuple(preset.mean), tuple(preset.std)) if preset else ModelInput()
+    return _model(request, network, model_input, ["torchvision"])
 
 
-def from_hugging_face(asked: ModelRequest) -> Model:
-    """Load an image classifier of transformers, without code of its own. Raise UserError for anything else."""
-    transformers = optional_library("transformers", asked.spec)
-    family, name = transformers.AutoModelForImageClassification, asked.name
-    advice = "an image classifier is allowed, by its name or folder; models with code of their own are not"
-    with failures(asked.spec, advice), _weights_only():
-        if asked.weights is None:
-            made = family.from_pretrained(name, trust_remote_code=False)
+def from_hugging_face(request: ModelRequest) -> Model:
+    """Load an image classifier with transformers. Raise UserError for other models and for models with custom code."""
+    transformers = optional_library("transformers", request.spec)
+    family, name = transformers.AutoModelForImageClassification, request.name
+    advice = "give the name or folder of an image classifier; models with custom code are not supported"
+    with user_errors(request.spec, advice), _weights_only():
+        if request.weights is None:
+            network = family.from_pretrained(name, trust_remote_code=False)
         else:
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-            made = family.from_config(config, trust_remote_code=False)
+            network = family.from_config(config, trust_remote_code=False)
         try:
             processor = transformers.AutoImageProcessor.from_pretrained(name, trust_remote_code=False)
-        except OSError:  # a folder without one
+        except OSError:  # the folder has no image processor
             processor = None
-        size = getattr(made.config, "image_size", None)
-        taken = _measured(processor) if processor else ModelInput(size if isinstance(size, int) else None)
-    return _model(asked, made, taken, ["transformers"])
+        size = getattr(network.config, "image_size", None)
+        model_input = (
+            _input_of_processor(processor) if processor else ModelInput(size if isinstance(size, int) else None)
+        )
+    return _model(request, network, model_input, ["transformers"])
 
 
-def _model(asked: ModelRequest, made: torch.nn.Module, taken: ModelInput, modules: list[str]) -> Model:
-    """Return a module as a model, with the weights that were asked for."""
-    if asked.weights is not None:
-        load_weights(made, asked.weights_file(), asked.spec)
-    with failures(asked.spec, "a module with plain tensors for weights is allowed"):
-        named = {*modules, *modules_of(made)}
-        code = code_digest(made, named)
-        libraries = software(sorted(libraries_of(named)))
-        return Model(asked.spec, evaluated(made), weights_digest(made), taken, None, code, libraries)
+def _model(request: ModelRequest, network: torch.nn.Module, model_input: ModelInput, modules: list[str]) -> Model:
+    """Return a network as a model, after loading the requested weights."""
+    if request.weights is not None:
+        load_weights(network, request.weights_file(), request.spec)
+    with user_errors(request.spec, "use a module whose weights are plain tensors"):
+        module_names = {*modules, *modules_of(network)}
+        code = code_digest(network, module_names)
+        libraries = library_versions(sorted(libraries_of(module_names)))
+        return Model(
+            request.spec, evaluation_mode(network), weights_digest(network), model_input, None, code, libraries
+        )
 
 
-def _configured(spec: str, module: torch.nn.Module) -> ModelInput:
-    """Return the input that a module's attribute describes, as timm's do; else ImageNet's."""
-    with failures(spec, f"an attribute {' or '.join(CONFIGURATIONS)} that can be read is allowed"):
+def _input_from_attributes(spec: str, module: torch.nn.Module) -> ModelInput:
+    """Return the input described by the attributes of a module. Default: any size, normalised as for ImageNet."""
+    with user_errors(spec, f"make its attribute {' or '.join(CONFIGURATIONS)} readable"):
         found = (getattr(module, key, None) for key in CONFIGURATIONS)
         given: Mapping[str, Any] = next((each for each in found if isinstance(each, Mapping)), {})
     shape = given.get("input_size")
     try:
         mean, std = (
-            _triple(given.get(key) or usual) for key, usual in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD))
+            _triple(given.get(key) or default) for key, default in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD))
         )
         return ModelInput(_side(shape) if shape else None, mean, std)
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(
-            f"{spec} describes its input as {dict(given)}; input_size (3, H, H), mean and std of three numbers each "
-            "are allowed"
+            f"{spec} has an invalid input description {dict(given)}: use input_size (3, H, H), and three numbers each "
+            "for mean and std"
         ) from error
 
 
@@ -135,8 +139,8 @@ def _side(shape: Any) -> int:
     return int(height)
 
 
-def _measured(processor: Any) -> ModelInput:
-    """Return what an image processor does, measured on black and on white: so its options need no names."""
+def _input_of_processor(processor: Any) -> ModelInput:
+    """Return the input of an image processor, measured on black and white images, since its options vary."""
     import numpy as np
 
     sides = []
@@ -152,7 +156,7 @@ def _measured(processor: Any) -> ModelInput:
 
 @contextmanager
 def _weights_only() -> Iterator[None]:
-    """Let torch load nothing but weights, whatever a library asks of it."""
+    """Make torch.load accept only weights, even if a library allows pickled code."""
     before = os.environ.get(WEIGHTS_ONLY)
     os.environ[WEIGHTS_ONLY] = "1"
     try:

@@ -1,4 +1,4 @@
-"""Models by the text that names them: a factory, a file, or a library's model."""
+"""Loading of a model from its specification: a factory, a file, or a model of a library."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.base import Model, ModelInput, ModelRequest, evaluated
-from pipeline.evaluate.models.factories import software
+from pipeline.evaluate.models.base import Model, ModelInput, ModelRequest, evaluation_mode
+from pipeline.evaluate.models.factories import library_versions
 from pipeline.evaluate.models.files import digest
 from pipeline.evaluate.models.libraries import from_factory, from_hugging_face, from_timm, from_torchvision
 from pipeline.evaluate.models.onnx_model import OnnxModel, external_files
@@ -17,15 +17,15 @@ from pipeline.evaluate.models.torch_files import ExportedModel, is_torchscript, 
 
 
 def load_model(spec: str, weights: str | None = None, folder: str | None = None, trust: bool = False) -> Model:
-    """Load the model that a text names, in evaluation mode.
+    """Load a model in evaluation mode.
 
     Args:
-        spec: A factory, a file, or a library's model.
-        weights: File with a state dict, loaded strictly into the model of a factory or library, which is then built
-            without weights of its own.
-        folder: Where relative paths start from, and the last place where modules of the user's are looked for.
-            Default: the current folder.
-        trust: Load files that can run code: TorchScript, torch.export.
+        spec: A factory (package.module:function), a file, or a model of a library (for example timm:resnet50).
+        weights: File with a state dict for the model of a factory or library. All names and shapes must match. The
+            model is then created without pretrained weights.
+        folder: Folder that relative paths start from. It is also searched last for modules of the user. Default: the
+            current folder.
+        trust: Whether to load TorchScript and torch.export files, which can run code.
 
     Raises:
         UserError: The model is not found, needs a library that is not installed, or can run code and is not trusted.
@@ -34,55 +34,71 @@ def load_model(spec: str, weights: str | None = None, folder: str | None = None,
     for form in FORMS:
         if match := re.fullmatch(form.pattern, spec):
             if weights is not None and form.has_weights:
-                raise UserError(f"--weights {weights} came with {spec}, which has its own weights; leave --weights out")
+                raise UserError(
+                    f"--weights {weights} is not allowed for {spec}, which contains weights: remove --weights"
+                )
             return form.load(ModelRequest(spec, match[1], weights, start, trust))
-    raise UserError(f"{spec!r} names no model; allowed: {', '.join(form.name for form in FORMS if form.name)}")
+    raise UserError(f"invalid model {spec!r}: use {', '.join(form.name for form in FORMS if form.name)}")
 
 
 def current_folder() -> str:
-    """Return the current folder; empty where it was removed."""
+    """Return the current folder, or an empty string if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
         return ""
 
 
-def _onnx(asked: ModelRequest) -> Model:
-    path = asked.file()
+def _onnx(request: ModelRequest) -> Model:
+    path = request.file()
     files = external_files(path)
     module = OnnxModel(path)
-    used = software(["onnxruntime", "onnxruntime-gpu"])
-    taken = ModelInput(module.size)
-    return Model(asked.spec, evaluated(module), digest(path, *files), taken, module.batch, software=used)
+    versions = library_versions(["onnxruntime", "onnxruntime-gpu"])
+    model_input = ModelInput(module.size)
+    return Model(
+        request.spec,
+        evaluation_mode(module),
+        digest(path, *files),
+        model_input,
+        module.batch,
+        software=versions,
+    )
 
 
-def _exported(asked: ModelRequest) -> Model:
-    path = asked.file()
-    require_trust(asked.spec, "torch.export", asked.trust)
+def _exported(request: ModelRequest) -> Model:
+    path = request.file()
+    require_trust(request.spec, "torch.export", request.trust)
     module = ExportedModel(path)
-    return Model(asked.spec, evaluated(module), digest(path), ModelInput(module.size), module.batch)
+    return Model(request.spec, evaluation_mode(module), digest(path), ModelInput(module.size), module.batch)
 
 
-def _torchscript(asked: ModelRequest) -> Model:
-    path = asked.file()
+def _torchscript(request: ModelRequest) -> Model:
+    path = request.file()
     if not is_torchscript(path):
-        return _bare_weights(asked)
-    require_trust(asked.spec, "TorchScript", asked.trust)
-    return Model(asked.spec, evaluated(load_torchscript(path)), digest(path), ModelInput())
+        return _bare_weights(request)
+    require_trust(request.spec, "TorchScript", request.trust)
+    return Model(request.spec, evaluation_mode(load_torchscript(path)), digest(path), ModelInput())
 
 
-def _bare_weights(asked: ModelRequest) -> Model:
-    spec = asked.spec
-    asked.file()
+def _bare_weights(request: ModelRequest) -> Model:
+    spec = request.spec
+    request.file()
     raise UserError(
-        f"{spec} contains weights without their model, or a pickled model, which can run code; name the model as "
+        f"{spec} contains only weights, or a pickled model, which can run code; give the model as "
         f"package.module:function, timm:NAME, torchvision:NAME or hf:NAME, and its state dict with --weights {spec}"
     )
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to name a model: the texts that match, what loads it, and how messages write it."""
+    """A kind of model specification.
+
+    Attributes:
+        pattern: Regular expression that the whole specification must match. Its group is the name.
+        load: Function that loads the model.
+        has_weights: Whether the model file contains weights, so that ``--weights`` is not allowed.
+        name: Example of the specification for error messages. Empty hides it.
+    """
 
     pattern: str
     load: Callable[[ModelRequest], Model]
@@ -100,4 +116,4 @@ FORMS = (
     _Form(r"(.+\.(?:safetensors|bin|ckpt|tar))", _bare_weights, True),
     _Form(r"([\w.]+:[\w.]+)", from_factory, name="package.module:function"),
 )
-"""The first form that matches is taken."""
+"""Kinds of model specifications; the first match is used."""

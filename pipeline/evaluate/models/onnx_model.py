@@ -1,4 +1,4 @@
-"""ONNX models, run by onnxruntime. The files that a model points to are checked before it opens them."""
+"""ONNX models, run by onnxruntime. External data files are checked before onnxruntime opens them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from pipeline.storage import open_regular
 from pipeline.text import shown
 
 PROVIDERS: Mapping[str, str] = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-"""Kind of device -> its name in onnxruntime."""
+"""Mapping from torch device type to onnxruntime provider."""
 
 DTYPES: Mapping[str, type[np.generic]] = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
-MAX_FILE = 2**31
-"""Bytes of an ONNX file, which is one message of protobuf; larger weights are in files beside it."""
+MAX_FILE_BYTES = 2**31
+"""Maximum size of an ONNX file in bytes, the limit of protobuf. Larger models store weights in external files."""
 
 
 class OnnxModel(torch.nn.Module):
-    """An ONNX model. Images (N, 3, H, W) float32 -> its first output, on the images' device.
+    """An ONNX model that maps images, float32 of shape (N, 3, H, W), to its first output.
 
-    ``batch``, ``size``: the only number of images and the only side that it takes, None for any. Images on a GPU run
-    there if onnxruntime supports it.
+    The output is on the device of the images. Images on a GPU are processed there if onnxruntime supports it.
+
+    Attributes:
+        batch: Fixed batch size. None accepts any batch size.
+        size: Fixed side of the images in pixels. None accepts any size.
 
     Raises:
-        UserError: onnxruntime cannot load it, or it takes something else.
+        UserError: onnxruntime cannot load the file, or the model input is not one batch of square RGB images.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,19 +44,19 @@ class OnnxModel(torch.nn.Module):
         images, *others = session.get_inputs()
         batch, channels, height, width = images.shape if len(images.shape) == 4 else [None, 0, None, None]
         if others or images.type not in DTYPES or channels == 0 or (isinstance(channels, int) and channels != 3):
-            taken = ", ".join(f"{item.name} {item.type} {item.shape}" for item in (images, *others))
-            raise UserError(f"{path} takes {taken}; one input of (N, 3, H, W) floats is allowed")
+            inputs = ", ".join(f"{item.name} {item.type} {item.shape}" for item in (images, *others))
+            raise UserError(f"{path} takes {inputs}: export it with one float input (N, 3, H, W)")
         if isinstance(height, int) and isinstance(width, int) and height != width:
-            raise UserError(f"{path} takes images of {width} x {height}; square ones are allowed")
+            raise UserError(f"{path} takes images of {width} x {height}: export it for square images")
         self._input, self._dtype = images.name, DTYPES[images.type]
         self._output = session.get_outputs()[0].name
-        # Not as a decorator: its import takes seconds.
+        # Not used as a decorator, because importing torch.compiler takes seconds.
         self._run = torch.compiler.disable(self._run_session)  # type: ignore[no-untyped-call]
         self.batch = batch if isinstance(batch, int) else None
         self.size = height if isinstance(height, int) else None
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the model's first output for a batch."""
+        """Return the first output of the model for a batch of images."""
         return self._run(images)
 
     def _run_session(self, images: torch.Tensor) -> torch.Tensor:
@@ -67,12 +70,12 @@ class OnnxModel(torch.nn.Module):
             options = library.SessionOptions()
             options.intra_op_num_threads = torch.get_num_threads()
             options.log_severity_level = 3
-            wanted = PROVIDERS.get(device.type, PROVIDERS["cpu"])
+            provider = PROVIDERS.get(device.type, PROVIDERS["cpu"])
             providers: list[Any] = [PROVIDERS["cpu"]]
-            if wanted != PROVIDERS["cpu"] and wanted in library.get_available_providers():
-                providers.insert(0, (wanted, {"device_id": device.index or 0}))
+            if provider != PROVIDERS["cpu"] and provider in library.get_available_providers():
+                providers.insert(0, (provider, {"device_id": device.index or 0}))
             try:
-                # Without fallback: it prints, and hides a GPU that fails.
+                # The fallback would print, and hide that a GPU fails.
                 self._sessions[device] = library.InferenceSession(
                     str(self._path), options, providers=providers, enable_fallback=0
                 )
@@ -82,24 +85,24 @@ class OnnxModel(torch.nn.Module):
 
 
 def external_files(path: Path) -> list[Path]:
-    """Return the files with a model's external data, in the order of their names.
+    """Return the external data files of an ONNX model, sorted by name.
 
     Raises:
-        UserError: The file is not ONNX, or its data are missing or outside of the model's folder.
+        UserError: The file is not ONNX, or an external file is missing or outside the folder of the model.
     """
     library = optional_library("onnx", str(path))
-    if path.stat().st_size > MAX_FILE:
-        raise UserError(f"{path} is refused: it has {path.stat().st_size} bytes; at most {MAX_FILE} are allowed")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise UserError(f"{path} was rejected: it has {path.stat().st_size} bytes; the limit is {MAX_FILE_BYTES}")
     try:
         model = library.load_model(path, format="protobuf", load_external_data=False)
         locations = sorted({location for tensor in _tensors(model) for location in _locations(tensor)})
-    except Exception as error:  # protobuf has errors of its own
+    except Exception as error:  # protobuf defines its own exception types
         raise UserError(f"{path} is not a valid ONNX file ({first_line(error)})") from error
     return [_external_file(path, location) for location in locations]
 
 
 def _tensors(message: Any) -> Iterator[Any]:
-    """Yield every tensor in a protobuf message, however deep: in graphs, nodes, branches, functions."""
+    """Yield all tensors in a protobuf message, including those of nested graphs, nodes and functions."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
@@ -111,26 +114,26 @@ def _tensors(message: Any) -> Iterator[Any]:
 
 
 def _locations(tensor: Any) -> list[str]:
-    """Return where a tensor's external data are, as a path relative to the model."""
+    """Return the paths of the external data of a tensor, relative to the folder of the model."""
     return [entry.value for entry in tensor.external_data if entry.key == "location"]
 
 
 def _external_file(path: Path, location: str) -> Path:
-    """Return a regular file in the folder of a model. Raise UserError for any other."""
-    refused = f"{path} is refused: its external data are at {shown(location)}"
+    """Return the path of an external data file. Raise UserError if it is not a file in the folder of the model."""
+    rejected = f"{path} was rejected: its external data are in {shown(location)}"
     if Path(location).is_absolute() or ".." in Path(location).parts:
-        raise UserError(f"{refused}, outside of the model's folder; a relative path without '..' is allowed")
+        raise UserError(f"{rejected}, outside the folder of the model: use a relative path without '..'")
     folder = path.parent.resolve()
     try:
         file = (folder / location).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise UserError(f"{refused}: {first_line(error)}") from error
+        raise UserError(f"{rejected}: {first_line(error)}") from error
     if not file.is_relative_to(folder):
-        raise UserError(f"{refused}, a link that leads out of the model's folder; put the file itself there")
+        raise UserError(f"{rejected}, a link to a file outside the folder of the model: copy the file there")
     try:
         open_regular(file).close()
     except FileNotFoundError:
-        raise UserError(f"{path} has external data in {location}, which is missing; put it beside the model") from None
+        raise UserError(f"{path} needs {location}, which is missing: put it next to the model") from None
     except OSError as error:
-        raise UserError(f"{refused}: {error.strerror}") from error
+        raise UserError(f"{rejected}: {error.strerror}") from error
     return folder / location

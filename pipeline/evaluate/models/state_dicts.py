@@ -1,4 +1,4 @@
-"""State dicts from anyone: loaded without running code, in bounded memory, and only whole."""
+"""Loading of untrusted state dicts, without running code and with limited memory."""
 
 from __future__ import annotations
 
@@ -11,45 +11,46 @@ from pathlib import Path
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import Archive, is_zip, rewritten
+from pipeline.evaluate.models.archives import Archive, is_zip, rewritten_archive
 from pipeline.evaluate.models.guards import first_line, optional_library
 from pipeline.evaluate.models.pickles import MAX_PICKLE, check_pickles
 
 RECORDS = re.compile(r"data\.pkl|data/\d+|(\.data/)?version|byteorder")
-NUMBERS = re.compile(r"data/\d+")
-"""The records of torch's archives that a state dict needs, and those of them that are bytes of tensors."""
+TENSOR_RECORDS = re.compile(r"data/\d+")
+"""Records of torch archives that a state dict needs, and those of them that contain tensor data."""
 
 LEGACY_PICKLES = 5
-"""Pickles before the tensors in torch's format before 1.6: magic number, version, machine, content, storages."""
+"""Number of pickles before the tensor data in the file format of torch < 1.6."""
 
 PREFIXES = ("module.", "_orig_mod.")
-"""What DataParallel and torch.compile put before the names of weights."""
+"""Prefixes that DataParallel and torch.compile add to the names of weights."""
 
 WRAPPERS = ("state_dict", "model_state_dict", "model")
-"""Keys under which training programs put the state dict."""
+"""Keys under which training programs save the state dict."""
 
-SHOWN = 3
-"""Mismatched weights that a message names."""
+MAX_SHOWN = 3
+"""Maximum number of weights listed per mismatch in an error message."""
 
 
 def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
-    """Load a file's weights into a module, all of them and no others.
+    """Load a state dict from a file into a module. All names and shapes must match.
 
-    Reads both formats of torch.save, and safetensors. The state dict may be under "state_dict", "model_state_dict" or
-    "model", its names may have the prefixes of DataParallel and torch.compile.
+    The file may be in either format of torch.save or in the safetensors format. The state dict may be saved under the
+    key "state_dict", "model_state_dict" or "model", and its names may have the prefixes of DataParallel and
+    torch.compile.
 
     Args:
-        module: Gets the weights.
-        path: A checkpoint.
-        spec: The name of the model, for messages.
+        module: Module that the weights are loaded into.
+        path: Checkpoint file.
+        spec: Name of the model, for error messages.
 
     Raises:
-        UserError: The file contains something else, or weights that do not fit; the message names them.
+        UserError: The file contains no state dict, or weights that do not match; the message names the weights.
     """
-    wanted = {name: value for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+    expected = {name: value for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
     with _state_dict(path) as content:
-        fitting = _without_prefixes(content, wanted)
-        _check_fit(fitting, wanted, f"{path} does not fit {spec}")
+        fitting = _without_prefixes(content, expected)
+        _check_fit(fitting, expected, f"{path} does not fit {spec}")
         try:
             module.load_state_dict(fitting)
         except RuntimeError as error:
@@ -57,7 +58,7 @@ def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
 
 
 def weights_digest(module: torch.nn.Module) -> str:
-    """Return the SHA-256 of the names, types, shapes and bytes of a module's state dict."""
+    """Return the hexadecimal SHA-256 of the names, dtypes, shapes and bytes of the state dict of a module."""
     total = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
         if isinstance(value, torch.Tensor):
@@ -68,20 +69,22 @@ def weights_digest(module: torch.nn.Module) -> str:
 
 @contextmanager
 def _state_dict(path: Path) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield the weights in a file, name -> tensor, which are valid within ``with`` only."""
+    """Yield the state dict in a file. Its tensors are valid only inside the ``with`` block."""
     if path.suffix == ".safetensors":
         yield _safetensors(path)
     elif is_zip(path):
         with Archive(path) as archive:
             check_pickles(archive.read("data.pkl", MAX_PICKLE), path, lambda key: archive.size(f"data/{key}"))
             names = [name for name in archive if RECORDS.fullmatch(name)]
-            records = {name: None if NUMBERS.fullmatch(name) else archive.read(name, MAX_PICKLE) for name in names}
-            with rewritten(archive, records) as copy:
+            records = {
+                name: None if TENSOR_RECORDS.fullmatch(name) else archive.read(name, MAX_PICKLE) for name in names
+            }
+            with rewritten_archive(archive, records) as copy:
                 yield _weights(path, copy, mmap=True)
     else:
         with path.open("rb") as file:
-            beginning = file.read(MAX_PICKLE)
-        check_pickles(beginning, path, lambda _: path.stat().st_size, LEGACY_PICKLES)
+            head = file.read(MAX_PICKLE)
+        check_pickles(head, path, lambda _: path.stat().st_size, LEGACY_PICKLES)
         yield _weights(path, path, mmap=False)
 
 
@@ -91,8 +94,8 @@ def _safetensors(path: Path) -> dict[str, torch.Tensor]:
         length = int.from_bytes(file.read(8), "little")
     if length > min(MAX_PICKLE, path.stat().st_size - 8):
         raise UserError(
-            f"{path} is refused: it declares a header of {length} bytes; at most {MAX_PICKLE}, within the file, are "
-            "allowed"
+            f"{path} was rejected: it declares a header of {length} bytes; the limit is the file size and {MAX_PICKLE} "
+            "bytes"
         )
     try:
         return library.load_file(path)
@@ -101,7 +104,7 @@ def _safetensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _weights(path: Path, copy: Path, mmap: bool) -> dict[str, torch.Tensor]:
-    """Return the state dict in a checkpoint that was checked."""
+    """Return the state dict in a checked checkpoint."""
     try:
         content = torch.load(copy, map_location="cpu", weights_only=True, mmap=mmap)
     except Exception as error:
@@ -113,36 +116,38 @@ def _weights(path: Path, copy: Path, mmap: bool) -> dict[str, torch.Tensor]:
     ):
         found = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
         raise UserError(
-            f"{path} contains {found} instead of a state dict; a state dict is allowed, alone or under "
+            f"{path} contains {found} instead of a state dict: save the state dict alone, or under the key "
             f"{', '.join(WRAPPERS)}"
         )
     return dict(content)
 
 
-def _without_prefixes(content: dict[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    for prefix in PREFIXES * 2:  # either may be around the other
-        if not content.keys() & wanted.keys() and all(name.startswith(prefix) for name in content):
+def _without_prefixes(
+    content: dict[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    for prefix in PREFIXES * 2:  # the prefixes may be nested in either order
+        if not content.keys() & expected.keys() and all(name.startswith(prefix) for name in content):
             content = {name.removeprefix(prefix): value for name, value in content.items()}
     return content
 
 
-def _check_fit(content: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor], complaint: str) -> None:
-    """Raise UserError where weights differ from those wanted in name, shape or kind of number."""
-    both = wanted.keys() & content.keys()
-    shapes = [name for name in both if wanted[name].shape != content[name].shape]
-    halves = [name for name in both if content[name].is_complex() and not wanted[name].is_complex()]
-    faults = [
-        f"{len(names)} {kind} ({', '.join(sorted(names)[:SHOWN])}{' ...' if len(names) > SHOWN else ''})"
+def _check_fit(content: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], message: str) -> None:
+    """Raise UserError if weights differ from the expected ones in name or shape, or are complex instead of real."""
+    common = expected.keys() & content.keys()
+    shapes = [name for name in common if expected[name].shape != content[name].shape]
+    complex_weights = [name for name in common if content[name].is_complex() and not expected[name].is_complex()]
+    mismatches = [
+        f"{len(names)} {kind} ({', '.join(sorted(names)[:MAX_SHOWN])}{' ...' if len(names) > MAX_SHOWN else ''})"
         for kind, names in (
-            ("missing", wanted.keys() - content.keys()),
-            ("unexpected", content.keys() - wanted.keys()),
-            ("of another shape", shapes),
-            ("of complex numbers, which would lose their imaginary part", halves),
+            ("missing", expected.keys() - content.keys()),
+            ("unexpected", content.keys() - expected.keys()),
+            ("with another shape", shapes),
+            ("with complex instead of real values", complex_weights),
         )
         if names
     ]
-    if faults:
+    if mismatches:
         raise UserError(
-            f"{complaint}: {'; '.join(faults)}; name the model that it was saved from, or for another number of "
-            "classes a factory, package.module:function, that builds it"
+            f"{message}: {'; '.join(mismatches)}; give the model that it was saved from, or, if the number of classes "
+            "differs, a factory package.module:function that creates it"
         )

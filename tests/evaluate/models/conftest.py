@@ -1,4 +1,4 @@
-"""Fixtures of the tests of models."""
+"""Fixtures for tests of models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def form(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a package in the current folder, which is not on the path before."""
+    """Write a module with factories to the current folder, which is not in ``sys.path``, and return its name."""
     package = f"factories_{tmp_path.name.replace('-', '_')}"
     (tmp_path / package).mkdir()
     (tmp_path / package / "made.py").write_text(FACTORIES)
@@ -42,5 +42,5 @@ def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Path:
-    """The file that an exploit makes when it runs."""
+    """Return the path of the file that an exploit creates if it runs."""
     return tmp_path / "ran"

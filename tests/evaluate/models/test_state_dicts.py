@@ -1,4 +1,4 @@
-"""State dicts: loaded whole, and never more than tensors."""
+"""Tests of loading state dicts: formats, mismatches, exploits and memory limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.factories.models import (
 
 
 def trained() -> dict[str, Any]:
-    """The state of an optimizer after a step."""
+    """Return the state dict of an optimizer after one step."""
     module = Small(9)
     optimizer = torch.optim.AdamW(module.parameters())
     module(images()).sum().backward()
@@ -30,7 +30,7 @@ def trained() -> dict[str, Any]:
     return optimizer.state_dict()
 
 
-def test_weights_are_loaded_into_a_factory(factories: str, tmp_path: Path) -> None:
+def test_every_checkpoint_layout_is_loaded(factories: str, tmp_path: Path) -> None:
     module = Small(9).eval()
     state = module.state_dict()
     prefixed = {f"module.{name}": value for name, value in state.items()}
@@ -55,69 +55,69 @@ def test_weights_are_loaded_into_a_factory(factories: str, tmp_path: Path) -> No
     assert len(digests) == 2
 
 
-def test_weights_that_do_not_fit_are_named(factories: str, tmp_path: Path) -> None:
+def test_mismatched_weights_are_named(factories: str, tmp_path: Path) -> None:
     state = Small(9, classes=7).state_dict()
     state["extra"] = state.pop("conv.weight")
     torch.save(state, tmp_path / "w.pth")
-    fault = (
-        r"w.pth does not fit .*plain: 1 missing \(conv.weight\); 1 unexpected \(extra\); 2 of another shape \(head.bia"
+    mismatch = (
+        r"w.pth does not fit .*: 1 missing \(conv.weight\); 1 unexpected \(extra\); 2 with another shape \(head.bia"
     )
-    with pytest.raises(UserError, match=fault):
+    with pytest.raises(UserError, match=mismatch):
         load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
     torch.save({f"blocks.{name}": value for name, value in state.items()}, tmp_path / "w.pth")
     with pytest.raises(UserError, match=r"9 missing \(conv.bias, conv.weight, head.bias \.\.\.\); 9 unexpected"):
         load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
 
 
-def test_complex_weights_do_not_lose_half(factories: str, tmp_path: Path) -> None:
+def test_complex_weights_are_rejected_for_a_real_model(factories: str, tmp_path: Path) -> None:
     state = Small(9).state_dict()
     torch.save({**state, "head.bias": state["head.bias"].to(torch.complex64)}, tmp_path / "w.pth")
-    with pytest.raises(UserError, match=r"1 of complex numbers.* \(head.bias\)"):
+    with pytest.raises(UserError, match=r"1 with complex instead of real values \(head.bias\)"):
         load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
 
 
-def test_weights_that_are_none(factories: str, tmp_path: Path) -> None:
+def test_files_without_a_state_dict_are_rejected(factories: str, tmp_path: Path) -> None:
     path = tmp_path / "w.pth"
     for content, message in (
         (
             {"epoch": 3, "net": Small().state_dict()},
-            "contains epoch, net instead of a state dict; a state dict is allowed, alone",
+            "contains epoch, net instead of a state dict: save the state dict alone",
         ),
         (torch.zeros(3), "contains Tensor instead of a state dict"),
         ({1: torch.zeros(3)}, "contains 1 instead of a state dict"),
-        (Small(), "asks for .*Small, which weights do not need; save only the state dict"),
+        (Small(), "refers to .*Small, which weights do not need; save only the state dict"),
     ):
         torch.save(content, path)
         with pytest.raises(UserError, match=message):
             load_model(f"{factories}:plain", str(path))
     for data in (b"", b"junk", b"PK\x03\x04 and no more", torch.serialization.MAGIC_NUMBER.to_bytes(10, "little")):
         path.write_bytes(data)
-        with pytest.raises(UserError, match=r"w\.pth is refused"):
+        with pytest.raises(UserError, match=r"w\.pth was rejected"):
             load_model(f"{factories}:plain", str(path))
-    with pytest.raises(UserError, match=r"there is no file .*absent\.pth; name the file with the model's state dict"):
+    with pytest.raises(UserError, match=r"file not found: .*absent\.pth; give a file with the state dict"):
         load_model(f"{factories}:plain", str(tmp_path / "absent.pth"))
 
 
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_an_exploit_in_weights_runs_nothing(
+def test_an_exploit_in_weights_is_not_run(
     factories: str, tmp_path: Path, mark: Path, legacy: bool, wrapped: bool
 ) -> None:
     path = tmp_path / "w.pth"
     state = Small().state_dict()
     state["extra"] = Attack(mark)
     torch.save({"state_dict": state} if wrapped else state, path, _use_new_zipfile_serialization=not legacy)
-    with pytest.raises(UserError, match=r"w\.pth is refused: .* asks for posix.system, which weights do not need"):
+    with pytest.raises(UserError, match=r"w\.pth was rejected: .* refers to posix.system, which weights do not need"):
         load_model(f"{factories}:plain", str(path))
     assert not mark.exists()
     torch.load(path, weights_only=False)
-    assert mark.exists(), "the exploit is none"
+    assert mark.exists(), "the exploit does not work"
 
 
 def tensor_pickle(
     count: int, size: int, offset: int = 0, stride: int = 1, item: bytes = b"ctorch\nFloatStorage\n"
 ) -> bytes:
-    """{"w": tensor} as torch.save has it, with numbers of our choice."""
+    """Return a pickle of {"w": tensor} in the format of torch.save, with the given sizes."""
     long = [b"\x8a\x08" + struct.pack("<q", number) for number in (count, offset, size, stride)]
     storage = b"(X\x07\x00\x00\x00storage" + item + b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpu" + long[0] + b"tQ"
     rest = long[1] + long[2] + b"\x85" + long[3] + b"\x85" + b"\x89ccollections\nOrderedDict\n)Rt"
@@ -128,7 +128,7 @@ COPYING = ("collections\nOrderedDict", "collections\nCounter", "__builtin__\nset
 
 
 def copies(name: str) -> bytes:
-    """Five copies of a list of a thousand numbers, as {"w": copy, ...}."""
+    """Return a pickle of a dictionary with five copies of a list of a thousand numbers."""
     numbers = b"\x80\x02](" + b"K\x01" * 1000 + b"eq\x000"
     copy = b"c" + name.encode() + b"\nh\x00\x85R"
     return numbers + b"}" + b"".join(b"X\x01\x00\x00\x00%d" % number + copy + b"s" for number in range(5)) + b"."
@@ -137,22 +137,22 @@ def copies(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (tensor_pickle(5, 4), "declares 5 numbers where there are fewer bytes"),
+        (tensor_pickle(5, 4), "declares 5 elements, but the file has fewer bytes"),
         (tensor_pickle(2**61, 4), "fewer bytes"),
-        (tensor_pickle(4, 5), "reaches beyond its bytes"),
-        (tensor_pickle(4, 4, offset=1), "reaches beyond"),
-        (tensor_pickle(4, 2, stride=4), "reaches beyond"),
+        (tensor_pickle(4, 5), "larger than its storage"),
+        (tensor_pickle(4, 4, offset=1), "larger than its storage"),
+        (tensor_pickle(4, 2, stride=4), "larger than its storage"),
         (tensor_pickle(4, 2, stride=-1), "with an invalid shape"),
         (tensor_pickle(4, 2, offset=-1), "with an invalid shape"),
-        (tensor_pickle(2**40, 4, item=b"K\x00"), "refers to something that is not a storage"),
-        (b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x08\x85R.", "asks for builtins.bytearray"),
+        (tensor_pickle(2**40, 4, item=b"K\x00"), "contains an invalid reference to a storage"),
+        (b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x08\x85R.", "refers to builtins.bytearray"),
         (b"\x80\x02}r\xff\xff\xff\x7f.", "does not fit"),
-        (b"\x80\x02X\xff\xff\xff\x7fshort.", "is refused"),
-        (b"\x80\x02K\x01K\x02\x85R.", "is refused"),
-        *((copies(name), "copies the same items again and again") for name in COPYING),
+        (b"\x80\x02X\xff\xff\xff\x7fshort.", "was rejected"),
+        (b"\x80\x02K\x01K\x02\x85R.", "was rejected"),
+        *((copies(name), "copies the same items repeatedly") for name in COPYING),
     ],
 )
-def test_pickles_cannot_reach_memory(factories: str, tmp_path: Path, data: bytes, message: str) -> None:
+def test_pickles_that_allocate_too_much_are_rejected(factories: str, tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "w.pth"
     torch.save({}, path)
     change(path, {"data.pkl": data, "data/0": b"\0" * 16})
@@ -163,13 +163,13 @@ def test_pickles_cannot_reach_memory(factories: str, tmp_path: Path, data: bytes
 BOMBS: dict[str, tuple[dict[str, bytes], str]] = {
     "numbers": ({"data/0": b"\0" * 2**20}, "its record data/0 is compressed"),
     "others": ({f"extra/{number}": b"\n" * 2**25 for number in range(3)}, "decompress to more than 67108864 bytes"),
-    "pickle": ({"data.pkl": b"\x80\x02" + b"]" * 2**25 + b"."}, "data.pkl has 33554435 bytes; at most 16777216 are"),
-    "version": ({"version": b"3" * 2**25}, "version has 33554432 bytes; at most 16777216 are allowed"),
+    "pickle": ({"data.pkl": b"\x80\x02" + b"]" * 2**25 + b"."}, "data.pkl has 33554435 bytes; the limit is 16777216"),
+    "version": ({"version": b"3" * 2**25}, "version has 33554432 bytes; the limit is 16777216"),
 }
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_records_that_decompress_to_much_are_refused(factories: str, tmp_path: Path, bomb: str) -> None:
+def test_records_above_the_decompressed_size_limits_are_rejected(factories: str, tmp_path: Path, bomb: str) -> None:
     path = tmp_path / "w.pth"
     torch.save(Small().state_dict(), path)
     records, message = BOMBS[bomb]
@@ -180,19 +180,21 @@ def test_records_that_decompress_to_much_are_refused(factories: str, tmp_path: P
 
 
 @pytest.mark.parametrize("overlapping", [True, False])
-def test_records_that_share_bytes_or_names_are_refused(factories: str, tmp_path: Path, overlapping: bool) -> None:
+def test_records_that_overlap_or_have_the_same_name_are_rejected(
+    factories: str, tmp_path: Path, overlapping: bool
+) -> None:
     path = tmp_path / "w.pth"
     torch.save(Small().state_dict(), path)
     if overlapping:
         _overlap(path)
     else:
         change(path, {"DATA.pkl": b""})
-    with pytest.raises(UserError, match="its records overlap, share a name, or"):
+    with pytest.raises(UserError, match="its records overlap, have the same name, or"):
         load_model(f"{factories}:plain", str(path))
 
 
 def _overlap(path: Path) -> None:
-    """Lets many entries of the directory share the bytes of one record."""
+    """Add many directory entries that refer to the bytes of one record."""
     with zipfile.ZipFile(path) as archive:
         stored = [info for info in archive.infolist() if info.compress_type == zipfile.ZIP_STORED]
     largest = max(stored, key=lambda info: info.file_size)
