@@ -82,9 +82,9 @@ class BuildLog(Log):
 class EvaluationLog(Log):
     """Writer of the events of an evaluation."""
 
-    def counting(self, frames: int, there: int) -> None:
+    def counting(self, frames: int, predicted: int) -> None:
         """Write how many frames there are, and how many already have predictions."""
-        self.line("started", frames=frames, there=there)
+        self.line("started", frames=frames, there=predicted)
 
     def advanced(self, frames: int) -> None:
         """Write the progress, at most once in ``EVERY_S`` seconds."""

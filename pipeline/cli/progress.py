@@ -185,11 +185,11 @@ class FrameCount:
         """Print a preparatory step."""
         self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
-    def counting(self, frames: int, there: int) -> None:
+    def counting(self, frames: int, predicted: int) -> None:
         """Print how many images have predictions and how many are left, and start the bar."""
-        self._frames_todo, self._started, self._last_shown = frames - there, monotonic(), monotonic()
+        self._frames_todo, self._started, self._last_shown = frames - predicted, monotonic(), monotonic()
         self._console.print(
-            f"{counted(frames, 'image')}: {there:,} already predicted, {self._frames_todo:,} to predict"
+            f"{counted(frames, 'image')}: {predicted:,} already predicted, {self._frames_todo:,} to predict"
         )
         if self._console.is_terminal and self._frames_todo:
             self._row = self._bar.add_task("", total=self._frames_todo)

@@ -1,4 +1,4 @@
-"""Evaluations through the command line: every sample once, what the model says of it, whatever comes between."""
+"""Tests of evaluations: predictions, workers, interruptions, failed shards, settings and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows_of(data: Path) -> list[Row]:
 
 
 def images_of(data: Path, row: Row, suffix: str = ".jpg") -> np.ndarray:
-    """What Pillow makes of a sample."""
+    """Return a sample decoded by Pillow."""
     with tarfile.open(data / row.shard) as tar:
         file = tar.extractfile(row.key + suffix)
         assert file is not None
@@ -48,22 +48,22 @@ def images_of(data: Path, row: Row, suffix: str = ".jpg") -> np.ndarray:
 def expected(
     network: torch.nn.Module, images: list[np.ndarray], mean: Any = IMAGENET_MEAN, std: Any = IMAGENET_STD
 ) -> np.ndarray:
-    """Logits, one image at a time, normalised by NumPy."""
+    """Return the logits of images, normalised by NumPy and predicted one at a time."""
     with torch.inference_mode():
         values = [torch.from_numpy((image / 255 - mean) / std).permute(2, 0, 1)[None].float() for image in images]
         return np.concatenate([network(value).numpy() for value in values])
 
 
-def test_predictions_are_what_the_model_says(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_predictions_equal_the_outputs_of_the_model(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     facts = evaluated(built_once, tmp_path / "r")
     assert (facts["complete"], facts["frames_made"], facts["shards"]) == (True, 24, 8)
     assert (facts["pixels_checked"], facts["pixels_changed"]) == (24, 0)
-    rows, found = rows_of(built_once), predictions(tmp_path / "r")
-    assert [each["key"] for each in found] == [row.key for row in rows]
+    rows, records = rows_of(built_once), predictions(tmp_path / "r")
+    assert [each["key"] for each in records] == [row.key for row in rows]
     logits = expected(small_models.tiny(), [images_of(built_once, row) for row in rows])
     order = np.argsort(-logits, axis=1, kind="stable")
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    for row, each, ranked, probability in zip(rows, found, order, probabilities, strict=True):
+    for row, each, ranked, probability in zip(rows, records, order, probabilities, strict=True):
         assert (each["source_id"], each["label"], each["frame"]) == (row.source_id, row.label, 0)
         assert (each["transform"], each["level"]) == (row.transform, row.level)
         assert each["top5"] == ranked[:5].tolist()
@@ -73,13 +73,13 @@ def test_predictions_are_what_the_model_says(built_once: Path, tmp_path: Path, r
         assert each["confidence"] == pytest.approx(probability.max(), abs=1e-5)
 
 
-def test_workers_and_loaders_do_not_matter(
+def test_predictions_do_not_depend_on_workers_and_loaders(
     built_once: Path, tmp_path: Path, robustshards: Run, ray_address: str
 ) -> None:
     evaluated(built_once, tmp_path / "one")
     evaluated(built_once, tmp_path / "loaders", loaders=2)
     assert content(tmp_path / "loaders") == content(tmp_path / "one")
-    # not in this process, which started the cluster: to leave it would end it
+    # Use commands, because leaving the cluster in this process, which started it, would stop it.
     command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--batch-size", 4)
     for engine in (("--executor", "local", "--workers", 2), ("--address", ray_address, "--workers", 1)):
         done = robustshards(*command, "--out", tmp_path / engine[0], *engine, cwd=ROOT)
@@ -87,8 +87,8 @@ def test_workers_and_loaders_do_not_matter(
         assert content(tmp_path / engine[0]) == content(tmp_path / "one")
 
 
-def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
-    """kill -9 in the middle, then again: the same predictions as without, and what was done is not done again."""
+def test_a_killed_evaluation_continues_where_it_stopped(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+    """The predictions equal those of an uninterrupted run, and finished chunks are not predicted again."""
     evaluated(built_once, tmp_path / "whole", model="slow")
     program = Path(sys.executable).parent / "robustshards"
     options = ("--model", "tests.factories.small_models:slow", "--batch-size", "4", "--out", str(tmp_path / "killed"))
@@ -99,19 +99,21 @@ def test_killing_it_loses_nothing(built_once: Path, tmp_path: Path, robustshards
     os.kill(process.pid, signal.SIGKILL)
     process.wait(30)
     assert not (tmp_path / "killed" / "predictions.parquet").exists()
-    there = len(list((tmp_path / "killed" / "parts").glob("*.parquet")))
-    assert 2 <= there < 8
+    predicted = len(list((tmp_path / "killed" / "parts").glob("*.parquet")))
+    assert 2 <= predicted < 8
     done = robustshards("report", tmp_path / "killed")
     assert done.returncode == 3
-    assert f"{8 - there} of 8 shards are missing" in done.stderr
+    assert f"{8 - predicted} of 8 shards are missing" in done.stderr
     facts = evaluated(built_once, tmp_path / "killed", model="slow")
-    assert facts["shards_before"] == there
+    assert facts["shards_before"] == predicted
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
     facts = evaluated(built_once, tmp_path / "killed", model="slow")
     assert (facts["shards_before"], facts["frames_made"], facts["complete"]) == (8, 0, True)
 
 
-def test_a_shard_that_cannot_be_read_is_named_and_the_rest_done(built: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_an_unreadable_shard_is_named_and_the_others_are_predicted(
+    built: Path, tmp_path: Path, robustshards: Run
+) -> None:
     shard = built / "shards/contrast/3/contrast-3-000000.tar"
     content = shard.read_bytes()
     shard.unlink()
@@ -130,13 +132,13 @@ def test_a_shard_that_cannot_be_read_is_named_and_the_rest_done(built: Path, tmp
     assert [each["key"] for each in predictions(tmp_path / "r")] == [row.key for row in rows_of(built)]
 
 
-def test_other_pixels_than_were_built_are_warned_of(built: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_changed_pixels_give_a_warning(built: Path, tmp_path: Path, robustshards: Run) -> None:
     path = built / "manifest.parquet"
     rows = [row._replace(pixel_sha256="0" * 64) for row in rows_of(built)[:1]] + rows_of(built)[1:]
     facts = {key: value for key, value in manifests.read_facts(path).items() if not key.startswith("ARROW")}
     manifests.write_part(rows, facts, path)
-    found = evaluated(built, tmp_path / "r")
-    assert (found["pixels_checked"], found["pixels_changed"]) == (24, 1)
+    records = evaluated(built, tmp_path / "r")
+    assert (records["pixels_checked"], records["pixels_changed"]) == (24, 1)
     done = robustshards("report", tmp_path / "r")
     assert "1 of 24 samples that were compared decode to other pixels" in done.stderr
 
@@ -166,23 +168,25 @@ def test_failed_samples_are_not_counted_as_wrong(
     assert "1 samples of the data set had failed and are not counted" in done.stderr
 
 
-def test_frames_of_sequences(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
-    """Batches reach over the ends of sequences, and every frame finds its place."""
+def test_frames_of_sequences_are_predicted_in_order(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
+    """Batches span several sequences, and frames stay in the order of the manifest."""
     facts = evaluated(sequences, tmp_path / "r", batch=10)
     rows = rows_of(sequences)
     assert facts["frames_made"] == sum(row.frames or 0 for row in rows) == 186
-    found = predictions(tmp_path / "r")
-    assert [(each["key"], each["frame"]) for each in found] == [
+    records = predictions(tmp_path / "r")
+    assert [(each["key"], each["frame"]) for each in records] == [
         (row.key, frame) for row in rows for frame in range(row.frames or 0)
     ]
     row = rows[-1]
     images = [images_of(sequences, row, f".{frame:03d}.jpg") for frame in (0, 17, 30)]
     order = np.argsort(-expected(small_models.tiny(), images), axis=1, kind="stable")
-    last = found[-31:]
+    last = records[-31:]
     assert [last[frame]["top5"] for frame in (0, 17, 30)] == order[:, :5].tolist()
 
 
-def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_an_indexed_data_set_gives_the_same_predictions_as_its_shards(
+    cifar_c: Path, tmp_path: Path, robustshards: Run
+) -> None:
     assert robustshards("export", cifar_c, "--to", "cifar-npy", "--out", tmp_path / "theirs").returncode == 0
     assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
     evaluated(cifar_c, tmp_path / "ours", model="thousand")
@@ -192,7 +196,7 @@ def test_what_others_built_is_evaluated_through_its_index(cifar_c: Path, tmp_pat
     assert [[each[name] for name in columns] for each in ours] == [[each[name] for name in columns] for each in theirs]
 
 
-def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_input_options_override_the_input_of_the_model(built_once: Path, tmp_path: Path, robustshards: Run) -> None:
     evaluated(built_once, tmp_path / "configured", model="configured")
     text = (tmp_path / "configured" / "evaluation.toml").read_text()
     assert "size = 96" in text
@@ -217,13 +221,13 @@ def test_input_is_what_the_model_says_or_what_is_given(built_once: Path, tmp_pat
     assert predictions(tmp_path / "given")[0]["top5"] == np.argsort(-logits, kind="stable")[:5].tolist()
 
 
-def test_options_that_change_digits_make_another_evaluation(
+def test_options_that_change_predictions_are_rejected_for_an_existing_output(
     built_once: Path, tmp_path: Path, robustshards: Run
 ) -> None:
-    evaluated(built_once, tmp_path / "r", batch=0)  # it is found out, and stays
+    evaluated(built_once, tmp_path / "r", batch=0)  # the fastest batch size is measured once and then reused
     facts = evaluated(built_once, tmp_path / "r", batch=0)
     assert (facts["frames_made"], facts["batch"] in (8, 16, 32, 64)) == (0, True)
-    with pytest.raises(UserError, match=r"run\.precision: fp32 there, bf16 asked for"):
+    with pytest.raises(UserError, match=r"run\.precision: fp32 in the folder, bf16 requested"):
         evaluated(built_once, tmp_path / "r", precision="bf16")
     with pytest.raises(UserError, match=r"model\.digest"):
         evaluated(built_once, tmp_path / "r", model="other")
@@ -238,39 +242,39 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "named"),
+    ("model", "options", "message"),
     [
-        ("few_classes", {}, "has the label 1, but the model has only 1 classes"),
+        ("few_classes", {}, "has label 1, but the model has only 1 classes"),
         ("not_a_number", {}, "returns NaN"),
-        ("no_classifier", {}, "logits of shape .images, classes. are allowed"),
+        ("no_classifier", {}, "returns logits of shape .images, classes."),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not available"),
-        ("tiny", {"size": 3}, "--input-size N resizes them"),
-        ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and give --precision"),
+        ("tiny", {"size": 3}, "try --input-size N"),
+        ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and use --precision"),
     ],
 )
-def test_what_cannot_be_is_said(
-    built_once: Path, tmp_path: Path, model: str, options: dict[str, Any], named: str
+def test_unusable_models_and_options_are_rejected_with_the_remedy(
+    built_once: Path, tmp_path: Path, model: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(UserError, match=message):
         evaluated(built_once, tmp_path / "r", model=model, **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         (("--precision", "fp8"), "unknown precision 'fp8': use fp32, bf16, fp16"),
         (("--mean", "1,2"), "give three numbers with commas between"),
     ],
 )
-def test_options_are_checked(
-    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], named: str
+def test_invalid_command_line_options_are_rejected(
+    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], message: str
 ) -> None:
     command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r")
     done = robustshards(*command, *options, cwd=ROOT)
-    assert (done.returncode, named in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
-def test_it_needs_a_finished_data_set(built: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_unfinished_data_sets_and_other_folders_are_rejected(built: Path, tmp_path: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").unlink()
     done = robustshards(
         "evaluate", built, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT

@@ -1,4 +1,4 @@
-"""Predictions that are read: whole ones as they were written, all others refused by name, in bounded memory."""
+"""Tests of reading predictions: valid files, invalid values, damage and memory limits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Columns = dict[str, list[Any]]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Two steps of three images each, of 7 classes."""
+    """Write predictions of two conditions with three images each, for 7 classes."""
     logits = {("contrast", 1): votes([1, 2, 0]), ("fog", 3): votes([1, 1, 0])}
     write_evaluation(tmp_path / "r", logits, [1, 2, 3])
     return tmp_path / "r" / "predictions.parquet"
 
 
 def write(path: Path, columns: Columns, schema: pa.Schema = SCHEMA) -> None:
-    """Predictions with a sound seal."""
+    """Write predictions with a valid seal."""
     with pq.ParquetWriter(path, schema) as writer:
         writer.write_table(pa.table(columns, schema=schema))
         writer.add_key_value_metadata(manifests.with_blank_seal({}))
@@ -38,7 +38,7 @@ def write(path: Path, columns: Columns, schema: pa.Schema = SCHEMA) -> None:
 
 
 def first(name: str, value: Any) -> Callable[[Columns], None]:
-    """Change the first value of a column."""
+    """Return a function that changes the first value of a column."""
 
     def change(columns: Columns) -> None:
         columns[name][0] = value
@@ -47,7 +47,7 @@ def first(name: str, value: Any) -> Callable[[Columns], None]:
 
 
 def every(name: str, value: Any) -> Callable[[Columns], None]:
-    """Change all values of a column."""
+    """Return a function that changes all values of a column."""
 
     def change(columns: Columns) -> None:
         columns[name] = [value] * len(columns[name])
@@ -55,7 +55,7 @@ def every(name: str, value: Any) -> Callable[[Columns], None]:
     return change
 
 
-def test_what_was_written_is_read(path: Path) -> None:
+def test_read_predictions_returns_what_was_written(path: Path) -> None:
     contrast, fog = read_predictions(path, classes=7)
     assert [str(contrast.condition), str(fog.condition)] == ["contrast-1", "fog-3"]
     assert list(contrast.source_ids) == ["image0", "image1", "image2"]
@@ -67,11 +67,11 @@ def test_what_was_written_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "message"),
     [
-        (first("label", 7), r"values that no evaluation gives \(labels"),
+        (first("label", 7), r"invalid values \(labels"),
         (first("label", -2), "labels"),
-        (first("top1", 2), "first classes that are not first in top-5"),
+        (first("top1", 2), "top-1 classes that are not first in top-5"),
         (first("top5", [1, 2, 3, 4, 7]), "classes"),
         (first("top5", [1, -2, 3, 4, 5]), "classes"),
         (first("top5", [1, 2, 3, 4]), "top-5 lists of 4 to 5 classes"),
@@ -80,24 +80,26 @@ def test_what_was_written_is_read(path: Path) -> None:
         (every("top5", list(range(1000))), "top-5 lists of 1000 to 1000 classes"),
         (first("label_rank", 8), "ranks"),
         (first("label_rank", 0), "ranks"),
-        (first("label_rank", 3), "ranks that top-5 contradicts"),
+        (first("label_rank", 3), "ranks that contradict top-1"),
         (first("confidence", math.nan), "confidences"),
         (first("confidence", math.inf), "confidences"),
         (first("confidence", 1.5), "confidences"),
-        (first("frame", 2**31 - 1), "lacks frames of contrast-1"),
-        (first("frame", -1), "lacks frames of contrast-1"),
-        (every("frame", -1), "lacks frames of contrast-1"),
+        (first("frame", 2**31 - 1), "lack frames of contrast-1"),
+        (first("frame", -1), "lack frames of contrast-1"),
+        (every("frame", -1), "lack frames of contrast-1"),
     ],
 )
-def test_values_that_no_evaluation_gives(path: Path, change: Callable[[Columns], None], named: str) -> None:
+def test_invalid_values_are_rejected_with_the_remedy(
+    path: Path, change: Callable[[Columns], None], message: str
+) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     change(columns)
     write(path, columns)
-    with pytest.raises(UserError, match=f"predictions.parquet.*{named}.*run the same evaluate command again"):
+    with pytest.raises(UserError, match=f"predictions.parquet.*{message}.*run the same evaluate command again"):
         list(read_predictions(path, classes=7))
 
 
-def test_labels_that_are_unknown_are_read(path: Path) -> None:
+def test_unknown_labels_are_read(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     for name, value in (("label", -1), ("label_rank", 0), ("label_probability", math.nan)):
         every(name, value)(columns)
@@ -105,62 +107,62 @@ def test_labels_that_are_unknown_are_read(path: Path) -> None:
     assert [condition.labels.tolist() for condition in read_predictions(path, 7)] == [[-1] * 3] * 2
 
 
-def test_levels_far_apart_are_told_apart(path: Path) -> None:
+def test_levels_that_are_equal_modulo_32_bits_are_distinguished(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     columns |= {"transform": ["fog"] * 6, "level": [1] * 3 + [2**32 + 1] * 3}
     write(path, columns)
     assert [condition.condition.level for condition in read_predictions(path, 7)] == [1, 2**32 + 1]
 
 
-def test_steps_that_come_twice(path: Path) -> None:
+def test_a_repeated_condition_is_rejected(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     write(path, {name: values + values[:3] for name, values in columns.items()})
-    with pytest.raises(UserError, match="hold contrast-1 more than once: run the same evaluate command again"):
+    with pytest.raises(UserError, match="contain contrast-1 more than once: run the same evaluate command again"):
         list(read_predictions(path))
 
 
-def test_frames_of_one_sequence_have_one_label(path: Path) -> None:
+def test_frames_of_one_sequence_must_have_the_same_label_and_source(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     columns |= {"frame": [0, 1, 2] * 2, "label": [1] * 6, "label_rank": [1, 2, 2, 1, 1, 2], "source_id": ["a"] * 6}
     write(path, columns)
     assert [condition.top1.shape for condition in read_predictions(path)] == [(1, 3), (1, 3)]
     for name, value in (("source_id", "b"), ("label", 2)):
         write(path, {**columns, name: [value, *columns[name][1:]]})
-        with pytest.raises(UserError, match="frames of one sequence that differ in their label or source"):
+        with pytest.raises(UserError, match="frames of one sequence with different labels or sources"):
             list(read_predictions(path))
 
 
-def test_files_that_hold_other_columns(path: Path) -> None:
+def test_files_with_other_columns_are_rejected(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     empty = pa.schema([field.with_nullable(True) for field in SCHEMA])
     write(path, {**columns, "label": [None] * 6}, empty)
-    with pytest.raises(UserError, match="has other columns than predictions"):
+    with pytest.raises(UserError, match=r"does not have the columns of predictions: .*run the same evaluate command"):
         list(read_predictions(path))
 
 
-def test_damage_is_noticed(path: Path) -> None:
-    sound = path.read_bytes()
-    for place in range(0, len(sound), 97):
-        path.write_bytes(sound[:place] + bytes([sound[place] ^ 4]) + sound[place + 1 :])
-        with pytest.raises(UserError, match="damaged or were not finished: run the same evaluate command again"):
+def test_every_flipped_bit_and_truncation_is_detected(path: Path) -> None:
+    valid = path.read_bytes()
+    for index in range(0, len(valid), 97):
+        path.write_bytes(valid[:index] + bytes([valid[index] ^ 4]) + valid[index + 1 :])
+        with pytest.raises(UserError, match="damaged or unfinished: run the same evaluate command again"):
             list(read_predictions(path))
-    for content in (b"", b"PAR1", sound[:-1], sound[: len(sound) // 2]):
+    for content in (b"", b"PAR1", valid[:-1], valid[: len(valid) // 2]):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="damaged or were not finished"):
+        with pytest.raises(UserError, match="damaged or unfinished"):
             list(read_predictions(path))
 
 
-def test_more_than_fits_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conditions_above_the_memory_limits_are_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MAX_CONDITION_ROWS", 2)
-    with pytest.raises(UserError, match=r"contain more than 2 frames or 536870912 bytes of one transform"):
+    with pytest.raises(UserError, match=r"contain more than 2 frames or 536870912 bytes for one transform"):
         list(read_predictions(path))
     monkeypatch.setattr(records, "MAX_CONDITION_ROWS", 2**23)
     monkeypatch.setattr(records, "MAX_CONDITION_BYTES", 50)
-    with pytest.raises(UserError, match=r"contain more than 8388608 frames or 50 bytes of one transform"):
+    with pytest.raises(UserError, match=r"contain more than 8388608 frames or 50 bytes for one transform"):
         list(read_predictions(path))
 
 
-def test_a_bomb_is_refused_before_it_unfolds(path: Path) -> None:
+def test_a_small_file_with_too_many_rows_is_rejected(path: Path) -> None:
     columns: Columns = pq.read_table(path).to_pydict()
     some = pa.table({name: values[:1] for name, values in columns.items()}, schema=SCHEMA)
     many = some.take(pa.array(np.zeros(2**19, np.int64)))

@@ -1,4 +1,4 @@
-"""Batches for a model: their values, and that what a batch was does not show in the next."""
+"""Tests of the normalisation of batches, whose memory is reused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 20), st.integers(1, 20))
-def test_values_are_those_of_the_formula(counts: list[int], height: int, width: int) -> None:
+def test_normalised_values_equal_the_formula(counts: list[int], height: int, width: int) -> None:
     normalise = Normaliser(4, MEAN, STD, torch.device("cpu"))
     for seed, count in enumerate(counts):
         images = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3)).astype(np.uint8)
@@ -27,7 +27,7 @@ def test_values_are_those_of_the_formula(counts: list[int], height: int, width: 
         assert not values[count:].any()
 
 
-def test_another_size_is_taken_as_it_comes() -> None:
+def test_batches_may_change_their_image_size() -> None:
     normalise = Normaliser(2, (0, 0, 0), (1, 1, 1), torch.device("cpu"))
     for side in (8, 5, 8):
         values = normalise(torch.full((2, side, side, 3), 51, dtype=torch.uint8))

@@ -1,4 +1,4 @@
-"""What an evaluation checks: labels, payloads, its own parts, and what is in its folder."""
+"""Tests of the checks of an evaluation: labels, payloads, predictions parts, and the output folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.evaluate.predict import stream
 from tests.factories.evaluator import content, evaluated, outcome
 
 SHARD = "shards/contrast/3/contrast-3-000000.tar"
-UNIT = "contrast-3-000000"
+CHUNK = "contrast-3-000000"
 
 
 def change_manifest(data: Path, change: Callable[[manifests.Row], manifests.Row]) -> None:
@@ -31,7 +31,7 @@ def change_manifest(data: Path, change: Callable[[manifests.Row], manifests.Row]
 
 
 def rewrite(path: Path, change: Callable[[str, bytes], bytes]) -> None:
-    """Change members of a tar, their order and names kept."""
+    """Change the content of tar members. Their names and order stay the same."""
     with tarfile.open(path) as tar:
         members = [(member, tar.extractfile(member).read()) for member in tar]  # type: ignore[union-attr]
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -44,55 +44,58 @@ def rewrite(path: Path, change: Callable[[str, bytes], bytes]) -> None:
 # Shards
 
 
-def test_labels_changed_in_the_manifest_are_noticed(built: Path, tmp_path: Path) -> None:
+def test_labels_changed_in_the_manifest_are_detected(built: Path, tmp_path: Path) -> None:
     change_manifest(built, lambda row: row._replace(label=1 - row.label) if row.shard == SHARD else row)
-    found = outcome(built, tmp_path / "r")
-    ((name, reason),) = found.done.broken
-    assert name == UNIT
+    result = outcome(built, tmp_path / "r")
+    ((name, reason),) = result.done.broken
+    assert name == CHUNK
     assert ".cls: does not match the manifest: run robustshards verify" in reason
     assert not (tmp_path / "r/predictions.parquet").exists()
 
 
-def test_payloads_swapped_within_a_shard_are_noticed(built: Path, tmp_path: Path) -> None:
+def test_payloads_swapped_within_a_shard_are_detected(built: Path, tmp_path: Path) -> None:
     with tarfile.open(built / SHARD) as tar:
         images = {name: tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jpg")}  # type: ignore[union-attr]
     (first, one), (second, two), *_ = images.items()
     longest = max(len(one), len(two))
     swapped = {first: two.ljust(longest, b"\0"), second: one.ljust(longest, b"\0")}
     rewrite(built / SHARD, swapped.get)
-    places: dict[str, tuple[int, int]] = {}
+    offsets: dict[str, tuple[int, int]] = {}
     with tarfile.open(built / SHARD) as tar:
-        places = {member.name: (member.offset_data, member.size) for member in tar}
+        offsets = {member.name: (member.offset_data, member.size) for member in tar}
     change_manifest(
         built,
         lambda row: (
-            row._replace(**dict(zip(("offset", "size"), places[f"{row.key}.jpg"], strict=True)))
+            row._replace(**dict(zip(("offset", "size"), offsets[f"{row.key}.jpg"], strict=True)))
             if row.shard == SHARD
             else row
         ),
     )
     ((name, reason),) = outcome(built, tmp_path / "r").done.broken
-    assert (name, "its payload in" in reason, "does not match the manifest" in reason) == (UNIT, True, True)
+    assert (name, "its payload in" in reason, "does not match the manifest" in reason) == (CHUNK, True, True)
 
 
-def test_a_changed_description_is_noticed(built: Path, tmp_path: Path) -> None:
+def test_a_changed_json_member_is_detected(built: Path, tmp_path: Path) -> None:
     rewrite(built / SHARD, lambda name, data: data.replace(b"contrast", b"brokrast") if ".json" in name else data)
     ((name, reason),) = outcome(built, tmp_path / "r").done.broken
-    assert (name, ".json: does not match the manifest" in reason) == (UNIT, True)
+    assert (name, ".json: does not match the manifest" in reason) == (CHUNK, True)
 
 
-def test_a_broken_shard_is_not_blamed_on_an_interruption(built: Path, tmp_path: Path) -> None:
+def test_an_unreadable_shard_is_reported_with_the_verify_command(built: Path, tmp_path: Path) -> None:
     (built / SHARD).unlink()
-    os.mkfifo(built / SHARD)  # nor waited for
-    found = outcome(built, tmp_path / "r")
-    assert not found.complete
-    assert [each["shard"] for each in found.facts()["lost"]] == [UNIT]
-    *_, last = found.summary("r")
-    assert "1 of 8 shards cannot be used as they are; robustshards verify" in last
+    os.mkfifo(built / SHARD)  # reading it would block
+    result = outcome(built, tmp_path / "r")
+    assert not result.complete
+    assert [each["shard"] for each in result.facts()["lost"]] == [CHUNK]
+    *_, last = result.summary("r")
+    assert "1 of 8 shards cannot be read" in last
+    assert "robustshards verify" in last
     assert "run the same command again" not in last
 
 
-def test_a_loader_that_dies_ends_the_evaluation(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_died_loader_process_is_reported_with_its_chunk(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "class Finder:\n"
@@ -112,22 +115,22 @@ def test_a_loader_that_dies_ends_the_evaluation(built: Path, tmp_path: Path, mon
 # Resuming
 
 
-def test_predictions_that_were_damaged_are_merged_again(built_once: Path, tmp_path: Path) -> None:
+def test_damaged_predictions_are_merged_again(built_once: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     evaluated(built_once, out)
-    sound = content(out)
-    for damaged in (sound[:-200], sound[:400] + b"\xff" + sound[401:], b""):
+    valid = content(out)
+    for damaged in (valid[:-200], valid[:400] + b"\xff" + valid[401:], b""):
         (out / "predictions.parquet").write_bytes(damaged)
         facts = evaluated(built_once, out)
         assert (facts["frames_made"], facts["complete"]) == (0, True)
-        assert content(out) == sound
+        assert content(out) == valid
 
 
-def test_parts_that_were_damaged_are_predicted_again(built_once: Path, tmp_path: Path) -> None:
+def test_damaged_parts_are_predicted_again(built_once: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     evaluated(built_once, out)
-    sound = content(out)
-    part, other = out / f"parts/{UNIT}.parquet", out / "parts/contrast-1-000000.parquet"
+    valid = content(out)
+    part, other = out / f"parts/{CHUNK}.parquet", out / "parts/contrast-1-000000.parquet"
     data = bytearray(part.read_bytes())
     data[40] ^= 1
     for damaged in (bytes(data), other.read_bytes(), b""):
@@ -135,44 +138,44 @@ def test_parts_that_were_damaged_are_predicted_again(built_once: Path, tmp_path:
         (out / "predictions.parquet").unlink()
         facts = evaluated(built_once, out)
         assert (facts["shards_before"], facts["complete"]) == (7, True)
-        assert content(out) == sound
+        assert content(out) == valid
 
 
-def test_libraries_of_another_version_are_another_evaluation(built_once: Path, tmp_path: Path) -> None:
+def test_another_library_version_is_rejected_as_another_evaluation(built_once: Path, tmp_path: Path) -> None:
     evaluated(built_once, tmp_path / "r")
     file = tmp_path / "r/evaluation.toml"
     file.write_text(file.read_text().replace(f'torch = "{torch.__version__}"', 'torch = "2.1.0"'))
-    with pytest.raises(UserError, match=r"software.torch: 2.1.0 there, 2\..* asked for"):
+    with pytest.raises(UserError, match=r"software.torch: 2.1.0 in the folder, 2\..* requested"):
         evaluated(built_once, tmp_path / "r")
 
 
 @pytest.mark.parametrize("name", ["predictions.parquet", "units.txt", "parts/mine.parquet"])
-def test_files_of_others_are_not_overwritten(built_once: Path, tmp_path: Path, name: str) -> None:
+def test_unknown_files_are_not_overwritten(built_once: Path, tmp_path: Path, name: str) -> None:
     mine = tmp_path / "r" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(UserError, match=f"holds {name} and no evaluation.toml.*choose another folder"):
+    with pytest.raises(UserError, match=f"contains {name} but no evaluation.toml.*choose another folder"):
         evaluated(built_once, tmp_path / "r")
     assert mine.read_text() == "mine"
 
 
 @pytest.mark.parametrize("inside", ["", "shards", "shards/contrast/3/r", "manifest"])
-def test_the_output_is_not_put_into_the_data_set(built: Path, inside: str) -> None:
+def test_an_output_inside_the_data_set_is_rejected(built: Path, inside: str) -> None:
     before = sorted(built.rglob("*"))
-    with pytest.raises(UserError, match="which holds the data set: choose another folder"):
+    with pytest.raises(UserError, match="which contains the data set: choose another folder"):
         evaluated(built, built / inside)
     assert sorted(built.rglob("*")) == before
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\0", b"a=" + b"[" * 10**5, b"a=" + b"9" * 10**4, b"[model]\nname=3\n"])
-def test_a_damaged_evaluation_is_refused(built_once: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_evaluation_toml_is_rejected(built_once: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r/evaluation.toml").write_bytes(content)
     with pytest.raises(UserError, match=r"evaluation.toml is not valid"):
         evaluated(built_once, tmp_path / "r")
 
 
-def test_an_unfinished_copy_of_an_evaluation_is_refused(built_once: Path, tmp_path: Path) -> None:
+def test_predictions_without_a_seal_are_rejected(built_once: Path, tmp_path: Path) -> None:
     from pipeline.evaluate.results.folder import require_finished
     from pipeline.storage import open_store
 

@@ -169,7 +169,7 @@ def test_evaluate_in_a_removed_folder_fails_with_one_line(tmp_path: Path, monkey
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    refused(run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"), "the current folder was removed")
+    refused(run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"), "the current folder was deleted: change to another")
 
 
 def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:

@@ -1,1 +1,1 @@
-"""Predict a data set through a model."""
+"""Predictions of a model for a data set."""

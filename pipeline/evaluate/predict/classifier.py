@@ -1,4 +1,4 @@
-"""A model on its device: uint8 images to ranked classes, at a precision, in full batches."""
+"""Inference on a device: from uint8 images to ranked classes, in full batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Classifier:
-    """A model with its device, precision, input size and batch size."""
+    """A model on its device, with the precision, input size and batch size of an evaluation."""
 
     def __init__(self, table: EvaluationTable, model: Model) -> None:
         run = table.run
@@ -30,21 +30,21 @@ class Classifier:
         module = model.module.to(self.device)
         if run.channels_last:
             module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._kinds = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
+        self._weight_dtypes = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
         self._module = torch.compile(module) if run.compile else module
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
         self._type = PRECISIONS[run.precision]
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Return float32 logits (N, K) on the device.
+        """Return the logits of a batch, float32 of shape (N, classes), on the device.
 
-        The model always gets full batches, so that its outputs do not depend on how many images there are.
+        The batch is padded to the full batch size, so that the outputs do not depend on the number of images.
 
         Args:
-            images: uint8 (N, H, W, 3), N at most the batch size.
+            images: RGB images, uint8 of shape (N, H, W, 3), with N at most the batch size.
 
         Raises:
-            UserError: The model fails, with anything.
+            UserError: The model raises any exception.
         """
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
@@ -58,52 +58,54 @@ class Classifier:
                 return self._module(values)[:count].float()
         except (UserError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # a user's code: SystemExit would look like success
+        except BaseException as error:  # also SystemExit, which would end the command with exit code 0
             side = " x ".join(map(str, values.shape[:1:-1]))
             raise UserError(
                 f"the model {self._table.model.spec} fails on a batch of {len(values)} images of {side}: "
-                f"{last_line(error)}; {self._advice()}"
+                f"{torch_message(error)}; {self._advice()}"
             ) from error
 
     def _advice(self) -> str:
-        """Return what may help a model that fails."""
-        other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._kinds - {torch.float32}))
+        """Return advice for a model that fails."""
+        other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._weight_dtypes - {torch.float32}))
         if other:
-            return f"its weights are {other} and images are float32: call .float() in the factory, and give --precision"
-        return "--input-size N resizes them, --batch-size N sets the batch"
+            return f"its weights are {other} but images are float32: call .float() in the factory, and use --precision"
+        return "try --input-size N to resize the images, or --batch-size N"
 
     def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Start a batch and return its outputs, which may still be computed. Raise UserError for unknown labels."""
+        """Start computing a batch and return its outputs. Raise UserError if the model lacks the class of a label."""
         labels = np.array([row.label for row in batch.rows])
         logits = self.logits(batch.images)
         if logits.shape[1] != self._table.model.classes:
             given, first = logits.shape[1], self._table.model.classes
-            raise UserError(f"the model {self._table.model.name} returned {first} classes before, and now {given}")
+            raise UserError(
+                f"the model {self._table.model.name} returns {given} classes, but returned {first} for an earlier batch"
+            )
         if labels.max() >= logits.shape[1]:
             row = batch.rows[int(labels.argmax())]
-            raise UserError(f"{row.key} has the label {row.label}, but the model has only {logits.shape[1]} classes")
+            raise UserError(f"{row.key} has label {row.label}, but the model has only {logits.shape[1]} classes")
         return _ranked(logits, torch.from_numpy(labels).to(self.device))
 
     def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
-        """Wait for the outputs of a batch. Raise UserError for NaN and infinite values."""
+        """Wait for the outputs of a batch and return them. Raise UserError if they are NaN or infinite."""
         top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
         if not np.isfinite(confidence).all():
             raise UserError(
-                f"the model {self._table.model.name} returns NaN or infinite values; with fp16 try bf16 or fp32"
+                f"the model {self._table.model.name} returns NaN or infinite values: with fp16, try bf16 or fp32"
             )
         return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
 
 
-def last_line(error: BaseException) -> str:
-    """Return the last line of torch's message, which says most; of other errors the type and the first line."""
+def torch_message(error: BaseException) -> str:
+    """Return the last line of a torch error, which is the most specific; for others, the type and first line."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
 
 
 def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return top-5 classes (N, min(5, K)), rank and probability of the label (0, NaN if unknown), and confidence.
+    """Return the top-5 classes, the rank and the probability of the label, and the confidence of each image.
 
-    Of equal logits the lower index ranks first.
+    Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN.
     """
     order = torch.sort(logits, dim=1, descending=True, stable=True).indices
     known = labels >= 0
@@ -111,10 +113,10 @@ def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, .
     rank = (order == label).to(torch.int32).argmax(dim=1) + 1
     probabilities = logits.softmax(dim=1)
     own = probabilities.gather(1, label)[:, 0]
-    nothing = torch.full_like(own, float("nan"))
+    missing = torch.full_like(own, float("nan"))
     return (
         order[:, :TOP],
         torch.where(known, rank, torch.zeros_like(rank)),
-        torch.where(known, own, nothing),
+        torch.where(known, own, missing),
         probabilities.amax(dim=1),
     )

@@ -1,4 +1,4 @@
-"""What a worker of an evaluation has done."""
+"""Progress counts of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from pipeline.execution.work import Measure
 
 @dataclass
 class PredictionCounts:
-    """What a worker has done so far of what it was given. ``broken``: pieces that could not be read, and why."""
+    """Progress of a worker on its current work item.
+
+    Attributes:
+        chunks: Number of finished chunks.
+        frames: Number of predicted frames.
+        compared: Number of samples whose decoded pixels were compared with the manifest.
+        changed: Number of compared samples whose pixels differ.
+        broken: Name of each chunk that could not be read, and the reason.
+        seconds: Time spent, in seconds.
+    """
 
     chunks: int = 0
     frames: int = 0
@@ -20,7 +29,7 @@ class PredictionCounts:
     seconds: float = 0.0
 
     def add(self, other: PredictionCounts) -> None:
-        """Add what another has done."""
+        """Add the counts of another record."""
         self.chunks += other.chunks
         self.frames += other.frames
         self.compared += other.compared
@@ -29,6 +38,6 @@ class PredictionCounts:
         self.seconds += other.seconds
 
     def measures(self) -> Iterator[Measure]:
-        """What monitoring is told."""
-        yield Measure("predicted_frames", "Frames that a model was shown", self.frames)
-        yield Measure("prediction_seconds", "Time of the workers", self.seconds)
+        """Yield the counts that are exported for monitoring."""
+        yield Measure("predicted_frames", "Frames predicted by a model", self.frames)
+        yield Measure("prediction_seconds", "Time spent by workers, in seconds", self.seconds)

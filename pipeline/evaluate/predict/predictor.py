@@ -1,4 +1,4 @@
-"""A worker of an evaluation: chunks in, parts of the predictions out, each committed when it is complete."""
+"""The worker of an evaluation. It predicts chunks and publishes one predictions part per chunk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
-from pipeline.evaluate.predict.stream import Batch, Broken, load
+from pipeline.evaluate.predict.stream import Batch, BrokenChunk, load
 from pipeline.evaluate.results.folder import (
     FACT_CHUNK,
     FACT_PIXELS_CHANGED,
@@ -31,15 +31,21 @@ from pipeline.execution.work import Attempt
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
-"""Batches that are started before the outputs of the first are read, so that a GPU is never idle."""
+"""Number of batches started before the first outputs are read, to keep a GPU busy."""
 
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """What every worker of an evaluation is given once, with absolute paths.
+    """The settings that every worker of an evaluation receives once. All paths are absolute.
 
-    ``loaders``: processes that read and decode, per worker. ``data``: where the files of an index are. ``folder``:
-    where relative paths of models and the user's modules start from. ``trust_model``: as in the request.
+    Attributes:
+        table: Settings that determine the predictions.
+        data_set: Path or URL of the data set.
+        output: Path or URL of the evaluation folder.
+        loaders: Number of loader processes per worker. They read and decode images.
+        data: Folder with the files of an index. None for other data sets.
+        folder: Folder that relative paths of models, and the user's modules, are resolved in.
+        trust_model: Whether to load model files that can run code.
     """
 
     table: EvaluationTable
@@ -53,7 +59,7 @@ class EvaluationJob:
 
 @dataclass
 class _Part:
-    """The predictions of a chunk so far."""
+    """The predictions of an unfinished chunk."""
 
     frames: list[tuple[str, str, int, int]] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
@@ -62,58 +68,69 @@ class _Part:
 
 
 class Predictor:
-    """A model on its device, and where its predictions go."""
+    """A worker that predicts chunks with one model and publishes the predictions."""
 
     def __init__(self, job: EvaluationJob, loaded: Model | None = None) -> None:
-        """Raise UserError where the model cannot be loaded, or has changed since the evaluation began.
+        """Load the model.
 
-        ``loaded``: the model itself, instead of one that is loaded as the job says.
+        Args:
+            job: Settings of the evaluation.
+            loaded: Model to use instead of loading the one in ``job``.
+
+        Raises:
+            UserError: The model cannot be loaded, or has changed since the evaluation was started.
         """
         self._job = job
         self._store = open_store(job.output)
         model = loaded or load_model(job.table.model.spec, job.table.model.weights or None, job.folder, job.trust_model)
-        check_same(job.table, model)
+        check_unchanged(job.table, model)
         self._classifier = Classifier(job.table, model)
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
-        """Predict and commit some chunks; yield the counts so far after each batch, always the same growing record.
+        """Predict chunks and publish their parts.
+
+        Args:
+            attempt: Chunks to predict.
+
+        Yields:
+            The progress counts after each batch. This is always the same object, which is updated in place.
 
         Raises:
-            UserError: The model lacks a label's class or returns NaN, or a loader process dies.
+            UserError: The model lacks a label's class or returns NaN, or a loader process died.
         """
-        chunks, report = attempt.work, PredictionCounts()
+        chunks, counts = attempt.work, PredictionCounts()
         parts = [_Part() for _ in chunks]
         for chunk, part in zip(chunks, parts, strict=True):
             if not chunk.frames:
-                self._commit(chunk, part, report)
+                self._commit(chunk, part, counts)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
         stream = load(job.data_set, chunks, batch, job.loaders, pin, job.data)
-        waiting: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
+        in_flight: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
-            if isinstance(item, Broken):
-                report.broken.append((chunks[item.chunk].name, item.reason))
+            if isinstance(item, BrokenChunk):
+                counts.broken.append((chunks[item.chunk].name, item.reason))
                 continue
-            waiting.append((item, self._classifier.start(item)))
-            if len(waiting) >= IN_FLIGHT:
-                self._take(chunks, parts, *waiting.popleft(), report)
-            report.seconds += perf_counter() - start
-            yield report
+            in_flight.append((item, self._classifier.start(item)))
+            if len(in_flight) >= IN_FLIGHT:
+                self._collect(chunks, parts, *in_flight.popleft(), counts)
+            counts.seconds += perf_counter() - start
+            yield counts
             start = perf_counter()
-        while waiting:
-            self._take(chunks, parts, *waiting.popleft(), report)
-        yield report
+        while in_flight:
+            self._collect(chunks, parts, *in_flight.popleft(), counts)
+        yield counts
 
-    def _take(
+    def _collect(
         self,
         chunks: Sequence[Chunk],
         parts: Sequence[_Part],
         batch: Batch,
         outputs: tuple[torch.Tensor, ...],
-        report: PredictionCounts,
+        counts: PredictionCounts,
     ) -> None:
-        """Add a batch's outputs to its part, and commit the part after its last batch."""
+        """Add the outputs of a batch to its part, and publish the part after its last batch."""
         part = parts[batch.chunk]
         part.outputs.append(self._classifier.finish(outputs))
         part.frames += [
@@ -121,23 +138,23 @@ class Predictor:
         ]
         part.compared += batch.compared
         part.changed += batch.changed
-        report.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
+        counts.add(PredictionCounts(frames=len(batch.rows), compared=batch.compared, changed=batch.changed))
         if batch.last:
-            self._commit(chunks[batch.chunk], part, report)
+            self._commit(chunks[batch.chunk], part, counts)
             parts[batch.chunk].outputs.clear()
             parts[batch.chunk].frames.clear()
 
-    def _commit(self, chunk: Chunk, part: _Part, report: PredictionCounts) -> None:
-        """Write a part and publish it."""
+    def _commit(self, chunk: Chunk, part: _Part, counts: PredictionCounts) -> None:
+        """Write and publish a part."""
         names = ("top5", "label_rank", "label_probability", "confidence")
-        blank = Outputs(
+        empty = Outputs(
             np.zeros((0, min(TOP, self._job.table.model.classes)), np.int32),
             np.zeros(0, np.int32),
             np.zeros(0, np.float32),
             np.zeros(0, np.float32),
         )
-        outputs = part.outputs or [blank]
-        whole = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
+        outputs = part.outputs or [empty]
+        merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
         keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
         facts = {
             FACT_CHUNK: chunk_digest(self._job.table, chunk),
@@ -145,27 +162,33 @@ class Predictor:
             FACT_PIXELS_CHANGED: str(part.changed),
         }
         scratch = self._store.scratch()
-        write_part(chunk.condition, Frames(keys, ids, labels, frames), whole, facts, scratch)
+        write_part(chunk.condition, Frames(keys, ids, labels, frames), merged, facts, scratch)
         self._store.publish(scratch, part_file(chunk.name))
-        report.chunks += 1
+        counts.chunks += 1
 
 
 def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
-    """Return a digest of all that decides the predictions of a chunk."""
+    """Return the hexadecimal SHA-256 of everything that determines the predictions of a chunk."""
     return hashlib.sha256(f"{table.digest}\n{chunk}".encode()).hexdigest()
 
 
-def check_same(table: EvaluationTable, model: Model) -> None:
-    """Raise UserError where a model, or a library that it needs, has changed since an evaluation began."""
-    wanted, here = table.model, {**model.software}
+def check_unchanged(table: EvaluationTable, model: Model) -> None:
+    """Raise UserError if the model, or a library that it uses, has changed since the evaluation was started."""
+    expected, current = table.model, {**model.software}
     differ = [
-        f"{name} is {now[:12] or 'none'}, not {before[:12] or 'none'}"
+        f"{name} is {now[:12] or 'none'} instead of {before[:12] or 'none'}"
         for name, before, now in (
-            ("the digest of its weights", wanted.digest, model.digest),
-            ("the digest of its code", wanted.code, model.code),
-            *((name, table.software.get(name, ""), here.get(name, "")) for name in sorted({*table.software, *here})),
+            ("the digest of its weights", expected.digest, model.digest),
+            ("the digest of its code", expected.code, model.code),
+            *(
+                (name, table.software.get(name, ""), current.get(name, ""))
+                for name in sorted({*table.software, *current})
+            ),
         )
         if before != now
     ]
     if differ:
-        raise UserError(f"the model {model.spec} has changed since the evaluation began: {'; '.join(differ)}")
+        raise UserError(
+            f"the model {model.spec} has changed since the evaluation was started: {'; '.join(differ)}; restore it, "
+            "or evaluate into another folder"
+        )

@@ -1,4 +1,4 @@
-"""What must be there before a model can be evaluated."""
+"""Requirements of an evaluation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pipeline.errors import UserError
 
 
 def check_requirements() -> None:
-    """Import torch. Raise UserError where it is not installed, or would abort the process."""
+    """Import torch. Raise UserError if it is not installed or the current folder was deleted."""
     try:
         os.getcwd()
-    except OSError:  # torch, and MKL in it, would abort the process
-        raise UserError("the current folder was removed: change to another one, cd DIR") from None
+    except OSError:  # importing torch would abort the process
+        raise UserError("the current folder was deleted: change to another folder with cd DIR") from None
     try:
         import torch  # noqa: F401
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The result of an evaluation, in numbers and in words."""
+"""The result of an evaluation, and its summary."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class EvaluationResult:
     """The result of an evaluation.
 
     Attributes:
-        table: What decides the predictions: model, input, device, data set, software (``evaluation.toml``).
-        chunks: Chunks of the data set.
-        chunks_before: Those whose predictions were there before.
-        done: What was predicted.
-        lost: Chunks that were given up after several attempts, and why.
-        seconds: Duration.
+        table: Settings that determine the predictions (``evaluation.toml``): model, input, device, data set, software.
+        chunks: Number of chunks in the data set.
+        chunks_before: Number of chunks that an earlier run had predicted.
+        done: Counts of this run.
+        lost: Name of each chunk that failed in every attempt, and the reason.
+        seconds: Duration in seconds.
         data_set: Path or URL of the data set.
-        output: Path or URL of the folder with the predictions.
+        output: Path or URL of the evaluation folder.
     """
 
     table: EvaluationTable
@@ -36,11 +36,11 @@ class EvaluationResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every piece is there."""
+        """Whether every chunk was predicted."""
         return not self.lost and not self.done.broken
 
     def facts(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as JSON values."""
         return {
             "model": self.table.model.name,
             "data_set": self.table.data_set.name,
@@ -58,26 +58,26 @@ class EvaluationResult:
         }
 
     def summary(self, output: str) -> Iterator[str]:
-        """For people: a few lines."""
+        """Yield the lines of a summary for the terminal."""
         if self.done.chunks:
             rate = self.done.frames / max(self.seconds, 1e-9)
             yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
         elif self.complete:
-            yield f"nothing to do: all {self.chunks:,} shards are there"
+            yield f"nothing to do: all {self.chunks:,} shards were already predicted"
         if self.done.changed:
             yield (
-                f"WARNING {self.done.changed:,} of {self.done.compared:,} samples that were compared decode to other "
-                "pixels here than where they were built: the decoder differs, and results may too"
+                f"WARNING {self.done.changed:,} of {self.done.compared:,} compared samples decode to other pixels on "
+                "this machine than on the machine that built them: the decoder differs, so results may differ"
             )
         for name, reason in (*self.lost, *self.done.broken):
             yield f"missing: {name}: {reason}"
         if self.complete:
-            yield f"predictions: {output}/{PREDICTIONS_FILE}   the figures: robustshards report {output}"
+            yield f"predictions: {output}/{PREDICTIONS_FILE}   next: robustshards report {output}"
         elif self.done.broken:
             count = len(self.done.broken)
             yield (
-                f"unfinished: {count:,} of {self.chunks:,} shards cannot be used as they are; robustshards verify "
-                f"{self.data_set} says why. What is finished is kept"
+                f"unfinished: {count:,} of {self.chunks:,} shards cannot be read; to find out why, run "
+                f"robustshards verify {self.data_set}. Finished predictions are kept"
             )
         else:
             yield "unfinished: run the same command again"

@@ -1,4 +1,4 @@
-"""The settings that decide the predictions of an evaluation: requested, the model's, or measured."""
+"""Settings that determine the predictions of an evaluation, from the request, the model or a measurement."""
 
 from __future__ import annotations
 
@@ -15,40 +15,61 @@ from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
-from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, last_line
+from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
 
-BATCHES_TRIED = (8, 16, 32, 64, 128, 256, 512, 1024)
-LARGEST_ON_CPU = 64
-WORTH_IT = 1.05
-"""A larger batch size is taken only if it is faster by this factor."""
+CANDIDATE_BATCHES = (8, 16, 32, 64, 128, 256, 512, 1024)
+"""Batch sizes that are timed to find the fastest."""
 
-LARGEST_SIDE = 4096
-"""Largest side, in pixels, that images are resized to."""
+MAX_CPU_BATCH = 64
+"""Largest batch size that is timed on a CPU."""
 
-LARGEST_BATCH_BYTES = 2**30
-"""Largest batch in bytes, as float32: 1783 images of 224 x 224."""
+MIN_SPEEDUP = 1.05
+"""Minimum speedup that justifies a larger batch size."""
 
-NUMBERS = 1e-6, 1e6
-"""Smallest standard deviation, and largest standard deviation and mean: beyond them float32 loses all precision."""
+MAX_SIDE = 4096
+"""Maximum input size, in pixels."""
 
-LONGEST_NAME = 200
-"""Longest name of a model in reports, in characters."""
+MAX_BATCH_BYTES = 2**30
+"""Maximum size of a float32 batch in bytes: 1783 images of 224 x 224."""
 
-NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories of characters that would break a line or cannot be encoded."""
+NORMALISATION_LIMITS = 1e-6, 1e6
+"""Minimum standard deviation, and maximum mean and standard deviation. Others exceed the precision of float32."""
+
+MAX_NAME_LENGTH = 200
+"""Maximum length of a model's display name, in characters."""
+
+FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories not allowed in names: control characters, surrogates, line and paragraph separators."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
-"""Kinds of devices that compute; torch has others, for example meta, which do not."""
+"""Supported device types. Other torch devices, for example meta, cannot run a model."""
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What to evaluate, with which model, to where, and how.
+    """A request to evaluate a model on a data set.
 
-    ``batch``, ``workers``: 0 picks the number. ``size``, ``mean``, ``std``, ``loaders``: None takes the model's or the
-    machine's. ``data``: where the files of an index are. ``trust_model``: load files that can run code. ``executor``:
-    auto, ray or local.
+    Attributes:
+        data_set: Path or URL of the data set.
+        model: Factory, file or library model, for example timm:resnet50.
+        output: Path or URL of the evaluation folder.
+        weights: File with a state dict for the model. None uses the model's own weights.
+        name: Display name of the model in reports. None uses ``model``.
+        device: auto, cpu, cuda, cuda:1, ... auto uses a GPU if available.
+        precision: fp32, bf16 or fp16.
+        channels_last: Whether to use the channels-last memory layout.
+        compile: Whether to use torch.compile.
+        batch: Batch size. 0 picks the fastest.
+        size: Side that images are resized to, in pixels. 0 keeps their size; None uses the size of the model.
+        mean: Channel means for pixel values 0..1. None uses those of the model.
+        std: Channel standard deviations for pixel values 0..1. None uses those of the model.
+        loaders: Number of loader processes per worker. None picks the number.
+        workers: Number of workers. 0 picks the number.
+        address: Address of a Ray cluster. None uses this machine.
+        data: Folder with the files of an index. None uses the folder recorded in the index.
+        trust_model: Whether to load model files that can run code.
+        executor: auto, ray or local.
     """
 
     data_set: str
@@ -74,7 +95,7 @@ class EvaluationRequest:
 
 
 def checked_precision(name: str) -> Precision:
-    """Return a precision by its name. Raise UserError for an unknown one."""
+    """Return the name of a precision. Raise UserError if it is unknown."""
     if name not in PRECISIONS:
         raise UserError(f"unknown precision {name!r}: use {', '.join(PRECISIONS)}")
     return name  # type: ignore[return-value]
@@ -87,57 +108,60 @@ def settings(
     model: Model,
     earlier: EvaluationTable | None,
 ) -> EvaluationTable:
-    """Return all settings that decide the predictions.
+    """Return all settings that determine the predictions.
 
     Args:
-        request: What the user asked for.
-        data_set: What the model is run on.
-        chunks: All chunks of it.
-        model: The loaded model.
-        earlier: The settings of an earlier run of the same evaluation, whose batch size is kept.
+        request: Request of the user.
+        data_set: Data set to evaluate on.
+        chunks: All chunks of the data set.
+        model: Loaded model.
+        earlier: Settings of an earlier run in the same folder, whose batch size is reused. None if there is no earlier
+            run.
 
     Raises:
-        UserError: A setting is not allowed, or the model does not take the images.
+        UserError: A setting is invalid, or the model does not accept the images.
     """
     first = next((chunk for chunk in chunks if chunk.frames), None)
     if first is None:
-        raise UserError(f"{data_set.name} has no sample to evaluate: all of them failed in the build")
+        raise UserError(
+            f"{data_set.name} has no samples to evaluate, since all of them failed in the build: build it again"
+        )
     row = next(row for row in data_set.rows_of(first) if row.height)
     height, width = row.height or 0, row.width or 0
-    taken = model.input
-    size = taken.size if request.size is None else request.size
-    if size is not None and not 0 <= size <= LARGEST_SIDE:
-        raise UserError(f"invalid input size {size}: give --input-size 1 to {LARGEST_SIDE}, or 0 to keep the size")
+    model_input = model.input
+    size = model_input.size if request.size is None else request.size
+    if size is not None and not 0 <= size <= MAX_SIDE:
+        raise UserError(
+            f"invalid input size {size}: use --input-size 1 to {MAX_SIDE}, or 0 to keep the size of the images"
+        )
     manifest = file_digest(data_set.store.path(MANIFEST_FILE))
     batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
     if model.batch and batch != model.batch:
-        raise UserError(
-            f"the model {request.model} takes batches of {model.batch} only: leave --batch-size {batch} out"
-        )
+        raise UserError(f"the model {request.model} accepts only batches of {model.batch}: remove --batch-size {batch}")
     largest = largest_batch(height, width, size)
     if not 0 <= batch <= largest:
         raise UserError(
-            f"invalid batch size {batch} for images of {width} x {height}: give --batch-size 1 to {largest}, or 0 "
-            "for the fastest"
+            f"invalid batch size {batch} for images of {width} x {height}: use --batch-size 1 to {largest}, or 0 to "
+            "pick the fastest"
         )
     table = EvaluationTable(
         model=ModelTable(
-            name=_checked_name(request),
-            spec=_storable(request.model, "--model"),
-            weights=_storable(request.weights or "", "--weights"),
+            name=_display_name(request),
+            spec=_encodable(request.model, "--model"),
+            weights=_encodable(request.weights or "", "--weights"),
             digest=model.digest,
             code=model.code,
             classes=1,
         ),
         input=InputTable(
             size=0 if size is None or (height, width) == (size, size) else size,
-            mean=_checked(request.mean or taken.mean, "--mean", -NUMBERS[1]),
-            std=_checked(request.std or taken.std, "--std", NUMBERS[0]),
+            mean=_normalisation(request.mean or model_input.mean, "--mean", -NORMALISATION_LIMITS[1]),
+            std=_normalisation(request.std or model_input.std, "--std", NORMALISATION_LIMITS[0]),
         ),
         run=RunTable(
             device=_device(request.device),
             precision=request.precision,
-            batch=batch or min(BATCHES_TRIED[0], largest),
+            batch=batch or min(CANDIDATE_BATCHES[0], largest),
             channels_last=request.channels_last,
             compile=request.compile,
         ),
@@ -151,32 +175,32 @@ def settings(
         ),
         software=dict(model.software),
     )
-    classes = _try(table, model, height, width)
+    classes = _count_classes(table, model, height, width)
     table = table.model_copy(update={"model": table.model.model_copy(update={"classes": classes})})
-    return table if batch else _with_batch(table, model, height, width, largest)
+    return table if batch else _with_fastest_batch(table, model, height, width, largest)
 
 
 def largest_batch(height: int, width: int, size: int | None) -> int:
-    """Return the largest batch size that is allowed, at least 1, for images of a size that are resized to ``size``."""
+    """Return the maximum batch size for images of a height and width, resized to ``size`` if it is not 0 or None."""
     pixels = max(height * width, (size or 0) ** 2)
-    return max(LARGEST_BATCH_BYTES // (pixels * 3 * 4), 1)
+    return max(MAX_BATCH_BYTES // (pixels * 3 * 4), 1)
 
 
-def _checked_name(request: EvaluationRequest) -> str:
-    """Return the name of the model in reports. Raise UserError for an invalid one."""
+def _display_name(request: EvaluationRequest) -> str:
+    """Return the display name of the model. Raise UserError if it is invalid."""
     if request.name is None:
-        return _storable(request.model, "--model")
+        return _encodable(request.model, "--model")
     name = request.name
-    if not name.strip() or len(name) > LONGEST_NAME or {*map(category, name)} & NOT_IN_NAMES:
+    if not name.strip() or len(name) > MAX_NAME_LENGTH or {*map(category, name)} & FORBIDDEN_CATEGORIES:
         raise UserError(
-            f"invalid name {name[:LONGEST_NAME]!a}: give --name 1 to {LONGEST_NAME} characters, without control "
-            "characters or line breaks"
+            f"invalid name {name[:MAX_NAME_LENGTH]!a}: use --name with 1 to {MAX_NAME_LENGTH} characters, without "
+            "control characters or line breaks"
         )
     return name
 
 
-def _storable(text: str, option: str) -> str:
-    """Return a text that can be encoded as UTF-8. Raise UserError for another."""
+def _encodable(text: str, option: str) -> str:
+    """Return a text unchanged. Raise UserError if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -184,63 +208,65 @@ def _storable(text: str, option: str) -> str:
     return text
 
 
-def _checked(numbers: tuple[float, float, float], option: str, least: float) -> tuple[float, float, float]:
-    """Return three numbers that images can be normalised with. Raise UserError for others."""
-    if not all(math.isfinite(number) and least <= number <= NUMBERS[1] for number in numbers):
-        given = ",".join(map(str, numbers))
-        raise UserError(f"invalid {option} {given}: give three numbers from {least:g} to {NUMBERS[1]:g}")
+def _normalisation(numbers: tuple[float, float, float], option: str, minimum: float) -> tuple[float, float, float]:
+    """Return channel means or standard deviations unchanged. Raise UserError if a number is out of range."""
+    if not all(math.isfinite(number) and minimum <= number <= NORMALISATION_LIMITS[1] for number in numbers):
+        values = ",".join(map(str, numbers))
+        raise UserError(f"invalid {option} {values}: use three numbers from {minimum:g} to {NORMALISATION_LIMITS[1]:g}")
     return numbers
 
 
-def _device(asked: str) -> str:
-    """Return the name of the device to use. Raise UserError where it is not available."""
-    if asked == "auto":
+def _device(requested: str) -> str:
+    """Return the name of the device to use. Raise UserError if it is not available."""
+    if requested == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(asked).type
+        kind = torch.device(requested).type
         if kind not in DEVICES:
             raise ValueError(f"use {', '.join(DEVICES)}")
-        torch.zeros(1, device=asked)
-    except Exception as error:  # torch raises what it likes, down to ModuleNotFoundError
-        raise UserError(f"the device {asked!r} is not available: {first_line(error)}; cpu always is") from error
-    return kind if kind == "cpu" else asked
+        torch.zeros(1, device=requested)
+    except Exception as error:  # torch raises many types, even ModuleNotFoundError
+        raise UserError(
+            f"the device {requested!r} is not available: {first_line(error)}; use cpu, which is always available"
+        ) from error
+    return kind if kind == "cpu" else requested
 
 
-def _try(table: EvaluationTable, model: Model, height: int, width: int) -> int:
-    """Run one batch of black images and return the number of classes. Raise UserError where the model fails."""
+def _count_classes(table: EvaluationTable, model: Model, height: int, width: int) -> int:
+    """Run one batch of black images and return the number of classes. Raise UserError if the model fails."""
     try:
         images = torch.zeros((table.run.batch, height, width, 3), dtype=torch.uint8)
         classifier = Classifier(table, model)
     except (RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise UserError(
-            f"the model {table.model.spec} cannot be run on {table.run.device} with a batch of {table.run.batch}: "
-            f"{last_line(error)}; give a smaller --batch-size"
+            f"the model {table.model.spec} cannot run on {table.run.device} with a batch size of {table.run.batch}: "
+            f"{torch_message(error)}; use a smaller --batch-size"
         ) from error
     return int(classifier.logits(images).cpu().shape[1])
 
 
-def _with_batch(table: EvaluationTable, model: Model, height: int, width: int, largest: int) -> EvaluationTable:
-    """Return the settings with the smallest batch size beyond which larger ones are hardly faster, or do not fit."""
+def _with_fastest_batch(table: EvaluationTable, model: Model, height: int, width: int, largest: int) -> EvaluationTable:
+    """Return the settings with the fastest batch size. Stop at the first size that is not faster or does not fit."""
     best, rate = table, 0.0
-    for size in BATCHES_TRIED:
-        if size > largest or (table.run.device == "cpu" and size > LARGEST_ON_CPU):
+    for size in CANDIDATE_BATCHES:
+        if size > largest or (table.run.device == "cpu" and size > MAX_CPU_BATCH):
             break
-        tried = table.model_copy(update={"run": table.run.model_copy(update={"batch": size})})
+        candidate = table.model_copy(update={"run": table.run.model_copy(update={"batch": size})})
         try:
-            now = _rate(Classifier(tried, model), size, height, width)
-        except (UserError, RuntimeError, MemoryError):  # it does not fit
+            new_rate = _rate(Classifier(candidate, model), size, height, width)
+        except (UserError, RuntimeError, MemoryError):  # the batch does not fit into memory
             break
-        if now < WORTH_IT * rate:
+        if new_rate < MIN_SPEEDUP * rate:
             break
-        best, rate = tried, now
+        best, rate = candidate, new_rate
     return best
 
 
 def _rate(classifier: Classifier, batch: int, height: int, width: int) -> float:
-    """Return images per second, over three batches after the first."""
+    """Return the throughput in images per second, over three batches after a warm-up batch."""
     images = torch.zeros((batch, height, width, 3), dtype=torch.uint8)
-    for turn in range(4):
-        if turn == 1:
+    for repetition in range(4):
+        if repetition == 1:
             start = perf_counter()
         classifier.logits(images).sum().item()
     return 3 * batch / (perf_counter() - start)

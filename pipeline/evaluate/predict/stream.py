@@ -1,4 +1,4 @@
-"""Shards as batches for a model: checked against the manifest, decoded in parallel, never extracted."""
+"""Loading of shards as batches, checked against the manifest and decoded in parallel, without extracting tars."""
 
 from __future__ import annotations
 
@@ -24,24 +24,34 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import UserError
 
-COMPARED = 4
-"""Samples of each chunk whose decoded pixels are compared with the manifest; a decoder that differs changes all."""
+COMPARED_SAMPLES = 4
+"""Number of samples per chunk whose decoded pixels are compared. A few suffice: another decoder changes all."""
 
-AHEAD = 4
-"""Batches that each loader process prefetches."""
+PREFETCHED_BATCHES = 4
+"""Number of batches that each loader process prefetches."""
 
 VERIFY = "run robustshards verify"
 
-_DEATH = "DataLoader worker"
-"""The beginning of torch's message when a loader process has died."""
+_WORKER_DIED = "DataLoader worker"
+"""Start of torch's error message when a loader process died."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
-"""Python's variable that keeps the current folder out of the import path."""
+"""Environment variable that keeps the current folder out of Python's import path."""
 
 
 @dataclass
 class Batch:
-    """Frames of one chunk: images (N, H, W, 3) uint8, with a row and frame number each; ``last`` ends the chunk."""
+    """A batch of frames from one chunk.
+
+    Attributes:
+        chunk: Index of the chunk.
+        images: Images, uint8 of shape (N, H, W, 3).
+        rows: Manifest row of each frame.
+        frames: Frame number of each frame within its sequence, from 0.
+        last: Whether this is the last batch of the chunk.
+        compared: Number of samples whose decoded pixels were compared with the manifest.
+        changed: Number of compared samples whose pixels differ.
+    """
 
     chunk: int
     images: torch.Tensor
@@ -52,99 +62,99 @@ class Batch:
     changed: int = 0
 
     def pin_memory(self) -> Batch:
-        """Move the images to page-locked memory, which a GPU reads without another copy."""
+        """Move the images to page-locked memory, which speeds up the copy to a GPU."""
         self.images = self.images.pin_memory()
         return self
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A chunk that cannot be read, and why."""
+class BrokenChunk:
+    """A chunk that cannot be read, and the reason."""
 
     chunk: int
     reason: str
 
 
 @dataclass
-class _Waiting:
-    """A batch that is being filled."""
+class _PartialBatch:
+    """A batch that is not full yet."""
 
     images: np.ndarray
     rows: list[Row] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
 
 
-class Stream(IterableDataset[Batch | Broken]):
-    """Chunks of a data set as batches, none of which spans two chunks: they are the same in any order."""
+class Stream(IterableDataset[Batch | BrokenChunk]):
+    """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks."""
 
     def __init__(self, folder: str, chunks: Sequence[Chunk], batch: int, data: str | None = None) -> None:
         self._folder, self._data = folder, data
         self._chunks = chunks
         self._batch = batch
 
-    def __iter__(self) -> Iterator[Batch | Broken]:
-        """Yield the batches of all chunks; in a loader process, of its share."""
+    def __iter__(self) -> Iterator[Batch | BrokenChunk]:
+        """Yield the batches of all chunks, or in a loader process those of its share."""
         cv2.setNumThreads(1)
         worker = get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
         data_set = open_data_set(self._folder, self._data)
-        for place, chunk in islice(enumerate(self._chunks), first, None, step):
+        for index, chunk in islice(enumerate(self._chunks), first, None, step):
             try:
-                yield from _batches(data_set, place, chunk, self._batch)
+                yield from _batches(data_set, index, chunk, self._batch)
             except (UserError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
-                yield Broken(place, f"{str(error) or type(error).__name__}: {VERIFY}")
+                yield BrokenChunk(index, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
 def load(
     folder: str, chunks: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
-) -> Iterator[Batch | Broken]:
-    """Yield the batches of all chunks.
+) -> Iterator[Batch | BrokenChunk]:
+    """Yield the batches of chunks.
 
     Args:
-        folder: A data set.
-        chunks: What to read of it.
-        batch: Images per batch, at most.
-        processes: Loader processes; 0 reads and decodes in this one.
+        folder: Path or URL of the data set.
+        chunks: Chunks to read.
+        batch: Maximum number of images per batch.
+        processes: Number of loader processes. 0 reads and decodes in this process.
         pin: Whether to pin the memory of batches, for a GPU.
-        data: Where the files of an index are, if the user said so.
+        data: Folder with the files of an index. None uses the folder recorded in the index.
 
     Raises:
         UserError: A loader process died.
     """
-    gc.freeze()  # skip what is loaded by now in every later collection
+    gc.freeze()  # exclude all objects loaded so far from garbage collection
     stream = Stream(folder, chunks, batch, data)
     workers = min(processes, len(chunks))
-    options = {"prefetch_factor": AHEAD, "multiprocessing_context": "spawn"} if workers else {}
+    options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"} if workers else {}
     loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
     finished = set[int]()
     try:
         with _safe_path(), _no_script():
             batches = iter(loader)
         for item in batches:
-            if isinstance(item, Broken) or item.last:
+            if isinstance(item, BrokenChunk) or item.last:
                 finished.add(item.chunk)
             yield item
-    except RuntimeError as error:  # torch's error for a process that has died
-        if not str(error).startswith(_DEATH):
+    except RuntimeError as error:  # torch raises RuntimeError if a loader process died
+        if not str(error).startswith(_WORKER_DIED):
             raise
-        raise UserError(_death(chunks, finished, workers)) from error
+        raise UserError(_death_message(chunks, finished, workers)) from error
 
 
-def _death(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
-    """Return the message for a process that died, with the first unfinished chunk of each process."""
+def _death_message(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
+    """Return the error message for a died process, with the first unfinished chunk of each loader process."""
     shares = (range(first, len(chunks), workers) for first in range(workers))
-    left = {place for place, chunk in enumerate(chunks) if chunk.frames} - finished
-    latest = (next((place for place in share if place in left), None) for share in shares)
-    names = ", ".join(chunks[place].name for place in latest if place is not None)
+    remaining = {index for index, chunk in enumerate(chunks) if chunk.frames} - finished
+    latest = (next((index for index in share if index in remaining), None) for share in shares)
+    names = ", ".join(chunks[index].name for index in latest if index is not None)
     return (
-        f"a loader process died while reading one of {names}: an image may crash its decoder ({VERIFY}), or memory may "
-        "be too small (give fewer --loaders)"
+        f"a loader process died while reading one of {names}: an image may crash the decoder ({VERIFY}), or memory may "
+        "be too small (reduce --loaders)"
     )
 
 
 @contextmanager
 def _no_script() -> Iterator[None]:
-    """Hide the script that runs from the processes started in this block: each would run it again."""
+    """Hide the running script from processes started in this block, which would otherwise run it again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -155,7 +165,7 @@ def _no_script() -> Iterator[None]:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Keep the current folder out of the import path of the processes started in this block."""
+    """Keep the current folder out of the import path of processes started in this block."""
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
@@ -167,81 +177,90 @@ def _safe_path() -> Iterator[None]:
 
 
 class Normaliser:
-    """Normalise uint8 images to (x / 255 - mean) / std, in full batches.
+    """A function that normalises uint8 images to (x / 255 - mean) / std and pads them to a full batch.
 
-    The memory of the result is reused: allocating it for each batch would take longer than the arithmetic. ``mean``,
-    ``std``: three numbers each, on the scale 0..1.
+    The memory of the result is reused, because allocating it for each batch takes longer than the arithmetic.
     """
 
     def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
         self._batch = batch
         self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
-        # Image by image on a CPU, so that the next step still finds the values in the cache.
-        self._at_once = 1 if device.type == "cpu" else batch
+        # On a CPU, process one image at a time, so that its values stay in the cache.
+        self._images_per_step = 1 if device.type == "cpu" else batch
         self._values = torch.empty(0, device=device)
         self._factors = self._terms = self._values
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return (batch, 3, H, W) float32, channels last in memory, of (N, H, W, 3) uint8; zeros after N.
+        """Return normalised images, float32 of shape (batch, 3, H, W), with channels last in memory.
 
         The next call overwrites the result.
+
+        Args:
+            images: Images, uint8 of shape (N, H, W, 3), with N at most the batch size. The result is padded with zeros.
         """
         count, height, width, channels = images.shape
         shape = (self._batch, height, width * channels)
         if self._values.shape != shape:
             self._values = self._mean.new_empty(shape)
-            # Row by row, since arithmetic on three numbers is slow.
+            # Repeat the channel values for a whole row, since broadcasting three numbers is slow.
             self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
         rows = images.reshape(count, *shape[1:])
-        for start in range(0, count, self._at_once):
-            part = slice(start, min(start + self._at_once, count))
+        for start in range(0, count, self._images_per_step):
+            part = slice(start, min(start + self._images_per_step, count))
             self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
         self._values[count:].zero_()
         return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _batches(data_set: DataSet, place: int, chunk: Chunk, size: int) -> Iterator[Batch]:
-    """Yield the frames of one chunk. Raise DamagedShardError, UserError, OSError or ValueError for a damaged one."""
+def _batches(data_set: DataSet, index: int, chunk: Chunk, size: int) -> Iterator[Batch]:
+    """Yield the batches of a chunk. Raise DamagedShardError, UserError, OSError or ValueError if it is damaged."""
     rows = data_set.rows_of(chunk)
-    waiting: _Waiting | None = None
-    left, compared, changed = chunk.frames, 0, 0
+    partial_batch: _PartialBatch | None = None
+    remaining, compared, changed = chunk.frames, 0, 0
     shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
     for count, sample in enumerate(data_set.intact_samples(rows)):
         row = sample.row
         if (row.height, row.width) != shape[:2]:
             raise ValueError(
-                f"{row.key} is {row.width} x {row.height}, but others are {shape[1]} x {shape[0]}: "
-                "build the clean companion of such images"
+                f"{row.key} is {row.width} x {row.height}, but earlier images are {shape[1]} x {shape[0]}: "
+                "build the clean companion data set, whose images all have one size"
             )
-        if count < COMPARED:
+        if count < COMPARED_SAMPLES:
             compared += 1
             changed += pixel_digest(sample.pixels()) != row.pixel_sha256
-        for index, decode_into in enumerate(_frames(sample)):
-            if waiting is None:
-                waiting = _Waiting(np.empty((min(size, left), *shape), np.uint8))
-            decode_into(waiting.images[len(waiting.rows)])
-            waiting.rows.append(row)
-            waiting.frames.append(index)
-            if len(waiting.rows) == len(waiting.images):
-                left -= len(waiting.rows)
-                yield _batch(place, waiting, left == 0, compared, changed)
-                waiting, compared, changed = None, 0, 0
-    if left or waiting:
-        raise ValueError(f"{chunk.name} has {chunk.frames - left} frames, the manifest has {chunk.frames}")
+        for frame, decode_into in enumerate(_frames(sample)):
+            if partial_batch is None:
+                partial_batch = _PartialBatch(np.empty((min(size, remaining), *shape), np.uint8))
+            decode_into(partial_batch.images[len(partial_batch.rows)])
+            partial_batch.rows.append(row)
+            partial_batch.frames.append(frame)
+            if len(partial_batch.rows) == len(partial_batch.images):
+                remaining -= len(partial_batch.rows)
+                yield _batch(index, partial_batch, remaining == 0, compared, changed)
+                partial_batch, compared, changed = None, 0, 0
+    if remaining or partial_batch:
+        raise ValueError(
+            f"{chunk.name} has {chunk.frames - remaining} frames instead of the {chunk.frames} in the manifest"
+        )
 
 
 def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:
-    """For each frame of a sample, what decodes it into its place. Raises ValueError for other frames than told."""
+    """Yield a function per frame that decodes it into an array. Raise ValueError if the shape is unexpected."""
     if not sample.encoder.whole_sequence:
         yield from (partial(sample.encoder.decode_into, data) for data in sample.members.values())
         return
     pixels = sample.pixels()
     frames = pixels if pixels.ndim == 4 else pixels[None]
     if frames.shape[:3] != (sample.row.frames, sample.row.height, sample.row.width):
-        raise ValueError(f"{sample.row.key} holds {frames.shape}, not what the manifest says")
+        raise ValueError(
+            f"{sample.row.key} contains frames of shape {frames.shape}, but the manifest has "
+            f"{sample.row.frames} frames of {sample.row.width} x {sample.row.height}"
+        )
     for frame in frames:
-        yield lambda place, frame=frame: np.copyto(place, frame)  # type: ignore[misc]
+        yield lambda target, frame=frame: np.copyto(target, frame)  # type: ignore[misc]
 
 
-def _batch(place: int, waiting: _Waiting, last: bool, compared: int, changed: int) -> Batch:
-    return Batch(place, torch.from_numpy(waiting.images), waiting.rows, waiting.frames, last, compared, changed)
+def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> Batch:
+    return Batch(
+        index, torch.from_numpy(partial_batch.images), partial_batch.rows, partial_batch.frames, last, compared, changed
+    )

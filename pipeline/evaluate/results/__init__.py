@@ -1,1 +1,1 @@
-"""The folder that holds an evaluation."""
+"""The folder of an evaluation: settings and predictions."""

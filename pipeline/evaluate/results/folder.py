@@ -1,4 +1,4 @@
-"""The folder of an evaluation: its settings, the parts, and the merged predictions."""
+"""The folder of an evaluation: settings, predictions parts, and the merged predictions."""
 
 from __future__ import annotations
 
@@ -23,22 +23,28 @@ PREDICTIONS_FILE = "predictions.parquet"
 PARTS = "parts"
 
 FACT_CHUNK, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
-"""Metadata of parts, the last two also of the merged file: the chunk's digest, and how many samples this machine
-decodes to other pixels than the manifest has, of how many compared."""
+"""Metadata keys of parts: the digest of the chunk, and the numbers of samples with changed pixels and of compared
+samples. The merged file has the last two keys as well."""
 
 FACT_EVALUATION = "evaluation"
-"""Metadata of the merged file: the digest of the evaluation's settings."""
+"""Metadata key of the merged file: the digest of the evaluation's settings."""
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
-SHOWN = 5
-"""Missing shards that a message names."""
+MAX_SHARDS_SHOWN = 5
+"""Maximum number of missing shards listed in an error message."""
 
 
 class ModelTable(StrictTable):
-    """``[model]``: its name in reports, where it came from, and digests of its weights and code.
+    """The table ``[model]``.
 
-    ``code`` is empty for files, whose digest covers both.
+    Attributes:
+        name: Display name in reports.
+        spec: Factory, file or library model that it was loaded from.
+        weights: File with its state dict. Empty for the model's own weights.
+        digest: SHA-256 of its files or weights.
+        code: SHA-256 of its code. Empty for model files, whose ``digest`` covers the code.
+        classes: Number of classes.
     """
 
     name: str
@@ -50,7 +56,13 @@ class ModelTable(StrictTable):
 
 
 class InputTable(StrictTable):
-    """``[input]``: the side that images are resized to (0: their own), and their normalisation on 0..1."""
+    """The table ``[input]``.
+
+    Attributes:
+        size: Side that images are resized to, in pixels. 0 keeps their size.
+        mean: Channel means for pixel values 0..1.
+        std: Channel standard deviations for pixel values 0..1.
+    """
 
     size: Annotated[int, Field(ge=0, le=4096)] = 0
     mean: tuple[float, float, float]
@@ -58,7 +70,7 @@ class InputTable(StrictTable):
 
 
 class RunTable(StrictTable):
-    """``[run]``: everything else that may change the predictions."""
+    """The table ``[run]``: device, precision, batch size and other settings that may change the predictions."""
 
     device: str
     precision: Precision = "fp32"
@@ -68,7 +80,7 @@ class RunTable(StrictTable):
 
 
 class DataSetTable(StrictTable):
-    """``[data_set]``: what the model was evaluated on."""
+    """The table ``[data_set]``: name, family, manifest digest and sample counts of the data set."""
 
     name: str
     family: Annotated[str, one_of(FAMILIES)]
@@ -79,14 +91,14 @@ class DataSetTable(StrictTable):
 
 
 class EvaluationTable(StrictTable):
-    """``evaluation.toml``."""
+    """The content of ``evaluation.toml``."""
 
     model: ModelTable
     input: InputTable
     run: RunTable
     data_set: DataSetTable
     software: Mapping[str, str] = {}
-    """Library -> version, of those that the predictions depend on."""
+    """Versions of the libraries that the predictions depend on, by name."""
 
     def to_toml(self) -> str:
         """Return the content of evaluation.toml."""
@@ -94,27 +106,27 @@ class EvaluationTable(StrictTable):
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of all settings, hexadecimal."""
+        """Return the hexadecimal SHA-256 of all settings."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
 
 def part_file(chunk: str) -> str:
-    """Return the file for the predictions of one chunk."""
+    """Return the relative path of the predictions part of a chunk."""
     return f"{PARTS}/{chunk}.parquet"
 
 
 def read_table(store: Store) -> EvaluationTable:
-    """Return the settings of an evaluation. Raise UserError where there is none."""
+    """Return the settings of an evaluation. Raise UserError if they are missing or invalid."""
     if store.size(EVALUATION_FILE) < 0:
         raise UserError(
-            f"{store.root} is not an evaluation: it has no {EVALUATION_FILE}; name a folder of evaluate --out"
+            f"{store.root} is not an evaluation, since it has no {EVALUATION_FILE}: give a folder that evaluate wrote"
         )
     where = f"{store.root}/{EVALUATION_FILE}"
     return validated(EvaluationTable, read_toml(store.read(EVALUATION_FILE, limit=SMALL_FILE), where), where)
 
 
 def is_finished(store: Store, table: EvaluationTable, frames: int) -> bool:
-    """Return whether the predictions of an evaluation are complete: sealed, and one for each of ``frames``."""
+    """Return whether the merged predictions are sealed, have the same settings and contain ``frames`` rows."""
     if store.size(PREDICTIONS_FILE) < 0:
         return False
     path = store.path(PREDICTIONS_FILE)
@@ -127,22 +139,22 @@ def is_finished(store: Store, table: EvaluationTable, frames: int) -> bool:
 
 
 def require_finished(store: Store) -> None:
-    """Raise UnfinishedError, naming what is missing, unless the predictions are complete."""
-    again = "run the same evaluate command again"
+    """Raise UnfinishedError with the missing shards if predictions are missing, UserError if they are damaged."""
+    remedy = "run the same evaluate command again"
     if store.size(PREDICTIONS_FILE) >= 0:
         if manifests.is_sealed_file(store.path(PREDICTIONS_FILE)):
             return
-        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged or of an earlier version: {again}")
+        raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged or of an earlier version: {remedy}")
     chunks = store.read(CHUNKS_FILE).decode(errors="replace").split() if store.size(CHUNKS_FILE) >= 0 else []
-    found = store.listing(PARTS, ".parquet")
-    missing = [chunk for chunk in chunks if part_file(chunk) not in found]
-    named = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-    what = f"{len(missing)} of {len(chunks)} shards are missing: {named}" if missing else "its parts are not merged"
-    raise UnfinishedError(f"the evaluation {store.root} is not finished ({what}); {again}")
+    parts = store.listing(PARTS, ".parquet")
+    missing = [chunk for chunk in chunks if part_file(chunk) not in parts]
+    names = ", ".join(missing[:MAX_SHARDS_SHOWN]) + (" ..." if len(missing) > MAX_SHARDS_SHOWN else "")
+    reason = f"{len(missing)} of {len(chunks)} shards are missing: {names}" if missing else "its parts are not merged"
+    raise UnfinishedError(f"the evaluation {store.root} is not finished ({reason}); {remedy}")
 
 
 def pixels_changed(store: Store) -> tuple[int, int]:
-    """Return how many samples decoded to other pixels than were built, and how many were compared."""
+    """Return the number of samples with changed pixels and the number of compared samples."""
     facts = manifests.read_facts(store.path(PREDICTIONS_FILE))
     try:
         return int(facts.get(FACT_PIXELS_CHANGED, 0)), int(facts.get(FACT_PIXELS_CHECKED, 0))

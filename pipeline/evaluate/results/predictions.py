@@ -1,4 +1,4 @@
-"""The predictions of an evaluation: one row per frame, from which every figure can be computed again."""
+"""The predictions of an evaluation: one row per frame, with all the data that reports need."""
 
 from __future__ import annotations
 
@@ -34,33 +34,40 @@ SCHEMA = pa.schema(
         pa.field("confidence", pa.float32(), nullable=False),
     ]
 )
-"""``frame`` counts from 0 in its sequence, and is 0 for an image. ``label`` is -1 where it is unknown; its rank is
-then 0 and its probability NaN. ``top5`` holds the classes of the five largest logits (of fewer classes, all) in rank
-order, of equal ones the lower index first; ``label_rank`` counts from 1; ``confidence`` is the largest probability."""
+"""Columns of predictions. ``frame`` is the frame number within a sequence, from 0, and 0 for an image. ``label`` is -1
+if unknown; ``label_rank`` is then 0 and ``label_probability`` NaN. ``top5`` contains the classes of the five largest
+logits in rank order, or all classes if there are fewer; of equal logits, the lower class index is first. ``label_rank``
+starts at 1. ``confidence`` is the largest class probability."""
 
 
-_FIGURED = ("source_id", "transform", "level", "frame", "label", "top1", "top5", "label_rank", "confidence")
-"""Columns that figures need."""
+_FIGURE_COLUMNS = ("source_id", "transform", "level", "frame", "label", "top1", "top5", "label_rank", "confidence")
+"""Columns that reports need."""
 
-REMEDY = "run the same evaluate command again, which writes them again"
+REMEDY = "run the same evaluate command again to rewrite them"
 
 _ROUNDING = 1e-3
-"""How far a probability may exceed 1, at any precision."""
+"""Rounding error by which a probability may exceed 1."""
 
 MAX_CONDITION_ROWS = 2**23
-"""Largest number of rows of one condition: 8 million frames. They are in memory together."""
+"""Maximum number of rows per condition: 8 million frames. All rows of a condition are in memory at once."""
 
 MAX_CONDITION_BYTES = 2**29
-"""Largest size of a condition's columns, uncompressed, as the file declares it."""
+"""Maximum uncompressed size of the columns of a condition in bytes, as declared by the file."""
 
 _FOOTER_LIMITS: Mapping[str, int] = {"thrift_string_size_limit": 2**22, "thrift_container_size_limit": 2**20}
-"""What the reader of a footer may allocate."""
+"""Memory limits of the Parquet footer reader."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs for N frames: ``top5`` (N, min(5, K)), and (N,) each ``label_rank`` and the probabilities of the label
-    and of the first class."""
+    """The model outputs for N frames.
+
+    Attributes:
+        top5: Top-5 classes in rank order, shape (N, min(5, classes)).
+        label_rank: Rank of the label, shape (N,).
+        label_probability: Probability of the label, shape (N,).
+        confidence: Largest class probability, shape (N,).
+    """
 
     top5: NDArray[np.int32]
     label_rank: NDArray[np.int32]
@@ -70,7 +77,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Frames:
-    """The frames of a part, in order."""
+    """The keys, source ids, labels and frame numbers of the frames of a part, in order."""
 
     keys: Sequence[str]
     source_ids: Sequence[str]
@@ -79,7 +86,15 @@ class Frames:
 
 
 def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
-    """Write the predictions of one chunk, sealed. The same content gives the same bytes."""
+    """Write and seal the predictions of one chunk. The file bytes depend only on the arguments.
+
+    Args:
+        condition: Transform and level of the chunk.
+        frames: Identity of each frame.
+        outputs: Model outputs of each frame.
+        facts: Metadata of the file.
+        path: File to write.
+    """
     count, width = outputs.top5.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     columns = [
@@ -104,9 +119,16 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
 
 @dataclass(frozen=True)
 class ConditionPredictions:
-    """All predictions of one condition: S samples of T frames, in the manifest's order.
+    """The predictions of one condition: S samples of T frames each, in the order of the manifest.
 
-    ``labels`` (S,), ``top1`` (S, T), ``top5`` (S, T, min(5, K)), ``label_rank`` (S, T), ``confidence`` (S, T).
+    Attributes:
+        condition: Transform and level.
+        source_ids: Source id of each sample, length S.
+        labels: Labels, shape (S,). Unknown labels are -1.
+        top1: Predicted classes, shape (S, T).
+        top5: Top-5 classes in rank order, shape (S, T, min(5, classes)).
+        label_rank: Ranks of the labels, shape (S, T). Unknown labels have rank 0.
+        confidence: Largest class probabilities, shape (S, T).
     """
 
     condition: Condition
@@ -119,66 +141,70 @@ class ConditionPredictions:
 
 
 def read_predictions(path: Path, classes: int | None = None) -> Iterator[ConditionPredictions]:
-    """Read the predictions of an evaluation, one condition in memory at a time.
+    """Yield the predictions of an evaluation by condition. Only one condition is in memory at a time.
 
     Args:
-        path: A sealed file with the columns of ``SCHEMA``.
-        classes: Number of the model's classes, where it is known.
+        path: Sealed Parquet file with the columns of ``SCHEMA``.
+        classes: Number of classes of the model. None if unknown.
 
     Raises:
-        UserError: The file is damaged, or holds what no evaluation writes.
+        UserError: The file is damaged or contains invalid values.
     """
     if not manifests.is_sealed_file(path):
-        raise UserError(f"the predictions {path} are damaged or were not finished: {REMEDY}")
+        raise UserError(f"the predictions {path} are damaged or unfinished: {REMEDY}")
     seen = set[tuple[str, int]]()
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             _check_columns(path, file)
-            for place, tables in _conditions(path, file, manifests.read_row_groups(path)):
-                if place in seen:
-                    raise UserError(f"the predictions {path} hold {Condition(*place)} more than once: {REMEDY}")
-                seen.add(place)
-                yield _condition_predictions(path, Condition(*place), tables, classes)
+            for key, tables in _conditions(path, file, manifests.read_row_groups(path)):
+                if key in seen:
+                    raise UserError(f"the predictions {path} contain {Condition(*key)} more than once: {REMEDY}")
+                seen.add(key)
+                yield _condition_predictions(path, Condition(*key), tables, classes)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
 
 def _check_columns(path: Path, file: pq.ParquetFile) -> None:
-    schema = file.metadata.schema.to_arrow_schema()  # that of the reader has dictionaries
+    schema = file.metadata.schema.to_arrow_schema()  # not file.schema_arrow, which has dictionary types
     if not schema.remove_metadata().equals(SCHEMA):
-        raise UserError(f"{path} has other columns than predictions: {', '.join(file.schema_arrow.names)[:200]}")
+        raise UserError(
+            f"{path} does not have the columns of predictions: {', '.join(file.schema_arrow.names)[:200]}; {REMEDY}"
+        )
 
 
 def _conditions(
     path: Path, file: pq.ParquetFile, groups: Sequence[manifests.RowGroup]
 ) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
     """Yield the tables of each condition, one condition after another."""
-    waiting: list[pa.Table] = []
-    latest: tuple[str, int] | None = None
+    pending: list[pa.Table] = []
+    previous: tuple[str, int] | None = None
     rows = size = 0
-    for group, about in enumerate(groups):
-        bytes_here = sum(each.uncompressed for each in about.columns if each.name.partition(".")[0] in _FIGURED)
-        rows, size = rows + about.rows, size + bytes_here
+    for group, group_info in enumerate(groups):
+        group_bytes = sum(
+            each.uncompressed for each in group_info.columns if each.name.partition(".")[0] in _FIGURE_COLUMNS
+        )
+        rows, size = rows + group_info.rows, size + group_bytes
         if rows > MAX_CONDITION_ROWS or size > MAX_CONDITION_BYTES:
             raise UserError(
                 f"the predictions {path} contain more than {MAX_CONDITION_ROWS} frames or {MAX_CONDITION_BYTES} bytes "
-                "of one transform and level: evaluate smaller data sets"
+                "for one transform and level: evaluate smaller data sets"
             )
-        table = file.read_row_group(group, columns=list(_FIGURED), use_threads=False)
+        table = file.read_row_group(group, columns=list(_FIGURE_COLUMNS), use_threads=False)
         manifests.check_indices(str(path), table)
-        for place, part in _split(table):
-            if place != latest:
-                if waiting and latest is not None:
-                    yield latest, waiting
-                waiting, rows, size = [], part.num_rows, bytes_here
-            waiting.append(part)
-            latest = place
-    if waiting and latest is not None:
-        yield latest, waiting
+        for key, part in _split(table):
+            if key != previous:
+                if pending and previous is not None:
+                    yield previous, pending
+                pending, rows, size = [], part.num_rows, group_bytes
+            pending.append(part)
+            previous = key
+    if pending and previous is not None:
+        yield previous, pending
 
 
 def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
-    """Yield the runs of equal conditions in a table."""
+    """Yield each run of rows with the same condition in a table."""
     if not table.num_rows:
         return
     table = table.unify_dictionaries().combine_chunks()
@@ -194,18 +220,18 @@ def _condition_predictions(
     path: Path, condition: Condition, tables: Sequence[pa.Table], classes: int | None
 ) -> ConditionPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    if any(table[name].null_count for name in _FIGURED):
-        raise _unsound(path, condition, "empty fields")
+    if any(table[name].null_count for name in _FIGURE_COLUMNS):
+        raise _invalid(path, condition, "empty fields")
     frames = table["frame"].to_numpy()
     length = int(frames.max()) + 1
     count = table.num_rows // max(length, 1)
     if length < 1 or table.num_rows != count * length or (frames.reshape(count, length) != np.arange(length)).any():
-        raise UserError(f"{path} lacks frames of {condition}: {REMEDY}")
+        raise UserError(f"the predictions {path} lack frames of {condition}: {REMEDY}")
 
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
-    found = ConditionPredictions(
+    predictions = ConditionPredictions(
         condition,
         table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
         column("label")[:, 0],
@@ -215,44 +241,48 @@ def _condition_predictions(
         column("confidence"),
     )
     sources = _indices(table["source_id"]).reshape(count, length)
-    if (column("label") != found.labels[:, None]).any() or (sources != sources[:, :1]).any():
-        raise _unsound(path, condition, "frames of one sequence that differ in their label or source")
-    _check_values(path, found, classes)
-    return found
+    if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
+        raise _invalid(path, condition, "frames of one sequence with different labels or sources")
+    _check_values(path, predictions, classes)
+    return predictions
 
 
 def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """Return the codes of a column that is one dictionary."""
+    """Return the dictionary indices of a column with a single dictionary."""
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks])
 
 
 def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """Return the lists of a column as rows (N, min(5, K)). Raise UserError where they differ in length."""
+    """Return the lists of a column, shape (N, min(5, classes)). Raise UserError if their lengths differ."""
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     width = lengths["min"]
     if lengths["max"] != width or not 1 <= width <= TOP:
-        raise _unsound(path, condition, f"top-5 lists of {width} to {lengths['max']} classes; {TOP} or all are allowed")
+        raise _invalid(
+            path, condition, f"top-5 lists of {width} to {lengths['max']} classes instead of {TOP} or all classes"
+        )
     values = pc.list_flatten(column)
     if values.null_count:
-        raise _unsound(path, condition, "empty fields")
+        raise _invalid(path, condition, "empty fields")
     return values.to_numpy().reshape(-1, width)
 
 
-def _check_values(path: Path, found: ConditionPredictions, classes: int | None) -> None:
-    """Raise UserError for values that no evaluation writes."""
+def _check_values(path: Path, predictions: ConditionPredictions, classes: int | None) -> None:
+    """Raise UserError if predictions contain invalid values."""
     limit = np.iinfo(np.int32).max if classes is None else classes
-    labels = found.labels[:, None]
+    labels = predictions.labels[:, None]
     allowed = {
-        "labels": (found.labels >= -1) & (found.labels < limit),
-        "classes": (found.top5.min(axis=2) >= 0) & (found.top5.max(axis=2) < limit),
-        "first classes that are not first in top-5": found.top1 == found.top5[:, :, 0],
-        "ranks": (found.label_rank >= 0) & (found.label_rank <= limit) & ((found.label_rank == 0) == (labels < 0)),
-        "ranks that top-5 contradicts": (found.label_rank == 1) == (found.top1 == labels),
-        "confidences": (found.confidence >= 0) & (found.confidence <= 1 + _ROUNDING),  # false for NaN too
+        "labels": (predictions.labels >= -1) & (predictions.labels < limit),
+        "classes": (predictions.top5.min(axis=2) >= 0) & (predictions.top5.max(axis=2) < limit),
+        "top-1 classes that are not first in top-5": predictions.top1 == predictions.top5[:, :, 0],
+        "ranks": (predictions.label_rank >= 0)
+        & (predictions.label_rank <= limit)
+        & ((predictions.label_rank == 0) == (labels < 0)),
+        "ranks that contradict top-1": (predictions.label_rank == 1) == (predictions.top1 == labels),
+        "confidences": (predictions.confidence >= 0) & (predictions.confidence <= 1 + _ROUNDING),  # false for NaN too
     }
     if faults := [name for name, sound in allowed.items() if not sound.all()]:
-        raise _unsound(path, found.condition, f"values that no evaluation gives ({', '.join(faults)})")
+        raise _invalid(path, predictions.condition, f"invalid values ({', '.join(faults)})")
 
 
-def _unsound(path: Path, condition: Condition, what: str) -> UserError:
-    return UserError(f"the predictions {path} hold, for {condition}, {what}: {REMEDY}")
+def _invalid(path: Path, condition: Condition, what: str) -> UserError:
+    return UserError(f"the predictions {path} contain, for {condition}, {what}: {REMEDY}")
