@@ -32,7 +32,7 @@ def test_cifar_images_stay_as_they_are(tmp_path: Path, robustshards: Run) -> Non
     source = cifar_10(tmp_path)
     done = robustshards("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
     assert done.returncode == 0, done.stderr
-    assert "cifar-10-batches-py, its test images" in done.stderr
+    assert "test images of cifar-10-batches-py" in done.stderr
     data_set = open_data_set(str(tmp_path / "data"))
     for index, row in enumerate(data_set.rows()):
         assert (row.key, row.label) == (f"test_batch_{index:06d}-none-0", index % 3)

@@ -1,4 +1,4 @@
-"""Parquet files that unfold beyond measure, do not belong together, or hold no labels."""
+"""Parquet files that are damaged, are decompression bombs, do not match each other, or have invalid labels."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def parquet(path: Path, labels: object = (0, 1), names: Sequence[str] = (), colu
     array = labels if isinstance(labels, pa.Array) else pa.array(labels)
     table = pa.table({column: images, "label": array})
     if names:
-        about = {"info": {"features": {"label": {"names": list(names)}}}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps(about)})
+        info = {"info": {"features": {"label": {"names": list(names)}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, **options)
     return path
@@ -40,39 +40,39 @@ def labels_of(location: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "named"),
+    ("labels", "message"),
     [
-        (pa.array([[1], [2]]), "the column label holds list<.*>, not whole numbers"),
-        (pa.array(["cat", "dog"]), "the column label holds string"),
-        (pa.array([1.0, float("nan")]), "the column label holds double"),
-        (pa.array([True, False]), "the column label holds bool"),
-        (pa.array([0, 2**62]), "x.parquet, column label, has the label 4611686018427387904"),
-        (pa.array([0, 2**64 - 1], pa.uint64()), "has the label 18446744073709551615"),
-        (pa.array([0, -7]), "has the label -7: labels are whole numbers from 0 to 1000000"),
+        (pa.array([[1], [2]]), "the column label has type list<.*>; expected integers"),
+        (pa.array(["cat", "dog"]), "the column label has type string"),
+        (pa.array([1.0, float("nan")]), "the column label has type double"),
+        (pa.array([True, False]), "the column label has type bool"),
+        (pa.array([0, 2**62]), "x.parquet, column label, has the invalid label 4611686018427387904"),
+        (pa.array([0, 2**64 - 1], pa.uint64()), "has the invalid label 18446744073709551615"),
+        (pa.array([0, -7]), "has the invalid label -7: labels are integers from 0 to 1000000"),
     ],
 )
-def test_labels_that_are_none_are_named(tmp_path: Path, labels: pa.Array, named: str) -> None:
-    with pytest.raises(UserError, match=named):
+def test_invalid_labels_raise(tmp_path: Path, labels: pa.Array, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         labels_of(parquet(tmp_path / "x.parquet", labels))
 
 
-def test_labels_in_another_column_are_named(tmp_path: Path) -> None:
-    """They would be lost, and the images unlabelled."""
+def test_labels_in_an_unsupported_column_raise(tmp_path: Path) -> None:
+    """Otherwise the images would silently be unlabelled."""
     table = pa.table({"image": pa.array([png(0)]), "breed": pa.array([3])})
-    about = {"info": {"features": {"breed": {"_type": "ClassLabel", "names": ["a"]}, "image": {"_type": "Image"}}}}
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=r"has labels in the column 'breed'; .*label.* rename it"):
+    info = {"info": {"features": {"breed": {"_type": "ClassLabel", "names": ["a"]}, "image": {"_type": "Image"}}}}
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=r"column 'breed': rename it to one of .*label"):
         labels_of(tmp_path / "x.parquet")
 
 
-def test_converted_shards_of_webdataset_are_labelled(tmp_path: Path) -> None:
+def test_converted_webdataset_shards_are_labelled(tmp_path: Path) -> None:
     table = pa.table({"jpg": pa.array([png(0)]), "cls": pa.array([7]), "__key__": pa.array(["a"])})
     pq.write_table(table, tmp_path / "x.parquet")
     assert labels_of(tmp_path / "x.parquet") == [7]
 
 
-def test_a_repository_as_downloaded_is_recognised(tmp_path: Path) -> None:
-    """With a card and a folder ``data``; suffixes in any case, other files are counted."""
+def test_a_downloaded_repository_is_detected(tmp_path: Path) -> None:
+    """It has a card and a folder ``data``; suffixes can be in upper case, and other files are counted."""
     parquet(tmp_path / "data" / "test-00000-of-00001.PARQUET")
     for name in ("README.md", "dataset_infos.json", ".gitattributes"):
         write(tmp_path / name, "x")
@@ -81,49 +81,49 @@ def test_a_repository_as_downloaded_is_recognised(tmp_path: Path) -> None:
     assert source.ignored == {".md": 1, ".json": 1}
 
 
-def test_views_of_bytes_are_read(tmp_path: Path) -> None:
+def test_binary_views_are_read(tmp_path: Path) -> None:
     images = pa.array([png(0), png(1)], pa.binary_view())
     pq.write_table(pa.table({"image": images}), tmp_path / "x.parquet")
     source = open_source("hf-parquet", str(tmp_path))
     assert [source.read(image) for image in source] == [png(0), png(1)]
 
 
-def test_missing_labels_are_unlabelled(tmp_path: Path) -> None:
+def test_images_with_null_labels_are_unlabelled(tmp_path: Path) -> None:
     assert labels_of(parquet(tmp_path / "x.parquet", pa.array([None, 1, -1]))) == [-1, 1, -1]
     assert labels_of(parquet(tmp_path / "y.parquet", pa.nulls(2))) == [-1, -1]
 
 
-def test_a_label_beyond_the_names_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="row 1, has the label 2, but there are names for 2 classes"):
+def test_a_label_without_a_class_name_raises(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="row 1, has the label 2, but only 2 classes have names"):
         labels_of(parquet(tmp_path / "x.parquet", [0, 2], ["ant", "bee"]))
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"x" * 100, b"PAR1" + b"\xff" * 8 + struct.pack("<I", 2**31 - 1) + b"PAR1"]
 )
-def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_damaged_files_raise(tmp_path: Path, content: bytes) -> None:
     write(tmp_path / "x.parquet", content)
-    with pytest.raises(UserError, match=r"x\.parquet in .* is no readable parquet file"):
+    with pytest.raises(UserError, match=r"x\.parquet in .* is not a valid Parquet file"):
         open_source("hf-parquet", str(tmp_path))
 
 
-def test_a_cut_and_a_flipped_file_are_refused(tmp_path: Path) -> None:
+def test_truncated_and_overwritten_files_raise(tmp_path: Path) -> None:
     path = parquet(tmp_path / "x.parquet", list(range(20)), compression="zstd")
     content = path.read_bytes()
     path.write_bytes(content[:-100])
-    with pytest.raises(UserError, match="is no readable parquet file"):
+    with pytest.raises(UserError, match="is not a valid Parquet file"):
         labels_of(path)
     path.write_bytes(content[:4] + b"\xff" * 60 + content[64:])
     with pytest.raises(UserError, match=r"x\.parquet"):
         labels_of(path)
 
 
-def test_a_folder_named_like_a_file_holds_its_files(tmp_path: Path) -> None:
+def test_files_in_a_folder_named_like_a_file_are_read(tmp_path: Path) -> None:
     parquet(tmp_path / "x.parquet" / "part-0.parquet")
     assert len(labels_of(tmp_path)) == 2
 
 
-def test_a_dangling_file_is_an_error(tmp_path: Path) -> None:
+def test_a_broken_link_raises(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet")
     (tmp_path / "b.parquet").symlink_to(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"b\.parquet"):
@@ -140,15 +140,15 @@ def test_a_dangling_file_is_an_error(tmp_path: Path) -> None:
         ("val_0", "test_0"),
     ],
 )
-def test_files_of_several_splits_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_files_of_several_splits_raise(tmp_path: Path, names: tuple[str, str]) -> None:
     for name in names:
         parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(UserError, match=r"more than one split: .*name one file, one folder, or a pattern"):
+    with pytest.raises(UserError, match=r"more than one split: .*give one file, one folder, or a pattern"):
         open_source("hf-parquet", str(tmp_path))
     assert len(labels_of(tmp_path / f"{names[1]}.parquet")) == 2
 
 
-def test_a_pattern_chooses_among_files(tmp_path: Path) -> None:
+def test_a_pattern_selects_files(tmp_path: Path) -> None:
     folder = layouts.hf_parquet(tmp_path)
     parquet(folder / "test-00000-of-00001.parquet")
     for location in (str(folder / "validation-*.parquet"), f"file://{folder}/validation-*.parquet"):
@@ -159,27 +159,27 @@ def test_a_pattern_chooses_among_files(tmp_path: Path) -> None:
         open_source("auto", str(folder / "train-*.parquet"))
 
 
-def test_a_name_with_brackets_is_that_file(tmp_path: Path) -> None:
+def test_an_existing_file_name_is_not_a_pattern(tmp_path: Path) -> None:
     assert len(labels_of(parquet(tmp_path / "a[1]*.parquet"))) == 2
 
 
-def test_missing_files_of_several_are_named(tmp_path: Path) -> None:
+def test_missing_files_of_a_numbered_set_raise(tmp_path: Path) -> None:
     parquet(tmp_path / "test-00000-of-00003.parquet")
     parquet(tmp_path / "test-00002-of-00003.parquet")
-    with pytest.raises(UserError, match=r"holds 2 of 3 files test-\*-of-00003\.parquet: download the others"):
+    with pytest.raises(UserError, match=r"contains 2 of 3 files test-\*-of-00003\.parquet: download the missing files"):
         open_source("hf-parquet", str(tmp_path))
     assert len(labels_of(tmp_path / "test-*.parquet")) == 4
 
 
-def test_files_whose_ids_collapse_are_refused(tmp_path: Path) -> None:
+def test_files_with_the_same_id_raise(tmp_path: Path) -> None:
     parquet(tmp_path / "a.b.parquet")
     parquet(tmp_path / "a_b.parquet")
-    with pytest.raises(UserError, match=r"a\.b\.parquet and a_b\.parquet, which come to the same id 'a_b'"):
+    with pytest.raises(UserError, match=r"a\.b\.parquet and a_b\.parquet, which have the same id 'a_b'"):
         open_source("hf-parquet", str(tmp_path))
 
 
 @pytest.mark.parametrize("options", [{"names": ("bee", "ant")}, {"column": "img"}])
-def test_files_that_do_not_belong_together_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_files_with_different_columns_or_classes_raise(tmp_path: Path, options: dict[str, Any]) -> None:
     parquet(tmp_path / "a.parquet", names=("ant", "bee"))
     parquet(tmp_path / "b.parquet", **{"names": ("ant", "bee"), **options})
     with pytest.raises(UserError, match=r"b\.parquet has other columns or class names than a\.parquet"):
@@ -187,21 +187,21 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path, options: 
 
 
 @pytest.mark.parametrize(
-    ("table", "named"),
+    ("table", "message"),
     [
-        (pa.table({"image": [1, 2]}), "the column image holds int64, not bytes"),
-        (pa.table({"image": [{"path": "x"}]}), "the column image holds struct<path: string>"),
-        (pa.table({"image": [b"1"], "label": [0]}).select(["label"]), "has no column of images"),
+        (pa.table({"image": [1, 2]}), "the column image has type int64; expected bytes"),
+        (pa.table({"image": [{"path": "x"}]}), "the column image has type struct<path: string>"),
+        (pa.table({"image": [b"1"], "label": [0]}).select(["label"]), "has no image column: expected one of image"),
         (pa.table([[b"1"], [b"2"]], names=["image", "image"]), "has the column image more than once"),
     ],
 )
-def test_columns_that_hold_no_images_are_named(tmp_path: Path, table: pa.Table, named: str) -> None:
+def test_columns_without_images_raise(tmp_path: Path, table: pa.Table, message: str) -> None:
     pq.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(UserError, match=message):
         open_source("hf-parquet", str(tmp_path))
 
 
-def test_hidden_and_system_files_are_left_out(tmp_path: Path) -> None:
+def test_hidden_and_system_files_are_skipped(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet")
     for name in (".hidden/b.parquet", "__MACOSX/a.parquet", "._a.parquet", "@eaDir/a.parquet/x.parquet"):
         write(tmp_path / name, b"junk")
@@ -214,8 +214,8 @@ def bomb(path: Path, size: int, count: int, **options) -> Path:
     return path
 
 
-def test_a_dictionary_is_unfolded_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 MB that are 200 MB: one value, repeated."""
+def test_a_dictionary_is_decoded_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 2 MB decompresses to 200 MB, because it repeats one value."""
     monkeypatch.setattr(hf_parquet, "BATCH_BYTES", 2**24)
     path = bomb(tmp_path / "x.parquet", 2 * 10**6, 100, dictionary_pagesize_limit=2**26, compression="none")
     assert path.stat().st_size < 3 * 10**6
@@ -229,36 +229,36 @@ def test_a_dictionary_is_unfolded_a_few_rows_at_a_time(tmp_path: Path, monkeypat
     assert peak < 60 * 10**6
 
 
-def test_a_column_out_of_proportion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_with_an_extreme_compression_ratio_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = bomb(tmp_path / "x.parquet", 3 * 10**6, 100, use_dictionary=False, compression="zstd")
-    with pytest.raises(UserError, match=r"its column image unfolds from \d+ to 30\d+ bytes"):
+    with pytest.raises(UserError, match=r"its column image decompresses from \d+ to 30\d+ bytes"):
         labels_of(path)
 
 
-def test_a_page_that_its_footer_does_not_tell_of_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the footer says of a column may be forged: the pages themselves are asked."""
+def test_a_page_larger_than_its_footer_declares_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sizes in the footer can be forged, so the page headers are checked."""
     path = bomb(tmp_path / "x.parquet", 10**6, 10, use_dictionary=False, compression="zstd")
     assert len(labels_of(path)) == 10
     monkeypatch.setattr(pages, "LARGEST_PAGE", 10**6)
-    with pytest.raises(UserError, match=r"a page of \d+ bytes unfolds to 100\d+; 1000000 are allowed"):
+    with pytest.raises(UserError, match=r"a page of \d+ bytes decompresses to 100\d+ bytes; the maximum is 1000000"):
         labels_of(path)
 
 
-def test_more_rows_than_bytes_are_refused(tmp_path: Path) -> None:
+def test_more_rows_than_bytes_raise(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"image": pa.nulls(10**6, pa.binary()), "label": np.zeros(10**6, np.int64)}), path)
-    with pytest.raises(UserError, match=r"it has 1000000 rows in \d+ bytes"):
+    with pytest.raises(UserError, match=r"it declares 1000000 rows in \d+ bytes"):
         open_source("hf-parquet", str(path))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 2, 0, 4, 1)])
-def test_rows_are_read_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_rows_can_be_read_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
     source = open_source("hf-parquet", str(layouts.hf_parquet(tmp_path)))
     images = list(source)
-    assert [source.read(images[place]) for place in order] == [png(place) for place in order]
+    assert [source.read(images[index]) for index in order] == [png(index) for index in order]
 
 
-def test_a_file_that_has_changed_fails_the_row(tmp_path: Path) -> None:
+def test_reading_a_row_of_a_changed_file_fails(tmp_path: Path) -> None:
     path = parquet(tmp_path / "x.parquet", list(range(5)))
     source = open_source("hf-parquet", str(path))
     images = list(source)
@@ -266,14 +266,14 @@ def test_a_file_that_has_changed_fails_the_row(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="fewer rows than before"):
         source.read(images[4])
     path.write_bytes(b"junk")
-    with pytest.raises(OSError, match="the row cannot be read: UserError"):
+    with pytest.raises(OSError, match="cannot read the row: UserError"):
         source.read(images[3])
 
 
-def test_empty_images_fail_by_themselves(tmp_path: Path) -> None:
+def test_null_images_fail_alone(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": [b"1", None]}), tmp_path / "x.parquet")
     source = open_source("hf-parquet", str(tmp_path))
     first, second = source
     assert source.read(first) == b"1"
-    with pytest.raises(OSError, match="holds no image bytes"):
+    with pytest.raises(OSError, match="contains no image bytes"):
         source.read(second)

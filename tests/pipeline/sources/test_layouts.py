@@ -1,4 +1,4 @@
-"""Every layout: order, ids, labels, names, pixels; found out, and refused where it is not what it should be."""
+"""Order, ids, labels, class names, pixels and detection of every layout, and its errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EXPECTED = {
         for kind in ("ilsvrc2012-val", "ilsvrc2012-val-tar")
     },
 }
-"""Kind -> id, label, class name, and which of the made pictures it is."""
+"""Kind -> id, label, class name, and index of the generated picture."""
 
 SIDES = {"tiny-imagenet": 64, "imagenet64": 64}
 
@@ -65,7 +65,7 @@ def decoded(source: Source, image) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_order_labels_names_and_pixels(tmp_path: Path, kind: str) -> None:
+def test_images_have_the_expected_order_labels_names_and_pixels(tmp_path: Path, kind: str) -> None:
     location = LAYOUTS[kind](tmp_path)
     assert detect(str(location)) == kind
     source = open_source("auto", str(location))
@@ -80,7 +80,7 @@ def test_order_labels_names_and_pixels(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_a_listed_part_keeps_the_order(tmp_path: Path, kind: str) -> None:
+def test_a_subset_keeps_the_order(tmp_path: Path, kind: str) -> None:
     location = LAYOUTS[kind](tmp_path / "data")
     images = list(open_source(kind, str(location)))
     (tmp_path / "ids.txt").write_text(f"{images[3].id}\n{images[1].id}\n\n")
@@ -90,14 +90,14 @@ def test_a_listed_part_keeps_the_order(tmp_path: Path, kind: str) -> None:
         list(open_source(kind, str(location), str(tmp_path / "ids.txt")))
 
 
-def test_lists_may_name_files_or_paths_with_suffix(tmp_path: Path) -> None:
+def test_lists_can_contain_file_names_and_paths_with_suffix(tmp_path: Path) -> None:
     location = LAYOUTS["ilsvrc2012-val"](tmp_path / "data")
     (tmp_path / "ids.txt").write_text("n02000000/ILSVRC2012_val_00000001.JPEG\nILSVRC2012_val_00000003.JPEG\n")
     images = list(open_source("auto", str(location), str(tmp_path / "ids.txt")))
     assert [image.origin for image in images] == ["ILSVRC2012_val_00000001.JPEG", "ILSVRC2012_val_00000003.JPEG"]
 
 
-def test_boxes_cut_the_images_of_listed_classes(tmp_path: Path) -> None:
+def test_boxes_are_read_for_images_of_listed_classes(tmp_path: Path) -> None:
     source = open_source("imagenet-boxes", str(imagenet_boxes(tmp_path)))
     images = list(source)
     assert [(image.id.rpartition("_")[2], image.label, image.box) for image in images] == [
@@ -108,33 +108,35 @@ def test_boxes_cut_the_images_of_listed_classes(tmp_path: Path) -> None:
     ]
 
 
-def test_coarse_labels_on_request(tmp_path: Path) -> None:
+def test_coarse_kind_gives_coarse_labels(tmp_path: Path) -> None:
     location = LAYOUTS["cifar-100"](tmp_path)
     labels = [(image.label, image.class_name) for image in open_source("cifar-100-coarse", str(location))]
     assert labels == [(0, "fruit"), (1, "fish"), (0, "fruit"), (1, "fish"), (0, "fruit")]
 
 
-def test_downsampled_imagenet_as_npz(tmp_path: Path) -> None:
+def test_npz_of_downsampled_imagenet_is_read(tmp_path: Path) -> None:
     source = open_source("auto", str(imagenet64_npz(tmp_path)))
     assert [image.label for image in source] == [0, 1, 2, 0, 1]
     np.testing.assert_array_equal(decoded(source, list(source)[4]), pixels(4, 64))
 
 
-def test_the_development_kit_alone_gives_no_labels(tmp_path: Path) -> None:
-    """Its numbers are not in the order of the wnids: no labels are better than wrong ones."""
+def test_class_numbers_without_their_wnids_raise(tmp_path: Path) -> None:
+    """Its class numbers are not in the order of the wnids, so they would give wrong labels."""
     location = LAYOUTS["ilsvrc2012-val"](tmp_path)
     (tmp_path / "LOC_val_solution.csv").unlink()
     with pytest.raises(UserError, match=r"has no labels: put one of LOC_val_solution\.csv"):
         open_source("auto", str(location))
     write(tmp_path / "ILSVRC2012_validation_ground_truth.txt", "1\n2\n3\n1\n2\n")
-    with pytest.raises(UserError, match=r"not in the order of the wnids: put the kit's map_clsloc\.txt beside it"):
+    with pytest.raises(
+        UserError, match=r"not in the order of the wnids: put the kit's map_clsloc\.txt into the same folder"
+    ):
         open_source("auto", str(location))
     lines = "".join(f"{wnid} {number} name\n" for number, wnid in enumerate(WNIDS, start=1))
     write(tmp_path / "map_clsloc.txt", lines)
     assert [image.label for image in open_source("auto", str(location))] == [1, 0, 2, 1, 0]
 
 
-def test_an_image_without_a_label_is_an_error(tmp_path: Path) -> None:
+def test_an_image_without_a_label_raises(tmp_path: Path) -> None:
     location = LAYOUTS["ilsvrc2012-val"](tmp_path)
     write(location / "ILSVRC2012_val_00000009.JPEG", png(1))
     with pytest.raises(UserError, match=r"ILSVRC2012_val_00000009\.JPEG has no label"):
@@ -143,7 +145,7 @@ def test_an_image_without_a_label_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["/etc/passwd.jpg", "../out.jpg", "a/../../out.jpg"])
 @pytest.mark.parametrize("kind", ["webdataset", "ilsvrc2012-val-tar"])
-def test_members_that_lead_out_are_refused(tmp_path: Path, name: str, kind: str) -> None:
+def test_members_outside_the_tar_raise(tmp_path: Path, name: str, kind: str) -> None:
     location = LAYOUTS[kind](tmp_path)
     tar = location if location.is_file() else location / "a-000001.tar"
     write_tar(tar, {name: png(0)})
@@ -152,7 +154,7 @@ def test_members_that_lead_out_are_refused(tmp_path: Path, name: str, kind: str)
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
-def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
+def test_links_and_devices_raise(tmp_path: Path, kind: bytes) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         member = tarfile.TarInfo("x.jpg")
         member.type, member.linkname = kind, "/etc/passwd"
@@ -161,7 +163,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
         list(open_source("webdataset", str(tmp_path)))
 
 
-def test_annotations_declare_no_entities(tmp_path: Path) -> None:
+def test_annotations_with_entities_raise(tmp_path: Path) -> None:
     folder = imagenet_boxes(tmp_path)
     bomb = '<!DOCTYPE a [<!ENTITY b "bbbbbbbb"><!ENTITY c "&b;&b;&b;">]><annotation>&c;</annotation>'
     write(tmp_path / "Annotation" / "CLS-LOC" / "val" / "ILSVRC2012_val_00000001.xml", bomb)
@@ -172,41 +174,41 @@ def test_annotations_declare_no_entities(tmp_path: Path) -> None:
         list(open_source("imagenet-boxes", str(folder)))
 
 
-def test_a_key_that_comes_twice_is_an_error(tmp_path: Path) -> None:
+def test_a_repeated_key_raises(tmp_path: Path) -> None:
     location = LAYOUTS["webdataset"](tmp_path)
     write_tar(location / "b.tar", {"x/1.png": png(1), "x/1.cls": b"1"})
-    with pytest.raises(UserError, match="has the key 'x/1' a second time"):
+    with pytest.raises(UserError, match="repeats the key 'x/1'"):
         list(open_source("webdataset", str(location)))
 
 
 @pytest.mark.parametrize(
-    ("members", "named"),
+    ("members", "message"),
     [
-        ({"a.png": png(0), "a.jpg": png(0)}, "has 2 images, not one"),
-        ({"a.cls": b"1"}, "has 0 images, not one"),
-        ({"a.png": png(0), "a.cls": b"cat"}, "label cannot be read"),
+        ({"a.png": png(0), "a.jpg": png(0)}, "has 2 images; expected one"),
+        ({"a.cls": b"1"}, "has 0 images; expected one"),
+        ({"a.png": png(0), "a.cls": b"cat"}, "invalid label b'cat'"),
     ],
 )
-def test_unsound_samples_are_named(tmp_path: Path, members: dict[str, bytes], named: str) -> None:
+def test_invalid_samples_raise(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
     write_tar(tmp_path / "a.tar", members)
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(UserError, match=message):
         list(open_source("webdataset", str(tmp_path)))
 
 
-def test_what_cannot_be_told_apart_is_asked_for(tmp_path: Path) -> None:
+def test_an_ambiguous_or_unknown_layout_asks_for_the_kind(tmp_path: Path) -> None:
     LAYOUTS["cifar-10"](tmp_path)
     LAYOUTS["hf-parquet"](tmp_path / "cifar-10-batches-py")
     folder = tmp_path / "cifar-10-batches-py"
     (folder / "data" / "validation-00000-of-00002.parquet").rename(folder / "x.parquet")
-    with pytest.raises(UserError, match="could be hf-parquet or cifar-10; name it with --source-kind"):
+    with pytest.raises(UserError, match="could be hf-parquet or cifar-10: set --source-kind"):
         detect(str(folder))
     (tmp_path / "note.txt").write_text("nothing")
-    with pytest.raises(UserError, match="is of no known kind; name it with --source-kind"):
+    with pytest.raises(UserError, match=r"note\.txt has an unknown layout: set --source-kind"):
         detect(str(tmp_path / "note.txt"))
     with pytest.raises(UserError, match="does not exist"):
         detect(str(tmp_path / "nowhere"))
 
 
-def test_every_kind_has_words() -> None:
-    assert all(kind.words for kind in KINDS.values())
+def test_every_kind_has_a_description() -> None:
+    assert all(kind.description for kind in KINDS.values())
     assert set(LAYOUTS) | {"imagenet-boxes", "cifar-100-coarse"} == set(KINDS)

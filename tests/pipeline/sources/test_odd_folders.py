@@ -1,4 +1,4 @@
-"""Folders and lists as people have them: system folders, odd names, links to nothing, lists that are ambiguous."""
+"""Unusual folders and lists: system folders, special characters, broken links, ambiguous lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_passed_over, is_system_folder
+from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_hidden, is_system_folder
 from pipeline.sources.kinds import open_source
 from tests.factories.image_folders import listed, make
 from tests.factories.layouts import LAYOUTS
@@ -20,22 +20,22 @@ SYSTEM = ("__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Inf
 
 
 @pytest.mark.parametrize("name", SYSTEM)
-def test_system_folders_are_no_classes(tmp_path: Path, name: str) -> None:
+def test_system_folders_are_not_classes(tmp_path: Path, name: str) -> None:
     source = open_source("imagefolder", str(make(tmp_path, f"{name}/0.jpg", "a/1.jpg", f"a/{name}/2.jpg", "b/3.jpg")))
     assert [(image.id, image.label) for image in source] == [("a/1", 0), ("b/3", 1)]
     assert source.ignored == {f"{name}/": 2}
 
 
-def test_system_folders_are_known_in_any_case() -> None:
+def test_system_folders_are_recognised_in_any_case() -> None:
     assert all(name == name.casefold() for name in SYSTEM_FOLDERS)
     assert is_system_folder("$Recycle.Bin")
     assert not is_system_folder("macosx")
-    assert is_passed_over("a/@EADIR/x.jpg")
-    assert is_passed_over("a/.x.jpg")
-    assert not is_passed_over("./a/lost+found.jpg")
+    assert is_hidden("a/@EADIR/x.jpg")
+    assert is_hidden("a/.x.jpg")
+    assert not is_hidden("./a/lost+found.jpg")
 
 
-def test_an_unreadable_system_folder_stops_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_system_folder_is_skipped(tmp_path: Path) -> None:
     make(tmp_path, "lost+found/x.jpg", "a/1.jpg")
     (tmp_path / "lost+found").chmod(0)
     try:
@@ -47,13 +47,13 @@ def test_an_unreadable_system_folder_stops_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "character", ["\u202f", "\u3000", "\u00a0", "\u200d", "\ufeff", "\U000e0001", "\ue000", "\u0378"]
 )
-def test_names_may_hold_any_character_that_can_be_carried(tmp_path: Path, character: str) -> None:
+def test_names_can_contain_any_other_character(tmp_path: Path, character: str) -> None:
     name = f"Screenshot 10.15{character}AM"
     assert listed(make(tmp_path, f"a/{name}.png")) == [(f"a/{name.replace('.', '_')}", 0, "a")]
 
 
 @pytest.mark.parametrize(
-    ("character", "called"),
+    ("character", "what"),
     [
         ("\n", "control character U\\+000A"),
         ("\x7f", "control character U\\+007F"),
@@ -63,14 +63,14 @@ def test_names_may_hold_any_character_that_can_be_carried(tmp_path: Path, charac
         ("\0", "control character U\\+0000"),
     ],
 )
-def test_names_that_break_lines_are_refused(character: str, called: str) -> None:
-    with pytest.raises(UserError, match=rf"holds control characters \(the {called}\); rename it"):
+def test_names_with_control_characters_raise(character: str, what: str) -> None:
+    with pytest.raises(UserError, match=rf"contains the {what}: rename"):
         identifier(f"a/x{character}y.jpg")
 
 
 @pytest.mark.parametrize("name", ["__pairs__", "__a__", "____"])
-def test_class_folders_that_readers_skip_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=f"'{name}': readers of WebDataset skip .*rename it"):
+def test_class_folders_that_webdataset_skips_raise(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"'{name}': WebDataset skips .*rename it"):
         listed(make(tmp_path, f"{name}/1.jpg", "b/1.jpg"))
 
 
@@ -82,41 +82,41 @@ def test_other_underscores_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "names", [("Cat", "cat"), (unicodedata.normalize("NFC", "café"), unicodedata.normalize("NFD", "café")), ("ß", "SS")]
 )
-def test_class_folders_that_are_one_elsewhere_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
-    with pytest.raises(UserError, match=r"differ in case or Unicode normalisation alone.*rename or join"):
+def test_class_folders_that_differ_only_in_case_or_normalisation_raise(tmp_path: Path, names: tuple[str, str]) -> None:
+    with pytest.raises(UserError, match=r"differ only in case or Unicode normalisation.*rename or merge"):
         listed(make(tmp_path, *(f"{name}/1.jpg" for name in names)))
 
 
-def test_folders_of_splits_are_no_classes(tmp_path: Path) -> None:
+def test_a_folder_of_splits_raises(tmp_path: Path) -> None:
     make(tmp_path, "train/a/1.jpg", "val/a/1.jpg")
-    with pytest.raises(UserError, match=r"holds the splits train, val, not class folders: name one of them"):
+    with pytest.raises(UserError, match=r"contains the splits train, val instead of class folders: give one of them"):
         listed(tmp_path)
     assert listed(tmp_path / "val") == [("a/1", 0, "a")]
 
 
 @pytest.mark.parametrize("names", [("val/a/1.jpg", "val/b/1.jpg"), ("meta/1.jpg", "train/a/1.jpg", "val/b/1.jpg")])
-def test_a_split_alone_or_among_others_is_no_class(tmp_path: Path, names: tuple[str, ...]) -> None:
-    """All images would get one label."""
-    with pytest.raises(UserError, match=r"holds the splits .*val, not class folders: name one .*/val"):
+def test_a_single_or_mixed_split_folder_raises(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Otherwise all images of a split would get the same label."""
+    with pytest.raises(UserError, match=r"contains the splits .*val instead of class folders: give one .*/val"):
         listed(make(tmp_path, *names))
 
 
 @pytest.mark.parametrize("names", [("train/1.jpg", "tram/1.jpg"), ("val/1.jpg", "val/a/2.jpg")])
-def test_a_class_may_be_called_like_a_split(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_a_class_can_have_the_name_of_a_split(tmp_path: Path, names: tuple[str, ...]) -> None:
     assert len(listed(make(tmp_path, *names))) == 2
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_a_location_may_go_up_and_down(tmp_path: Path, kind: str) -> None:
+def test_a_location_can_contain_parent_references(tmp_path: Path, kind: str) -> None:
     place = LAYOUTS[kind](tmp_path / "source")
     assert len(list(open_source("auto", f"{place.parent}/../{place.parent.name}//./{place.name}"))) == 5
 
 
 @pytest.mark.parametrize("make_source", LAYOUTS.values(), ids=LAYOUTS)
-def test_files_may_be_links_to_elsewhere(
+def test_files_can_be_links_out_of_the_source(
     tmp_path: Path, make_source: Callable[[Path], Path], request: pytest.FixtureRequest
 ) -> None:
-    """As in caches of downloads, and where a data set is shared by several users."""
+    """Download caches and data sets shared by several users contain such links."""
     kind = request.node.callspec.id
     place = make_source(tmp_path / "source")
     expected = [(image.id, image.label) for image in open_source(kind, str(place))]
@@ -128,12 +128,12 @@ def test_files_may_be_links_to_elsewhere(
     assert all(len(source.read(image)) for image in source)
 
 
-def test_the_longest_names_are_kept(tmp_path: Path) -> None:
+def test_the_longest_file_names_are_read(tmp_path: Path) -> None:
     name = "n" * 251
     assert listed(make(tmp_path, f"a/{name}.jpg")) == [(f"a/{name}", 0, "a")]
 
 
-def test_odd_endings_are_kept(tmp_path: Path) -> None:
+def test_unusual_name_endings_are_read(tmp_path: Path) -> None:
     found = listed(make(tmp_path, "a./x..jpg", "a./ y .jpg", "a./-z.jpg"))
     assert [name for name, *_ in found] == ["a_/ y ", "a_/-z", "a_/x_"]
 
@@ -144,14 +144,14 @@ def test_a_class_without_images_keeps_its_label(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["b", "a/b"])
-def test_a_link_to_nothing_may_be_a_class(tmp_path: Path, name: str) -> None:
+def test_a_broken_link_that_could_be_a_class_raises(tmp_path: Path, name: str) -> None:
     make(tmp_path, "a/1.jpg", "c/1.jpg")
     (tmp_path / name).symlink_to(tmp_path / "unmounted")
-    with pytest.raises(UserError, match=rf"/{name} is a link to nothing, .*labels shift; mend or remove it"):
+    with pytest.raises(UserError, match=rf"/{name} is a broken link .*change the labels; repair or remove it"):
         listed(tmp_path)
 
 
-def test_what_is_no_regular_file_fails_by_itself(tmp_path: Path) -> None:
+def test_a_special_file_fails_alone_and_quickly(tmp_path: Path) -> None:
     make(tmp_path, "a/5.jpg")
     os.mkfifo(tmp_path / "a" / "1.jpg")
     (tmp_path / "a" / "2.jpg").symlink_to("/dev/zero")
@@ -166,70 +166,70 @@ def test_what_is_no_regular_file_fails_by_itself(tmp_path: Path) -> None:
     assert time.monotonic() - start < 5
 
 
-def test_what_is_no_regular_file_is_not_left_out_of_a_url(tmp_path: Path) -> None:
+def test_a_special_file_at_a_url_raises(tmp_path: Path) -> None:
     make(tmp_path, "a/1.jpg")
     os.mkfifo(tmp_path / "a" / "2.jpg")
-    with pytest.raises(UserError, match=r"a/2\.jpg is neither a file nor a folder .*remove it"):
+    with pytest.raises(UserError, match=r"a/2\.jpg is neither a file nor a folder.*remove it"):
         list(open_source("imagefolder", f"file://{tmp_path}"))
 
 
 @pytest.mark.parametrize("location", ["", "  ", "a\0b", "x" * 5000])
-def test_locations_that_can_be_none_are_refused(location: str) -> None:
+def test_invalid_locations_raise(location: str) -> None:
     with pytest.raises(UserError):
         open_source("auto", location)
 
 
-def chosen(root: Path, content: bytes) -> list[str]:
+def listed_ids(root: Path, content: bytes) -> list[str]:
     (root / "ids.txt").write_bytes(content)
     return [image.id for image in open_source("imagefolder", str(root / "data"), str(root / "ids.txt"))]
 
 
 @pytest.mark.parametrize(
-    ("content", "named"),
+    ("content", "message"),
     [
-        (b"", "lists nothing"),
-        (b"\n \n", "lists nothing"),
+        (b"", "is empty: write one"),
+        (b"\n \n", "is empty: write one"),
         (b"a/1\na/1\n", r"lists 'a/1' twice \(first as 'a/1'\)"),
         (b"a/1.jpg\na/1\n", "lists 'a/1' twice"),
         (b"a/1\na/1.png\n", r"lists 'a/1.png' twice"),
-        (b"1\n", "lists '1', which is a/1 as well as b/1"),
+        (b"1\n", "lists '1', which matches a/1 and b/1"),
         (b"a/2\n2\n", "lists a/2 twice, as 2 and a/2"),
         (b"\xff\xfea\0/\x001\0", "is UTF-16 text: save it as UTF-8"),
-        (b"\x89PNG\r\n\x1a\n\xff", r"is no text in UTF-8 \(byte 0\)"),
-        (b"a/1\0\n", "holds NUL bytes"),
+        (b"\x89PNG\r\n\x1a\n\xff", r"is not UTF-8 text \(invalid byte 0\)"),
+        (b"a/1\0\n", "contains NUL bytes"),
         (b"a/9\n", "lists 1 images that are not in"),
     ],
 )
-def test_lists_that_are_none_are_named(tmp_path: Path, content: bytes, named: str) -> None:
+def test_invalid_lists_raise(tmp_path: Path, content: bytes, message: str) -> None:
     make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
-    with pytest.raises(UserError, match=named):
-        chosen(tmp_path, content)
+    with pytest.raises(UserError, match=message):
+        listed_ids(tmp_path, content)
 
 
 @pytest.mark.parametrize("line", ["a/1.5", "a/1.5.jpg", "./a/1.5.jpg", "1.5.jpg", "a/1_5"])
-def test_a_listed_name_may_have_dots(tmp_path: Path, line: str) -> None:
-    """What follows a dot is a suffix only if images have it."""
+def test_a_listed_name_can_have_dots(tmp_path: Path, line: str) -> None:
+    """Only known image suffixes are removed from a listed name."""
     make(tmp_path / "s", "a/1.jpg", "a/1.5.jpg")
     (tmp_path / "list").write_text(f"{line}\n")
     assert [image.id for image in open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list"))] == ["a/1_5"]
 
 
 @pytest.mark.parametrize("line", ["a/1.jpg 0", "a/1.jpg,cat", "a/1.xml"])
-def test_a_line_that_says_more_than_a_name_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_line_with_more_than_a_name_raises(tmp_path: Path, line: str) -> None:
     make(tmp_path / "s", "a/1.jpg")
     (tmp_path / "list").write_text(f"{line}\n")
     with pytest.raises(UserError, match="lists 1 images that are not in"):
         list(open_source("imagefolder", str(tmp_path / "s"), str(tmp_path / "list")))
 
 
-def test_lists_may_be_of_ids_paths_and_names(tmp_path: Path) -> None:
+def test_lists_can_contain_ids_paths_and_file_names(tmp_path: Path) -> None:
     make(tmp_path / "data", "a/1.jpg", "a/2.jpg", "b/1.jpg")
-    assert chosen(tmp_path, b"\xef\xbb\xbf2.jpg\r\nb/1\r\n") == ["a/2", "b/1"]
+    assert listed_ids(tmp_path, b"\xef\xbb\xbf2.jpg\r\nb/1\r\n") == ["a/2", "b/1"]
 
 
-def test_a_list_that_is_no_file_is_named(tmp_path: Path) -> None:
+def test_a_list_that_is_not_a_regular_file_raises(tmp_path: Path) -> None:
     make(tmp_path / "data", "a/1.jpg")
-    with pytest.raises(UserError, match="is a folder; a text file is needed"):
+    with pytest.raises(UserError, match="is a folder: give a text file"):
         open_source("imagefolder", str(tmp_path / "data"), str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=r"pipe"):
