@@ -74,7 +74,7 @@ def test_relative_metrics_use_common_images(tmp_path: Path) -> None:
     assert found.rows[0].corruption_error is not None
     assert found.rows[0].corruption_error.value == 0.75
     assert found.rows[0].relative_corruption_error == pytest.approx((2 / 3 - 1 / 3) / (1 - 0))
-    assert any("only 3 of its 4 images" in text for text in summary.warnings)
+    assert any("only 3 of the 4 images" in text for text in summary.warnings)
 
 
 def test_images_are_matched_by_id_not_by_order(tmp_path: Path) -> None:

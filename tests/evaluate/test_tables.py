@@ -227,7 +227,7 @@ def test_other_corruptions_are_counted_and_not_marked() -> None:
 
 def test_repeated_model_names_are_numbered() -> None:
     found = tables(summary_of(clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
-    assert [column.title for column in found[0].columns] == ["figure", "ResNet-50", "ResNet-50 (2)"]
+    assert [column.title for column in found[0].columns] == ["metric", "ResNet-50", "ResNet-50 (2)"]
     assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
 
 

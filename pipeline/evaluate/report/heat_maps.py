@@ -33,7 +33,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading of a column: words from bottom to top."""
+    """The heading of a column: words from top to bottom."""
 
     position: float
     words: Sequence[str]

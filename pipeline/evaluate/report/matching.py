@@ -156,7 +156,7 @@ def clean_error(evaluation: Evaluation, images: Images, candidates: Sequence[Cle
         common = match(images, clean.images)
         profiles = [other.table.data_set.profile for other in (evaluation, clean.evaluation)]
         if not len(common.rows):
-            reasons.append(f"{clean.evaluation.folder} has no images in common with it")
+            reasons.append(f"{clean.evaluation.folder} has no images in common with this evaluation")
         elif all(profiles) and profiles[0] != profiles[1]:
             reasons.append(f"{clean.evaluation.folder} has the profile {profiles[1]!r} instead of {profiles[0]!r}")
         elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
@@ -188,7 +188,7 @@ def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Clean, matched
     folder, clean_folder = evaluation.folder, clean.evaluation.folder
     if common < total:
         warn(
-            f"{folder}: {clean_folder} contains only {common:,} of its {total:,} images; metrics that need the clean "
+            f"{clean_folder} contains only {common:,} of the {total:,} images of {folder}: metrics that need the clean "
             "error use only these"
         )
     elif common < clean_total:

@@ -127,7 +127,7 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
         [count.name, *(Number(count.value(summary), count.format) for summary in models.values())]
         for count in layout.counts
     ]
-    columns = [Column("figure", number=False), *(Column(model) for model in models)]
+    columns = [Column("metric", number=False), *(Column(model) for model in models)]
     return Table(section, "key figures", _key_note(layout, models), columns, rows)
 
 
