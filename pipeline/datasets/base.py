@@ -221,7 +221,9 @@ class DataSet:
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read {row.key} in {row.shard} ({error}): run robustshards verify") from error
         if not sample.intact:
-            raise UserError(f"{row.key} in {row.shard} has a payload with another sha256: run robustshards verify")
+            raise UserError(
+                f"{row.key} in {row.shard} was changed: its sha256 differs from the manifest; run robustshards verify"
+            )
         return sample
 
     def _pick(self, file: BinaryIO, row: Row) -> Sample:
@@ -236,7 +238,7 @@ def payload_size(row: Row) -> int:
 
 
 def _read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
-    """Yield what ``read`` returns for the manifest. Raise its errors as UserError."""
+    """Yield what ``read`` returns for the manifest. Convert its errors to UserError."""
     where = f"{store.root}/{MANIFEST_FILE}"
     if store.size(MANIFEST_FILE) < 0:
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"

@@ -152,7 +152,7 @@ def test_a_damaged_shard_is_an_error(built: Path, tmp_path: Path, robustshards: 
     (built / row.shard).write_bytes(content)
     done = robustshards("export", built, "--to", "imagefolder", "--out", tmp_path)
     assert done.returncode == 2
-    assert "has a payload with another sha256: run robustshards verify" in done.stderr
+    assert "was changed: its sha256 differs from the manifest; run robustshards verify" in done.stderr
     (built / row.shard).unlink()
     done = robustshards("export", built, "--to", "imagefolder", "--out", tmp_path)
     assert f"{row.shard} is missing" in done.stderr
@@ -475,5 +475,5 @@ def test_a_folder_with_the_name_of_a_file_is_an_error(tmp_path: Path, layout: st
     place = min(path for path in out.rglob("*") if path.suffix in (".png", ".npy", ".parquet"))
     place.unlink()
     place.mkdir()
-    with pytest.raises(UserError, match=rf"{re.escape(str(place))} .*remove it"):
+    with pytest.raises(UserError, match=rf"{re.escape(str(place))}: .*remove it"):
         export(str(data), layout, str(out))

@@ -375,7 +375,7 @@ def source(tmp_path: Path) -> Path:
 def test_recipes_of_huge_images_are_not_regenerated(data: Path, source: Path) -> None:
     huge = {**RECIPE, "prepare": {"steps": [["square", 8192.0]]}}
     (data / "recipe.toml").write_text(tomli_w.dumps(huge))
-    with pytest.raises(UserError, match=r"prepare.steps up to 8192: here at most 2048"):
+    with pytest.raises(UserError, match=r"prepare.steps of 8192 pixels, and at most 2048"):
         regenerate(str(data), str(source), 3, 0)
 
 

@@ -17,7 +17,7 @@ from tests.factories.digests import data_digests
 
 @pytest.fixture(scope="module")
 def built_s(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robustshards: Run) -> Path:
-    """Four photographs through the 13 pairs of the paper. Not to be changed by a test."""
+    """Build four photographs with the 13 pairs of the paper. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("imagenet-s") / "data"
     command = ("build", "imagenet-s", "--source", photographs, "--out", folder, "--limit", 4, "--workers", 2)
     done = robustshards(*command)
@@ -96,7 +96,7 @@ def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robusts
     (damaged / row.shard).write_bytes(content)
     done = robustshards("export", damaged, "--to", "imagenet-s-folder", "--out", tmp_path / "s")
     assert done.returncode == 2
-    assert f"{row.key} in {row.shard} has a payload with another sha256" in done.stderr
+    assert f"{row.key} in {row.shard} was changed: its sha256 differs" in done.stderr
 
 
 def test_one_decoder_and_one_resize_setting_for_every_recipe(

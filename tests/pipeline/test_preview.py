@@ -75,7 +75,7 @@ def test_a_damaged_sample_is_an_error(built: Path, tmp_path: Path, robustshards:
     (built / row.shard).write_bytes(content)
     done = robustshards("preview", built, "--out", tmp_path / "page.html")
     assert done.returncode == 2
-    assert f"{row.key} in {row.shard} has a payload with another sha256: run robustshards verify" in done.stderr
+    assert f"{row.key} in {row.shard} was changed: its sha256 differs" in done.stderr
 
 
 def test_other_files_are_not_overwritten(tmp_path: Path) -> None:

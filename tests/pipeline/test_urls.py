@@ -161,7 +161,7 @@ def test_missing_urls_are_errors(s3: ObjectStore, tmp_path: Path, robustshards: 
         (("plan", "imagenet-c", "--source", f"{s3.url}/none"), "does not exist"),
         (("plan", "imagenet-c", "--source", "s3://no-such-bucket/x"), "does not exist"),
         (("export", f"{s3.url}/data", "--to", "imagefolder", "--out", f"{s3.url}/folders"), "only a local folder"),
-        (("index", f"{s3.url}/none", "--out", tmp_path), "is a URL: copy the data set here"),
+        (("index", f"{s3.url}/none", "--out", tmp_path), "is a URL: copy the data set to a local folder"),
     ):
         done = robustshards(*arguments)
         assert (done.returncode, text in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr

@@ -101,7 +101,7 @@ class Export:
                 for checked in self.data_set.read(shard, shard_rows):
                     if checked.faults or not checked.sample.intact:
                         key = checked.sample.row.key
-                        raise UserError(f"{key} in {shard} has a payload with another sha256: {VERIFY}")
+                        raise UserError(f"{key} in {shard} was changed: its sha256 differs from the manifest; {VERIFY}")
                     self.samples += 1
                     yield checked.sample
             except FileNotFoundError:
