@@ -193,7 +193,7 @@ ROW_FIGURES = (
     Figure("top-5 distance", lambda row: row.top5_distance, PLAIN),
     Figure("T5D", lambda row: row.top5_ratio, normalised=True),
 )
-CONTENTS = (
+TABLES = (
     TransformTable(
         "flip probability",
         "How often the predicted class changes between frames, in percent, with the 95 % confidence interval over "
@@ -220,8 +220,8 @@ CONTENTS = (
 def _tables(
     layout: ReportLayout[PerturbationSummary], section: str, models: Models[PerturbationSummary]
 ) -> Iterator[Table]:
-    for content in CONTENTS:
-        yield by_transform(layout, section, content, models, "perturbation")
+    for definition in TABLES:
+        yield by_transform(layout, section, definition, models, "perturbation")
 
 
 def _title(summary: PerturbationSummary) -> str:

@@ -157,20 +157,20 @@ def _images_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
 
 
 def by_transform(
-    layout: ReportLayout[Any], section: str, content: TransformTable, models: Models[Any], what: str
+    layout: ReportLayout[Any], section: str, definition: TransformTable, models: Models[Any], what: str
 ) -> Table:
     """Return a table with transforms as rows and models as columns.
 
     Args:
         layout: Layout of the family.
         section: Title of the section.
-        content: Definition of the table. Transforms without any value are omitted.
+        definition: The columns and texts of the table. Transforms without any value are omitted.
         models: Summaries by model.
         what: Title of the first column, such as "corruption".
     """
     by_model = rows_by_name(layout, models)
     every = [row for rows in by_model.values() for row in rows.values()]
-    figures = [figure for figure in content.figures if any(figure.value(row) is not None for row in every)]
+    figures = [figure for figure in definition.figures if any(figure.value(row) is not None for row in every)]
     rows: list[Sequence[Cell]] = []
     for name, marked in marked_names(layout, models).items():
         transform_rows = [rows.get(name) for rows in by_model.values()]
@@ -184,9 +184,9 @@ def by_transform(
     columns = [Column(figure.name, model) for model in models for figure in figures]
     if len(figures) == 1:
         columns = [Column(model) for model in models]
-    note = content.note + extra_note(str(row[0]) for row in rows)
-    plot = bars(layout, models, content.figures[0], content.bars) if content.bars else None
-    return Table(section, content.title, note, [Column(what, number=False), *columns], rows, plot)
+    note = definition.note + extra_note(str(row[0]) for row in rows)
+    plot = bars(layout, models, definition.figures[0], definition.bars) if definition.bars else None
+    return Table(section, definition.title, note, [Column(what, number=False), *columns], rows, plot)
 
 
 @dataclass(frozen=True)
@@ -214,25 +214,25 @@ class LevelTable:
     heading: str = ""
 
 
-def by_level(layout: ReportLayout[Any], section: str, content: LevelTable, models: Models[Any]) -> Table:
+def by_level(layout: ReportLayout[Any], section: str, definition: LevelTable, models: Models[Any]) -> Table:
     """Return a table with one row per transform and model, and levels as columns."""
     by_model = rows_by_name(layout, models)
     every = [row for rows_of_model in by_model.values() for row in rows_of_model.values()]
-    levels = sorted({level for row in every for level in content.accuracies(row)})
+    levels = sorted({level for row in every for level in definition.accuracies(row)})
     rows: list[Sequence[Cell]] = []
     curves: dict[str, dict[str, Mapping[int, Estimate]]] = {}
     for name, marked in marked_names(layout, models).items():
         for model, rows_of_model in by_model.items():
             if row := rows_of_model.get(name):
-                accuracies = content.accuracies(row)
+                accuracies = definition.accuracies(row)
                 cells = (Number(accuracies.get(level), short=True) for level in levels)
-                rows.append([marked, model, *cells, Number(content.mean(row), short=True)])
+                rows.append([marked, model, *cells, Number(definition.mean(row), short=True)])
                 curves.setdefault(words(marked), {})[model] = accuracies
-    columns = [Column(content.what, number=False), Column("model", number=False)]
-    columns += [*(Column(f"{content.heading}{level}") for level in levels), Column("mean")]
-    note = content.note + extra_note(str(row[0]) for row in rows)
-    plot = Plot(PlotKind.SMALL_LINES, Curves(curves, content.axis, content.levels))
-    return Table(section, content.title, note, columns, rows, plot)
+    columns = [Column(definition.what, number=False), Column("model", number=False)]
+    columns += [*(Column(f"{definition.heading}{level}") for level in levels), Column("mean")]
+    note = definition.note + extra_note(str(row[0]) for row in rows)
+    plot = Plot(PlotKind.SMALL_LINES, Curves(curves, definition.axis, definition.levels))
+    return Table(section, definition.title, note, columns, rows, plot)
 
 
 def bars(layout: ReportLayout[Any], models: Models[Any], figure: Figure, what: str) -> Plot:
