@@ -1,4 +1,4 @@
-"""An environment for what cannot live in ours: RobustBench and the model libraries, on the CPU."""
+"""A separate environment with RobustBench and model libraries for the CPU, whose requirements conflict with ours."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.conftest import ROOT, UNDER_CI
 
 WITH_DEPENDENCIES = (
     "torch==2.13.0",
-    "setuptools<80",  # RobustBench asks for its pkg_resources
+    "setuptools<80",  # RobustBench needs pkg_resources
     *("gdown", "geotorch", "huggingface_hub", "numpy", "pandas", "pillow", "pyyaml", "requests", "safetensors"),
     *("scipy", "tenacity", "torchdiffeq", "tqdm"),
     "transformers==5.23.0",
 )
 ALONE = ("torchvision==0.28.0", "robustbench==1.1.1", "timm==1.0.31")
-"""Installed without what they ask for: they pin versions that are not there for this torch."""
+"""Packages installed without dependencies, since they pin versions that do not exist for this torch version."""
 
 PREAMBLE = """
 import sys, types, warnings
@@ -35,18 +35,19 @@ for name, attribute in (("autoattack", "AutoAttack"), ("autoattack.state", "Eval
     sys.modules[name] = types.ModuleType(name)
     setattr(sys.modules[name], attribute, object)
 """
-"""torchvision without its compiled operators, and a stand-in for a module that RobustBench's loaders do not use."""
+"""Code that replaces torchvision's compiled operators, and a module of RobustBench that the tests do not need."""
 
 
 @pytest.fixture(scope="session")
 def clients() -> Path:
-    """The Python of the environment, made once in build/ and kept; the tests skip where it cannot be installed.
+    """Return the Python of the environment. The tests are skipped if it cannot be installed.
 
-    It also sees the libraries that the tests run with, and has only what those lack.
+    The environment is created once in build/. It contains only packages that the test environment lacks, and imports
+    all others from there.
     """
     libraries = sys.version, sys.prefix, (ROOT / "constraints.txt").read_text(), WITH_DEPENDENCIES, ALONE
-    wanted = hashlib.sha256(repr(libraries).encode()).hexdigest()[:12]
-    folder = ROOT / "build" / f"clients-{wanted}"
+    digest = hashlib.sha256(repr(libraries).encode()).hexdigest()[:12]
+    folder = ROOT / "build" / f"clients-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # the tests may run in several processes
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,16 +55,16 @@ def clients() -> Path:
             try:
                 _install(folder)
             except subprocess.CalledProcessError as error:
-                message = f"other people's readers cannot be installed: {error.stderr.strip()[-300:]}"
+                message = f"the client libraries cannot be installed: {error.stderr.strip()[-300:]}"
                 pytest.fail(message) if UNDER_CI else pytest.skip(message)
             (folder / "ready").touch()
     return folder / "bin" / "python"
 
 
 def run_client(python: Path, program: str, *arguments: object, modules: Path | None = None) -> str:
-    """What a program prints in the environment. ``modules``: a folder whose Python modules it may import as well."""
+    """Run a program in the environment and return its output. ``modules`` is an additional folder of Python modules."""
     environment = {**os.environ, "PYTHONPATH": str(modules or ""), "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nothing is compiled when it is installed
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the installation compiles no modules
     command = [str(python), "-c", PREAMBLE + program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""RobustBench and torchvision read what we export, and give back our pixels and labels."""
+"""Tests that RobustBench and torchvision read exported data sets with the right pixels and labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.factories.layouts import png, write, write_pickle
 __all__ = ["clients"]
 
 CIFAR_IMAGES = 10_000
-"""RobustBench finds a severity by its place among so many."""
+"""Images per severity. RobustBench uses this number to find the images of a severity."""
 
 LOAD = """
 from robustbench.data import load_cifar10c, load_imagenetc
@@ -35,8 +35,8 @@ print(len(folder), len(folder.classes))
 """
 
 
-def test_cifar_10_c_and_imagenet_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:
-    """Both are read by one process: importing RobustBench takes seconds."""
+def test_robustbench_reads_exported_cifar_10_c_and_imagenet_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:
+    """One process reads both data sets, since importing RobustBench takes seconds."""
     (lists,) = clients.parents[1].glob("lib/python*/site-packages/robustbench/helper_files")
     images = (lists / "imagenet_test_image_ids.txt").read_text().split()[:20]
     classes = json.loads((lists / "imagenet_class_to_id_map.json").read_text())
@@ -64,7 +64,7 @@ def test_cifar_10_c_and_imagenet_c(clients: Path, tmp_path: Path, robustshards: 
 
 
 def export_cifar_10_c(folder: Path, robustshards: Run) -> list[int]:
-    """The whole size of CIFAR-10's test set, which RobustBench counts on. Return its labels."""
+    """Export a data set of the full size of the CIFAR-10 test set, which RobustBench requires. Return its labels."""
     rows = np.random.default_rng(1).integers(0, 256, (CIFAR_IMAGES, 3072)).astype(np.uint8)
     labels = [index * 7 % 10 for index in range(CIFAR_IMAGES)]
     source = folder / "cifar-10-batches-py"
@@ -77,7 +77,7 @@ def export_cifar_10_c(folder: Path, robustshards: Run) -> list[int]:
 
 
 def export_imagenet_c(folder: Path, robustshards: Run, images: list[str], classes: list[str]) -> None:
-    """Some images; their labels are right only where all thousand class folders are there."""
+    """Export a few images with all 1,000 class folders, which determine the labels."""
     for index, name in enumerate(images):
         write(folder / "source" / name, png(index, 64))
     (folder / "classes.txt").write_text("\n".join(classes))
@@ -88,7 +88,7 @@ def export_imagenet_c(folder: Path, robustshards: Run, images: list[str], classe
 
 
 def run_all(robustshards: Run, *commands: tuple[object, ...]) -> None:
-    """Run commands one after another; each must succeed."""
+    """Run commands in order. Fail the test if one fails."""
     for command in commands:
         done = robustshards(*command)
         assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -140,7 +141,7 @@ def test_changed_pixels_give_a_warning(built: Path, tmp_path: Path, robustshards
     records = evaluated(built, tmp_path / "r")
     assert (records["pixels_checked"], records["pixels_changed"]) == (24, 1)
     done = robustshards("report", tmp_path / "r")
-    assert "1 of 24 samples that were compared decode to other pixels" in done.stderr
+    assert re.search("1 of 24 .*other pixels", done.stderr)
 
 
 def test_failed_samples_are_not_counted_as_wrong(
@@ -165,7 +166,7 @@ def test_failed_samples_are_not_counted_as_wrong(
     assert (facts["samples"], facts["frames_made"]) == (5, 5)
     done = robustshards("report", tmp_path / "r")
     assert done.returncode == 0, done.stderr
-    assert "1 samples of the data set had failed and are not counted" in done.stderr
+    assert "1 samples of the data set failed" in done.stderr
 
 
 def test_frames_of_sequences_are_predicted_in_order(sequences: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -263,7 +264,7 @@ def test_unusable_models_and_options_are_rejected_with_the_remedy(
     ("options", "message"),
     [
         (("--precision", "fp8"), "unknown precision 'fp8': use fp32, bf16, fp16"),
-        (("--mean", "1,2"), "give three numbers with commas between"),
+        (("--mean", "1,2"), "0.485,0.456,0.406"),
     ],
 )
 def test_invalid_command_line_options_are_rejected(
@@ -279,6 +280,6 @@ def test_unfinished_data_sets_and_other_folders_are_rejected(built: Path, tmp_pa
     done = robustshards(
         "evaluate", built, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r", cwd=ROOT
     )
-    assert (done.returncode, "it is not finished" in done.stderr) == (2, True)
+    assert (done.returncode, "is not finished" in done.stderr) == (2, True)
     done = robustshards("report", built)
     assert (done.returncode, "is not an evaluation" in done.stderr) == (2, True)

@@ -60,11 +60,11 @@ def call_factory(spec: str, name: str, folder: str) -> Any:
         raise UserError(f"{spec} was rejected: {words[0]} is part of this project; give a function from your own code")
     _add_user_folder(folder)
     with user_errors(spec, ADVICE):
-        found: Any = import_module(module_name)
+        value: Any = import_module(module_name)
         _check_not_shadowed(spec, words[0], folder)
         for attribute in attributes.split("."):
-            found = getattr(found, attribute)
-        return found()
+            value = getattr(value, attribute)
+        return value()
 
 
 class _UserFolderFinder(MetaPathFinder):
@@ -133,11 +133,11 @@ def code_digest(network: torch.nn.Module, modules: Iterable[str]) -> str:
 
 def library_versions(libraries: Iterable[str] = ()) -> dict[str, str]:
     """Return the versions of the required distributions, and of ``libraries`` that are installed, by name."""
-    found = {}
+    versions = {}
     for name in (*REQUIRED_DISTRIBUTIONS, *libraries):
         with suppress(metadata.PackageNotFoundError, ValueError):
-            found[name] = metadata.version(name)
-    return dict(sorted(found.items()))
+            versions[name] = metadata.version(name)
+    return dict(sorted(versions.items()))
 
 
 def libraries_of(modules: Iterable[str]) -> set[str]:
@@ -158,16 +158,16 @@ def user_sources(modules: Iterable[str]) -> Mapping[str, bytes]:
     Returns:
         Mapping from module name to source code, sorted by name.
     """
-    found: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
     pending = sorted(set(modules))
     while pending:
         name = pending.pop()
         parents = [name.rpartition(".")[0]] if "." in name else []
-        if name in found or (path := _user_file(name)) is None:
+        if name in sources or (path := _user_file(name)) is None:
             continue
-        found[name] = _content(path)
-        pending += [*parents, *_imports(name, _is_package(name), found[name])]
-    return MappingProxyType({name: found[name] for name in sorted(found)})
+        sources[name] = _content(path)
+        pending += [*parents, *_imports(name, _is_package(name), sources[name])]
+    return MappingProxyType({name: sources[name] for name in sorted(sources)})
 
 
 def _user_file(name: str) -> Path | None:

@@ -110,18 +110,19 @@ def _model(request: ModelRequest, network: torch.nn.Module, model_input: ModelIn
 def _input_from_attributes(spec: str, module: torch.nn.Module) -> ModelInput:
     """Return the input described by the attributes of a module. Default: any size, normalised as for ImageNet."""
     with user_errors(spec, f"make its attribute {' or '.join(CONFIGURATIONS)} readable"):
-        found = (getattr(module, key, None) for key in CONFIGURATIONS)
-        given: Mapping[str, Any] = next((each for each in found if isinstance(each, Mapping)), {})
-    shape = given.get("input_size")
+        attributes = (getattr(module, key, None) for key in CONFIGURATIONS)
+        description: Mapping[str, Any] = next((each for each in attributes if isinstance(each, Mapping)), {})
+    shape = description.get("input_size")
     try:
         mean, std = (
-            _triple(given.get(key) or default) for key, default in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD))
+            _triple(description.get(key) or default)
+            for key, default in (("mean", IMAGENET_MEAN), ("std", IMAGENET_STD))
         )
         return ModelInput(_side(shape) if shape else None, mean, std)
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(
-            f"{spec} has an invalid input description {dict(given)}: use input_size (3, H, H), and three numbers each "
-            "for mean and std"
+            f"{spec} has an invalid input description {dict(description)}: use input_size (3, H, H), and three numbers "
+            "each for mean and std"
         ) from error
 
 

@@ -114,9 +114,9 @@ def _weights(path: Path, copy: Path, mmap: bool) -> dict[str, torch.Tensor]:
     if not isinstance(content, Mapping) or not all(
         isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in content.items()
     ):
-        found = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
+        keys = ", ".join(map(str, list(content)[:5])) if isinstance(content, Mapping) else type(content).__name__
         raise UserError(
-            f"{path} contains {found} instead of a state dict: save the state dict alone, or under the key "
+            f"{path} contains {keys} instead of a state dict: save the state dict alone, or under the key "
             f"{', '.join(WRAPPERS)}"
         )
     return dict(content)

@@ -77,9 +77,10 @@ class Classifier:
         labels = np.array([row.label for row in batch.rows])
         logits = self.logits(batch.images)
         if logits.shape[1] != self._table.model.classes:
-            given, first = logits.shape[1], self._table.model.classes
+            classes, first = logits.shape[1], self._table.model.classes
             raise UserError(
-                f"the model {self._table.model.name} returns {given} classes, but returned {first} for an earlier batch"
+                f"the model {self._table.model.name} returns {classes} classes, but it returned {first} classes for an "
+                "earlier batch"
             )
         if labels.max() >= logits.shape[1]:
             row = batch.rows[int(labels.argmax())]
