@@ -24,12 +24,12 @@ from pipeline.evaluate.results.predictions import read_predictions
 from pipeline.transforms.family import Family
 from pipeline.transforms.registry import FAMILIES
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.own_family import FAMILY_ALONE, HERE, OwnFamily, install, own_family
+from tests.factories.own_family import FACTORIES, FAMILY_ALONE, OwnFamily, install, own_family
 from tests.factories.own_waves import FAMILY
 
 __all__ = ["own_family"]
 
-MODULES = {name: HERE / f"{name}.py" for name in ("own_waves", "own_waves_report")}
+MODULES = {name: FACTORIES / f"{name}.py" for name in ("own_waves", "own_waves_report")}
 REPORT = "own_waves_report:REPORT"
 CLASSES = 7
 """Number of classes of ``tests.factories.small_models:tiny``."""

@@ -13,7 +13,7 @@ import pytest
 from pipeline.transforms.registry import ENTRY_POINTS
 from tests.factories.commands import run_command
 
-HERE = Path(__file__).parent
+FACTORIES = Path(__file__).parent
 VERSION = "1.5"
 
 RECIPE = """
@@ -74,6 +74,6 @@ def install(packages: Path, points: Points, modules: Mapping[str, Path], version
 @pytest.fixture(scope="module")
 def own_family(tmp_path_factory: pytest.TempPathFactory) -> OwnFamily:
     folder = tmp_path_factory.mktemp("own-family")
-    install(folder / "packages", FAMILY_ALONE, {"own_waves": HERE / "own_waves.py"})
+    install(folder / "packages", FAMILY_ALONE, {"own_waves": FACTORIES / "own_waves.py"})
     (folder / "waves.toml").write_text(RECIPE)
     return OwnFamily(folder / "packages", folder / "waves.toml")

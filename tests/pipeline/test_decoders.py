@@ -21,17 +21,17 @@ RGB = GENERATOR.integers(0, 256, (20, 30, 3)).astype(np.uint8)
 GREY = RGB[:, :, 0]
 
 
-def repeated(grey: np.ndarray) -> np.ndarray:
+def grey_to_rgb(grey: np.ndarray) -> np.ndarray:
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 
-def test_rgb_is_kept() -> None:
+def test_lossless_rgb_pixels_are_kept() -> None:
     for kind in ("PNG", "PPM", "BMP", "TIFF"):
         np.testing.assert_array_equal(decode(encoded(Image.fromarray(RGB), kind)), RGB)
 
 
-def test_grey_is_repeated_in_three_channels() -> None:
-    np.testing.assert_array_equal(decode(encoded(Image.fromarray(GREY))), repeated(GREY))
+def test_grey_is_copied_to_three_channels() -> None:
+    np.testing.assert_array_equal(decode(encoded(Image.fromarray(GREY))), grey_to_rgb(GREY))
 
 
 def test_grey_jpeg_has_equal_channels() -> None:
@@ -41,7 +41,7 @@ def test_grey_jpeg_has_equal_channels() -> None:
     assert (image[..., 0] == image[..., 2]).all()
 
 
-def test_palette_gives_its_colours() -> None:
+def test_palette_images_are_converted_to_rgb() -> None:
     palette = Image.fromarray(RGB).quantize(16)
     np.testing.assert_array_equal(decode(encoded(palette)), np.asarray(palette.convert("RGB")))
 
@@ -62,7 +62,7 @@ def test_sixteen_bit_grey_keeps_the_high_byte() -> None:
     deep = GENERATOR.integers(0, 2**16, (20, 30)).astype(np.uint16)
     for kind in ("PNG", "TIFF"):
         np.testing.assert_array_equal(
-            decode(encoded(Image.fromarray(deep), kind)), repeated((deep >> 8).astype(np.uint8))
+            decode(encoded(Image.fromarray(deep), kind)), grey_to_rgb((deep >> 8).astype(np.uint8))
         )
 
 
@@ -74,9 +74,9 @@ def test_float_pixels_fail_with_their_mode() -> None:
 def test_orientation_tags_are_ignored() -> None:
     tags = Image.Exif()
     tags[0x0112] = 6
-    plain, turned = encoded(Image.fromarray(RGB), "JPEG"), encoded(Image.fromarray(RGB), "JPEG", exif=tags)
-    assert plain != turned
-    np.testing.assert_array_equal(decode(turned), decode(plain))
+    plain, rotated = encoded(Image.fromarray(RGB), "JPEG"), encoded(Image.fromarray(RGB), "JPEG", exif=tags)
+    assert plain != rotated
+    np.testing.assert_array_equal(decode(rotated), decode(plain))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
@@ -94,15 +94,15 @@ def test_empty_and_foreign_bytes_fail() -> None:
         decode(b"#!/bin/sh\necho no picture\n")
 
 
-def test_formats_that_run_programs_are_not_opened() -> None:
-    """EPS would start Ghostscript."""
+def test_formats_that_run_programs_raise() -> None:
+    """Pillow would start Ghostscript for EPS files."""
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
     with pytest.raises(SampleError, match="not a supported image format"):
         decode(eps)
 
 
-def test_bombs_are_refused_by_their_header(tmp_path: Path) -> None:
-    """A PNG that announces 30,000 x 30,000 pixels in a few bytes."""
+def test_decompression_bombs_raise_before_decoding(tmp_path: Path) -> None:
+    """The file is a PNG of a few bytes that declares 30,000 x 30,000 pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -137,7 +137,7 @@ def test_every_decoder_reads_every_jpeg(decoder: str, size: tuple[int, int], sub
 
 @pytest.mark.parametrize("decoder", INSTALLED)
 def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
-    """Grey JPEGs have equal channels; what is no plain JPEG is the same whichever decoder is named."""
+    """Grey JPEGs give equal channels. All other files are decoded by Pillow, whichever decoder is set."""
     grey = decode(encoded(Image.fromarray(photograph(40, 50)[:, :, 0]), "JPEG", quality=95), decoder)
     assert (grey[..., 0] == grey[..., 1]).all()
     assert (grey[..., 0] == grey[..., 2]).all()
@@ -150,32 +150,32 @@ def test_every_decoder_reads_every_kind_of_file(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
-def test_no_decoder_turns_a_photograph(decoder: str) -> None:
+def test_every_decoder_ignores_orientation_tags(decoder: str) -> None:
     tags = Image.Exif()
     tags[0x0112] = 6
     picture = Image.fromarray(photograph(40, 50))
-    turned = decode(encoded(picture, "JPEG", exif=tags), decoder)
-    np.testing.assert_array_equal(turned, decode(encoded(picture, "JPEG"), decoder))
+    rotated = decode(encoded(picture, "JPEG", exif=tags), decoder)
+    np.testing.assert_array_equal(rotated, decode(encoded(picture, "JPEG"), decoder))
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
 @pytest.mark.parametrize("share", [0.99, 0.9, 0.5, 0.1, 0.01])
 @pytest.mark.parametrize("progressive", [False, True])
-def test_a_file_cut_short_fails_in_every_decoder(decoder: str, share: float, progressive: bool) -> None:
+def test_truncated_jpegs_fail_in_every_decoder(decoder: str, share: float, progressive: bool) -> None:
     data = encoded(Image.fromarray(photograph(200, 300)), "JPEG", quality=95, progressive=progressive)
     with pytest.raises(SampleError):
         decode(data[: int(len(data) * share)], decoder)
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
-def test_damage_never_passes_what_was_not_announced(decoder: str) -> None:
-    """Bytes changed at random: an image of the announced size, or a reason."""
+def test_damaged_jpegs_give_the_declared_size_or_fail(decoder: str) -> None:
+    """After random bytes are changed, the decoder returns an image of the declared size or raises."""
     data = encoded(Image.fromarray(photograph(64, 80)), "JPEG", quality=90)
     generator = np.random.default_rng(5)
     for _ in range(60):
         damaged = bytearray(data)
-        for place in generator.integers(2, len(data), 4):
-            damaged[place] = int(generator.integers(0, 256))
+        for position in generator.integers(2, len(data), 4):
+            damaged[position] = int(generator.integers(0, 256))
         try:
             pixels = decode(bytes(damaged), decoder)
         except SampleError:
@@ -185,7 +185,7 @@ def test_damage_never_passes_what_was_not_announced(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
-def test_no_decoder_starts_on_a_bomb(decoder: str) -> None:
+def test_every_decoder_refuses_bombs(decoder: str) -> None:
     data = encoded(Image.fromarray(photograph(64, 64)), "JPEG")
     start = data.index(b"\xff\xc0") + 5
     with pytest.raises(SampleError, match=r"bomb|more than"):
@@ -195,8 +195,8 @@ def test_no_decoder_starts_on_a_bomb(decoder: str) -> None:
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg command is not installed")
 @pytest.mark.parametrize("size", [(64, 80), (61, 83), (224, 301)])
 @pytest.mark.parametrize("subsampling", [0, 1, 2, None])
-def test_ffmpeg_is_the_ffmpeg_command(size: tuple[int, int], subsampling: int | None) -> None:
-    """The command line with ``-pix_fmt rgb24``, as the published generator called it; None is grey."""
+def test_ffmpeg_pixels_equal_the_ffmpeg_command(size: tuple[int, int], subsampling: int | None) -> None:
+    """The published generator ran this command with ``-pix_fmt rgb24``. Subsampling None means a grey image."""
     picture = Image.fromarray(photograph(*size))
     settings = {} if subsampling is None else {"subsampling": subsampling}
     data = encoded(picture.convert("L") if subsampling is None else picture, "JPEG", quality=90, **settings)
@@ -205,28 +205,26 @@ def test_ffmpeg_is_the_ffmpeg_command(size: tuple[int, int], subsampling: int | 
     np.testing.assert_array_equal(decode(data, "ffmpeg"), np.frombuffer(raw, np.uint8).reshape(*size, 3))
 
 
-def test_turbo_fast_differs_where_it_should() -> None:
-    """Fast DCT and plain upsampling: other levels, by a few; without subsampling nearly the same."""
+def test_turbo_fast_differs_more_with_subsampling() -> None:
+    """Fast DCT and simple upsampling change pixels by a few levels, less without chroma subsampling."""
     image = Image.fromarray(photograph(100, 120))
-    apart = []
+    differences = []
     for subsampling in (0, 2):
         data = encoded(image, "JPEG", quality=90, subsampling=subsampling)
-        apart.append(np.abs(decode(data, "turbo-fast").astype(int) - decode(data)).mean())
-    assert 0 < apart[0] < apart[1] < 5
+        differences.append(np.abs(decode(data, "turbo-fast").astype(int) - decode(data)).mean())
+    assert 0 < differences[0] < differences[1] < 5
 
 
-def test_absent_and_unknown_decoders_say_what_to_do() -> None:
+def test_missing_and_unknown_decoders_name_the_remedy() -> None:
     data = encoded(Image.fromarray(photograph(20, 20)), "JPEG")
-    with pytest.raises(
-        UserError, match="unknown decoder 'gd'; allowed: pillow, opencv, ffmpeg, turbo-fast, nvjpeg"
-    ):
+    with pytest.raises(UserError, match="unknown decoder 'gd'; allowed: pillow, opencv, ffmpeg, turbo-fast, nvjpeg"):
         decode(data, "gd")
     if "nvjpeg" not in INSTALLED:
         with pytest.raises(UserError, match=r"decoder nvjpeg cannot be used: .*pip install 'nvidia-nvimgcodec"):
             decode(data, "nvjpeg")
 
 
-def test_no_decoder_is_loaded_before_it_is_named() -> None:
+def test_optional_decoder_libraries_are_imported_lazily() -> None:
     program = (
         "import sys, pipeline.images.decoders; sys.exit(any(name in sys.modules for name in ('av', 'torch', 'nvidia')))"
     )

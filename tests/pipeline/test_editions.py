@@ -28,7 +28,7 @@ def picture(data: Path, row: Row) -> np.ndarray:
         return np.asarray(Image.open(io.BytesIO(shard.read(row.size or 0))))
 
 
-def test_cifar_images_stay_as_they_are(tmp_path: Path, robustshards: Run) -> None:
+def test_clean_cifar_pixels_equal_the_source(tmp_path: Path, robustshards: Run) -> None:
     source = cifar_10(tmp_path)
     done = robustshards("build", "cifar-10-c-clean", "--source", source, "--out", tmp_path / "data")
     assert done.returncode == 0, done.stderr
@@ -40,8 +40,8 @@ def test_cifar_images_stay_as_they_are(tmp_path: Path, robustshards: Run) -> Non
     assert robustshards("verify", tmp_path / "data", "--deep", "--samples", 5).returncode == 0
 
 
-def test_images_are_cut_to_their_boxes(tmp_path: Path, robustshards: Run) -> None:
-    """As the published Tiny ImageNet-C came about."""
+def test_images_are_cropped_to_their_boxes(tmp_path: Path, robustshards: Run) -> None:
+    """The published Tiny ImageNet-C was made this way."""
     source = imagenet_boxes(tmp_path)
     command = ("build", "tiny-imagenet-c-clean", "--source", source, "--source-kind", "imagenet-boxes")
     done = robustshards(*command, "--out", tmp_path / "data", "--encoder", "png")
@@ -54,7 +54,7 @@ def test_images_are_cut_to_their_boxes(tmp_path: Path, robustshards: Run) -> Non
         np.testing.assert_array_equal(picture(tmp_path / "data", row), expected)
 
 
-def test_system_noise_needs_encoded_photographs(tmp_path: Path, robustshards: Run) -> None:
+def test_system_noise_fails_for_sources_of_pixels(tmp_path: Path, robustshards: Run) -> None:
     command = ("build", "imagenet-s", "--source", cifar_10(tmp_path), "--out", tmp_path / "data", "--grid", "decoders")
     done = robustshards(*command)
     assert done.returncode == 1
@@ -64,7 +64,7 @@ def test_system_noise_needs_encoded_photographs(tmp_path: Path, robustshards: Ru
 
 
 @pytest.mark.parametrize("kind", ["hf-parquet", "webdataset", "ilsvrc2012-val-tar"])
-def test_plan_says_what_was_found(tmp_path: Path, robustshards: Run, kind: str) -> None:
+def test_plan_reports_the_detected_source(tmp_path: Path, robustshards: Run, kind: str) -> None:
     location = LAYOUTS[kind](tmp_path)
     command = ("plan", "imagenet-c", "--source", location, "--only", "fog", "--severities", 1, "--measure", 1)
     done = robustshards(*command, "--json")
@@ -72,14 +72,14 @@ def test_plan_says_what_was_found(tmp_path: Path, robustshards: Run, kind: str) 
     assert (facts["source_kind"], facts["images"], facts["classes"]) == (kind, 5, 3)
 
 
-def test_a_listed_part_is_built_with_the_same_bytes(
+def test_a_subset_is_built_with_the_same_bytes(
     built_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     (tmp_path / "ids.txt").write_text("class1/image3.png\nimage0\n")
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", "--only", "contrast")
     done = robustshards(*command, "--severities", 1, "--ids", tmp_path / "ids.txt")
     assert done.returncode == 0, done.stderr
-    whole = {row.key: row.payload_sha256 for row in rows_of(built_once)}
-    part = {row.key: row.payload_sha256 for row in rows_of(tmp_path / "data")}
-    assert set(part) == {"class0/image0-contrast-1", "class1/image3-contrast-1"}
-    assert part.items() <= whole.items()
+    complete = {row.key: row.payload_sha256 for row in rows_of(built_once)}
+    subset = {row.key: row.payload_sha256 for row in rows_of(tmp_path / "data")}
+    assert set(subset) == {"class0/image0-contrast-1", "class1/image3-contrast-1"}
+    assert subset.items() <= complete.items()

@@ -22,14 +22,14 @@ def test_a_fingerprint_is_the_same_in_another_process(decoder: str) -> None:
     assert done.stdout.strip() == fingerprint(decoder)
 
 
-def test_decoders_with_other_arithmetic_have_other_digests() -> None:
+def test_decoders_with_different_arithmetic_have_different_digests() -> None:
     digests = {name: fingerprint(name).rpartition("; ")[2] for name in INSTALLED}
     assert len({digests[name] for name in ("pillow", "ffmpeg", "turbo-fast")}) == 3
     for name in INSTALLED:
         assert DECODERS[name].library() in fingerprint(name)
 
 
-def test_the_bundled_images_are_small_and_cover_the_kinds(tmp_path: Path) -> None:
+def test_the_bundled_images_are_small_and_cover_all_variants(tmp_path: Path) -> None:
     folder = Path(fingerprints.__file__).parent / fingerprints.IMAGES
     files = sorted(file.name for file in folder.iterdir())
     write_images(tmp_path)
@@ -38,20 +38,20 @@ def test_the_bundled_images_are_small_and_cover_the_kinds(tmp_path: Path) -> Non
     assert sum(file.stat().st_size for file in folder.iterdir()) < 30_000
 
 
-def test_a_change_is_told_in_words() -> None:
-    here = fingerprint("pillow")
-    assert list(changes({"pillow": here})) == []
+def test_changed_decoders_are_described() -> None:
+    current = fingerprint("pillow")
+    assert list(changes({"pillow": current})) == []
     older = f"Pillow 8.0, libjpeg 9c; {'0' * 16}"
-    (told,) = changes({"pillow": older})
+    (message,) = changes({"pillow": older})
     assert (
         "decoder pillow gives different pixels on this machine: the data set was built with Pillow 8.0, libjpeg 9c"
-        in told
+        in message
     )
-    assert "0.3 points" in told
-    (absent,) = changes({"gd": "GD 2; 0"})
-    assert "decoder gd, used by the build (GD 2), is not available" in absent
+    assert "0.3 points" in message
+    (missing,) = changes({"gd": "GD 2; 0"})
+    assert "decoder gd, used by the build (GD 2), is not available" in missing
     # another version that gives the same pixels is no change
-    assert list(changes({"pillow": f"Pillow 1.0; {here.rpartition('; ')[2]}"})) == []
+    assert list(changes({"pillow": f"Pillow 1.0; {current.rpartition('; ')[2]}"})) == []
 
 
 def test_verify_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> None:
@@ -64,7 +64,7 @@ def test_verify_warns_of_a_changed_decoder(built: Path, robustshards: Run) -> No
     assert "WARNING decoder pillow gives different pixels" in done.stdout
 
 
-def test_doctor_says_what_is_here_and_how_to_get_the_rest(robustshards: Run) -> None:
+def test_doctor_lists_versions_and_install_commands(robustshards: Run) -> None:
     found = {each.what: each for each in doctor.examine()}
     for name in DECODERS:
         each = found[f"decoder {name}"]

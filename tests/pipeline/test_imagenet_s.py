@@ -25,7 +25,7 @@ def built_s(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robusts
     return folder
 
 
-def test_arrays_are_those_of_render(built_s: Path, photographs: Path) -> None:
+def test_arrays_equal_render(built_s: Path, photographs: Path) -> None:
     rows = list(manifests.read_rows(built_s / "manifest.parquet"))
     assert len(rows) == 13 * 4
     for row in rows:
@@ -38,16 +38,14 @@ def test_arrays_are_those_of_render(built_s: Path, photographs: Path) -> None:
         np.testing.assert_array_equal(array, render((photographs / row.origin).read_bytes(), pair.decoder, pair.resize))
 
 
-def test_verified_and_the_same_with_one_worker(
-    built_s: Path, photographs: Path, tmp_path: Path, robustshards: Run
-) -> None:
+def test_bytes_do_not_depend_on_workers(built_s: Path, photographs: Path, tmp_path: Path, robustshards: Run) -> None:
     assert robustshards("verify", built_s, "--deep", "--samples", 20).returncode == 0
     command = ("build", "imagenet-s", "--source", photographs, "--out", tmp_path, "--limit", 4, "--workers", 1)
     assert robustshards(*command).returncode == 0
     assert data_digests(tmp_path) == data_digests(built_s)
 
 
-def test_the_full_grid_grows_from_the_paper_set(
+def test_the_full_grid_extends_the_paper_set(
     built_s: Path, photographs: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     data = shutil.copytree(built_s, tmp_path / "data")
@@ -58,7 +56,9 @@ def test_the_full_grid_grows_from_the_paper_set(
     assert (facts["shards"], facts["shards_before"]) == (33, 13)
 
 
-def test_channels_first_and_a_decoder_beyond_the_paper(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_channels_first_arrays_and_other_decoders_are_built(
+    photographs: Path, tmp_path: Path, robustshards: Run
+) -> None:
     command = ("build", "imagenet-s", "--source", photographs, "--out", tmp_path, "--limit", 2)
     done = robustshards(*command, "--only", "turbo-fast_opencv-area", "--set", "encoder.layout=CHW")
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def test_channels_first_and_a_decoder_beyond_the_paper(photographs: Path, tmp_pa
             assert np.load(shard).shape == (3, 224, 224)
 
 
-def test_export_writes_arrays_and_an_index(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_export_writes_arrays_and_a_list_per_pair(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
     command = ("export", built_s, "--to", "imagenet-s-folder", "--out", tmp_path / "s", "--json")
     facts = json.loads(robustshards(*command).stdout)
     assert (facts["written"], facts["there"]) == (13 * 4 + 13, 0)
@@ -85,7 +85,7 @@ def test_export_writes_arrays_and_an_index(built_s: Path, tmp_path: Path, robust
     assert (facts["written"], facts["there"]) == (1, 13 * 4 + 13 - 1)
 
 
-def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_export_names_unknown_layouts_and_damaged_samples(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("export", built_s, "--to", "zip", "--out", tmp_path / "s")
     assert done.returncode == 2
     assert "no layout is called 'zip'; allowed: imagefolder" in done.stderr
@@ -99,7 +99,7 @@ def test_export_refuses_what_it_cannot_do(built_s: Path, tmp_path: Path, robusts
     assert f"{row.key} in {row.shard} was changed: its sha256 differs" in done.stderr
 
 
-def test_one_decoder_and_one_resize_setting_for_every_recipe(
+def test_every_recipe_accepts_a_decoder_and_a_resize_operator(
     small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     command = ("build", "imagenet-c-clean", "--source", small_source, "--out", tmp_path / "data")

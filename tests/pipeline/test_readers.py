@@ -1,4 +1,4 @@
-"""Other people's readers on our shards and manifest."""
+"""Shards and manifests read by other libraries: WebDataset, Hugging Face datasets, DuckDB."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_duckdb_reads_the_manifest(built_once: Path) -> None:
     assert counts == [(name, level, 6) for name in ("contrast", "gaussian_noise") for level in (1, 3)]
 
 
-def test_a_payload_lies_where_the_manifest_says(built_once: Path) -> None:
+def test_offset_and_size_in_the_manifest_give_the_payload(built_once: Path) -> None:
     for row in rows_of(built_once).values():
         with open(built_once / row.shard, "rb") as shard:
             shard.seek(row.offset or 0)

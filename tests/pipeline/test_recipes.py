@@ -16,7 +16,7 @@ from pipeline.transforms.registry import FAMILIES
 IMAGENET_C = library.load("imagenet-c")
 
 
-def test_shipped_recipes_are_named_as_their_files() -> None:
+def test_shipped_recipes_have_the_names_of_their_files() -> None:
     assert {"imagenet-c", "imagenet-c-clean", "imagenet-p", "imagenet-p-clean"} <= set(library.shipped())
     assert all(library.load(name).name == name for name in library.shipped())
 
@@ -37,13 +37,13 @@ def test_imagenet_p_is_the_published_benchmark() -> None:
     assert imagenet_p.prepare == IMAGENET_C.prepare
 
 
-def test_difficulties_are_those_of_the_noises() -> None:
-    """Other sequences have the same data at each difficulty: they are made once."""
+def test_difficulties_apply_only_to_noises() -> None:
+    """Only the noise sequences differ between difficulties, so the others are built once."""
     chosen = library.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
     assert [str(condition) for condition in chosen.conditions()] == ["shot_noise-2", "shot_noise-3", "tilt-1"]
 
 
-def test_all_adds_the_extra_four() -> None:
+def test_group_all_adds_four_corruptions() -> None:
     assert len(IMAGENET_C.changed(transforms={"only": ["all"]}).conditions()) == 95
     extra = IMAGENET_C.changed(transforms={"only": ["extra"], "levels": [5]})
     assert [condition.transform for condition in extra.conditions()] == [
@@ -61,7 +61,7 @@ def test_order_of_selection_does_not_matter() -> None:
     assert one.conditions() == other.conditions()
 
 
-def test_a_recipe_survives_its_file() -> None:
+def test_a_recipe_is_unchanged_after_writing_and_reading() -> None:
     recipe = IMAGENET_C.changed(seed=2**64 - 1, source={"limit": 7}).canonical(
         {"numpy": "2.4.6"}, {"pillow": "Pillow 13; 31e6"}
     )
@@ -69,7 +69,7 @@ def test_a_recipe_survives_its_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "message"),
     [
         ({"transforms": {"only": ["fgo"]}}, "transforms.only: unknown transform or group 'fgo'.*benchmark.*fog"),
         ({"transforms": {"levels": [0]}}, "transforms.levels: 0 is unknown; allowed: 1, 2, 3, 4, 5"),
@@ -91,36 +91,41 @@ def test_a_recipe_survives_its_file() -> None:
         ({"shards": {"sise": 3}}, "shards.sise: unknown field"),
     ],
 )
-def test_faults_name_the_field_and_what_is_allowed(change: dict[str, object], named: str) -> None:
-    with pytest.raises(UserError, match=named):
+def test_invalid_fields_name_the_field_and_allowed_values(change: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         IMAGENET_C.changed(**change)
 
 
-def test_a_clean_companion_differs_in_its_transform_alone() -> None:
+def test_a_clean_companion_differs_only_in_its_transform() -> None:
     companion = library.load("imagenet-c-clean")
     assert companion.conditions() == (Condition("none", 0),)
     for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
         assert getattr(companion, table) == getattr(IMAGENET_C, table)
 
 
-def test_a_recipe_may_extend_a_shipped_one() -> None:
-    text = 'extends = "imagenet-c"\nname = "mine"\nprofile = "tiny"\n[encoder]\nname = "png"\n[shards]\nsize = 7\n'
-    mine = library.parse(text, "mine.toml")
-    assert (mine.name, mine.profile, str(mine.encoder), mine.shards.size) == ("mine", "tiny", "png compression=3", 7)
-    assert mine.transforms == IMAGENET_C.transforms
-    with pytest.raises(UserError, match=r"mine\.toml is not valid: extends: unknown recipe 'other'; .*-c"):
-        library.parse('extends = "other"', "mine.toml")
-    with pytest.raises(UserError, match=r"mine\.toml is not valid: shards\.sise: unknown field"):
-        library.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "mine.toml")
+def test_a_recipe_can_extend_a_shipped_recipe() -> None:
+    text = 'extends = "imagenet-c"\nname = "custom"\nprofile = "tiny"\n[encoder]\nname = "png"\n[shards]\nsize = 7\n'
+    custom = library.parse(text, "custom.toml")
+    assert (custom.name, custom.profile, str(custom.encoder), custom.shards.size) == (
+        "custom",
+        "tiny",
+        "png compression=3",
+        7,
+    )
+    assert custom.transforms == IMAGENET_C.transforms
+    with pytest.raises(UserError, match=r"custom\.toml is not valid: extends: unknown recipe 'other'; .*-c"):
+        library.parse('extends = "other"', "custom.toml")
+    with pytest.raises(UserError, match=r"custom\.toml is not valid: shards\.sise: unknown field"):
+        library.parse('extends = "imagenet-c"\n[shards]\nsise = 3', "custom.toml")
 
 
-def test_another_encoder_starts_from_its_own_defaults() -> None:
+def test_changing_the_encoder_resets_its_options() -> None:
     assert str(IMAGENET_C.changed(encoder={"name": "png"}).encoder) == "png compression=3"
     assert str(IMAGENET_C.changed(encoder={"name": "jpeg", "quality": 90}).encoder) == "jpeg quality=90 optimize=true"
     assert str(IMAGENET_C.changed(encoder={"quality": 90}).encoder) == "jpeg quality=90 optimize=true"
 
 
-def test_fields_from_the_command_line() -> None:
+def test_fields_are_parsed_from_the_command_line() -> None:
     texts = ["encoder.quality=90", "transforms.motion=imagemagick", "seed=4", "transforms.levels=[1, 2]"]
     changed = IMAGENET_C.changed(**library.parse_fields(texts))
     assert (changed.seed, changed.transforms.motion, changed.transforms.levels) == (4, "imagemagick", (1, 2))
@@ -130,7 +135,7 @@ def test_fields_from_the_command_line() -> None:
             library.parse_fields([text])
 
 
-def test_the_grid_is_a_group_of_the_family() -> None:
+def test_grid_selects_a_group() -> None:
     chosen = Choices(grid=["full"]).applied_to(library.load("imagenet-s"))
     assert len(chosen.conditions()) == 33
     with pytest.raises(UserError, match="invalid --grid 'fog': the groups of corruptions are benchmark, extra, all"):
@@ -139,12 +144,12 @@ def test_the_grid_is_a_group_of_the_family() -> None:
         Choices(grid=["full"]).applied_to(library.load("imagenet-s-clean"))
 
 
-def test_own_recipes_by_path(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(IMAGENET_C.to_toml().replace('name = "imagenet-c"', 'name = "mine"'))
-    assert library.load(str(path)).name == "mine"
+def test_a_recipe_is_loaded_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "custom.toml"
+    path.write_text(IMAGENET_C.to_toml().replace('name = "imagenet-c"', 'name = "custom"'))
+    assert library.load(str(path)).name == "custom"
     path.write_text("name = [")
-    with pytest.raises(UserError, match=r"mine\.toml is not valid TOML"):
+    with pytest.raises(UserError, match=r"custom\.toml is not valid TOML"):
         library.load(str(path))
     with pytest.raises(UserError, match="cannot read"):
         library.load(str(tmp_path / "other.toml"))
@@ -169,7 +174,7 @@ EDITIONS = {
 }
 
 
-def test_every_edition_and_its_companion_ship() -> None:
+def test_every_edition_has_a_clean_companion() -> None:
     assert set(library.editions()) == set(EDITIONS)
     photograph = np.zeros((75, 100, 3), np.uint8)
     for name, (profile, side) in EDITIONS.items():

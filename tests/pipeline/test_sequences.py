@@ -35,7 +35,7 @@ def member_data(shard: Path, name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def sequences_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path, robustshards: Run) -> Path:
-    """3 images x (2 difficulties of noise, rotation) as PNG frames. Not to be changed by a test."""
+    """Build 3 images x (2 difficulties of noise, rotation) as PNG frames. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("sequences") / "data"
     command = ("build", "imagenet-p", "--source", small_source, "--out", folder, *SELECTION, *SMALL, "--limit", 3)
     done = robustshards(*command, "--difficulty", "1,2", "--encoder", "png", "--workers", 2)
@@ -43,7 +43,7 @@ def sequences_once(tmp_path_factory: pytest.TempPathFactory, small_source: Path,
     return folder
 
 
-def test_rows_count_frames_and_pixels_are_those_of_perturb(sequences_once: Path, small_source: Path) -> None:
+def test_rows_have_frame_counts_and_frames_equal_perturb(sequences_once: Path, small_source: Path) -> None:
     rows = list(manifests.read_rows(sequences_once / "manifest.parquet"))
     assert [(row.transform, row.level) for row in rows[::3]] == [
         ("gaussian_noise", 1),
@@ -73,14 +73,14 @@ def test_offset_and_size_span_all_frames(sequences_once: Path) -> None:
     assert row.offset + (row.size or 0) == frames[-1].offset_data + frames[-1].size
 
 
-def test_verified_and_made_again(sequences_once: Path, robustshards: Run) -> None:
+def test_verify_deep_regenerates_all_sequences(sequences_once: Path, robustshards: Run) -> None:
     done = robustshards("verify", sequences_once, "--deep", "--samples", 9, "--json")
     assert done.returncode == 0, done.stdout
     facts = json.loads(done.stdout)
     assert (facts["samples"], facts["regenerated"], facts["faults"], facts["deep_faults"]) == (9, 9, [], [])
 
 
-def test_a_changed_frame_is_found(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_verify_names_a_changed_frame(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
     data = shutil.copytree(sequences_once, tmp_path / "data")
     rows = list(manifests.read_rows(data / "manifest.parquet"))
     shard = data / rows[0].shard
@@ -95,7 +95,7 @@ def test_a_changed_frame_is_found(sequences_once: Path, tmp_path: Path, robustsh
     assert f"{rows[0].shard}: sha256 is" in done.stdout
 
 
-def test_a_missing_frame_is_found(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_verify_names_a_missing_frame(sequences_once: Path, tmp_path: Path, robustshards: Run) -> None:
     data = shutil.copytree(sequences_once, tmp_path / "data")
     row = next(manifests.read_rows(data / "manifest.parquet"))
     shard = data / row.shard
@@ -120,7 +120,7 @@ def test_webdataset_reads_frames(sequences_once: Path) -> None:
 
 
 @pytest.mark.parametrize(("encoder", "member"), [("jpeg", ".030.jpg"), ("npy", ".npy"), ("mp4", ".mp4")])
-def test_every_encoder_whatever_the_workers(
+def test_bytes_of_every_encoder_do_not_depend_on_workers(
     small_source: Path, tmp_path: Path, robustshards: Run, encoder: str, member: str
 ) -> None:
     command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--encoder", encoder)
@@ -136,7 +136,7 @@ def test_every_encoder_whatever_the_workers(
     assert row.frames == 31
 
 
-def test_the_clean_companion_is_frame_0_of_the_noises(
+def test_the_clean_companion_equals_frame_0_of_the_noises(
     sequences_once: Path, small_source: Path, tmp_path: Path, robustshards: Run
 ) -> None:
     command = ("build", "imagenet-p-clean", "--source", small_source, "--out", tmp_path, *SMALL, "--encoder", "png")
@@ -149,7 +149,7 @@ def test_the_clean_companion_is_frame_0_of_the_noises(
         assert hashlib.sha256(first).hexdigest() == clean[row.source_id]
 
 
-def test_mp4_is_refused_for_single_images(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
+def test_mp4_raises_for_single_images(small_source: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "x", "--encoder", "mp4")
     assert done.returncode == 2
     assert "mp4 stores sequences, but imagenet-c makes single images" in done.stderr

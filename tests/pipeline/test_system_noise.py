@@ -25,22 +25,22 @@ def golden(shared: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_equals_the_published_arrays(golden: dict[str, np.ndarray], index: int) -> None:
+def test_pixels_equal_the_published_arrays(golden: dict[str, np.ndarray], index: int) -> None:
     data = golden[f"{index}/source"].tobytes()
     for decoder in ("pillow", "opencv", "ffmpeg"):
-        apart = np.abs(render(data, decoder).astype(int) - golden[f"{index}/decoder/{decoder}"]).max()
-        assert apart <= (FFMPEG_LEVELS if decoder == "ffmpeg" else 0)
+        difference = np.abs(render(data, decoder).astype(int) - golden[f"{index}/decoder/{decoder}"]).max()
+        assert difference <= (FFMPEG_LEVELS if decoder == "ffmpeg" else 0)
     for resize in OPERATORS:
         np.testing.assert_array_equal(render(data, resize=resize), golden[f"{index}/resize/{resize}"])
 
 
-def test_covers_the_whole_file(golden: dict[str, np.ndarray]) -> None:
+def test_the_golden_file_has_no_other_arrays(golden: dict[str, np.ndarray]) -> None:
     items = ["source", *(f"decoder/{name}" for name in ("pillow", "opencv", "ffmpeg"))]
     items += [f"resize/{name}" for name in OPERATORS]
     assert set(golden) == {f"{index}/{item}" for index in range(3) for item in items}
 
 
-def test_the_pairs_of_the_paper() -> None:
+def test_groups_contain_the_pairs_of_the_paper() -> None:
     assert len(GROUPS["paper"]) == 13
     assert len(GROUPS["full"]) == 33
     assert len(PAIRS) == len(DECODERS) * len(OPERATORS) == 55
@@ -51,7 +51,7 @@ def test_the_pairs_of_the_paper() -> None:
 
 @pytest.mark.parametrize("resize", OPERATORS)
 @pytest.mark.parametrize("decoder", INSTALLED)
-def test_every_pair_works_on_every_kind(decoder: str, resize: str) -> None:
+def test_every_pair_renders_every_file_format(decoder: str, resize: str) -> None:
     picture = Image.fromarray(photograph(90, 61))
     files = [
         encoded(picture, "JPEG", subsampling=2),
@@ -67,7 +67,7 @@ def test_every_pair_works_on_every_kind(decoder: str, resize: str) -> None:
 
 
 @pytest.mark.parametrize(("side", "resized"), [(224, 256), (299, 341), (32, 36), (1, 1)])
-def test_the_preparation(side: int, resized: int) -> None:
+def test_default_preparation_resizes_and_crops(side: int, resized: int) -> None:
     data = encoded(Image.fromarray(photograph(70, 110)))
     with Image.open(io.BytesIO(data)) as image:
         whole = np.asarray(image.resize((resized, resized), Image.Resampling.BILINEAR))
@@ -75,7 +75,7 @@ def test_the_preparation(side: int, resized: int) -> None:
     np.testing.assert_array_equal(render(data, side=side), whole[start : start + side, start : start + side])
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_input_names_the_value() -> None:
     data = encoded(Image.fromarray(photograph(20, 20)))
     with pytest.raises(UserError, match="unknown resize operator 'magic'; allowed: pillow-nearest"):
         render(data, resize="magic")
@@ -87,14 +87,16 @@ def test_bad_input_is_named() -> None:
         render(b"")
 
 
-def test_differences_are_measured_from_the_default() -> None:
+def test_differences_are_relative_to_the_default() -> None:
     photographs = [encoded(Image.fromarray(photograph(80, 90 + index)), "JPEG", subsampling=2) for index in range(2)]
     rows = {row.pair: row for row in differences(photographs, side=64)}
     assert len(rows) == len(INSTALLED) - 1 + len(OPERATORS) - 1
     row = rows[Pair("pillow", "opencv-area")]
-    apart = [np.abs(render(d, resize="opencv-area", side=64).astype(int) - render(d, side=64)) for d in photographs]
-    assert row.mean == pytest.approx(np.mean(apart))
-    assert row.largest == np.max(apart)
+    difference = [
+        np.abs(render(d, resize="opencv-area", side=64).astype(int) - render(d, side=64)) for d in photographs
+    ]
+    assert row.mean == pytest.approx(np.mean(difference))
+    assert row.largest == np.max(difference)
 
 
 def test_the_published_table_names_known_pairs() -> None:

@@ -1,4 +1,4 @@
-"""Samples that are made together: the same bytes as one by one, bounded in memory, and each fails for itself."""
+"""Batches of samples: bytes do not depend on the batch, memory is bounded, and each sample fails alone."""
 
 from __future__ import annotations
 
@@ -37,82 +37,84 @@ OUTPUT_BYTES = 224 * 224 * 3
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six made images, the second of which is cut short."""
+    """Return a folder of six generated images, the second of which is truncated."""
     folder = write_small_source(tmp_path_factory.mktemp("source"))
     damaged = folder / "class0" / "image2.png"
     damaged.write_bytes(damaged.read_bytes()[:500])
     return folder
 
 
-def make(source: Path, output: Path, change: Callable[[], None] = lambda: None) -> BuildCounts:
-    """Build all shards, as one worker does; ``change`` is called when it is ready."""
+def build(source: Path, output: Path, change: Callable[[], None] = lambda: None) -> BuildCounts:
+    """Build all shards in one worker. Call ``change`` when the worker is ready."""
     (output / "shards").mkdir(parents=True)
     (output / "recipe.toml").touch()
-    made = BuildWorker(BuildJob(RECIPE, str(source), str(output)))
+    build_worker = BuildWorker(BuildJob(RECIPE, str(source), str(output)))
     change()
-    *_, report = made.run(Attempt(only_block(source)))
+    *_, report = build_worker.run(Attempt(only_block(source)))
     assert isinstance(report, BuildCounts)
     return report
 
 
 def only_block(source: Path) -> WorkItem:
-    """All there is to make."""
+    """Return the only work item of the source."""
     opened = open_source("imagefolder", str(source))
     (block,) = make_blocks(make_plan(RECIPE, opened), opened)
     return block
 
 
 def rows_of(output: Path, source: Path) -> dict[str, manifests.Row]:
-    """All rows, by key."""
+    """Return all manifest rows by key."""
     parts = (manifests.read_rows(output / task.part) for task in only_block(source).tasks)
     return {row.key: row for rows in parts for row in rows}
 
 
 @pytest.mark.parametrize(
-    ("images", "room"), [(1, 1), (2, 2**24), (4, 5 * OUTPUT_BYTES), (3, OUTPUT_BYTES), (100, 2**30)]
+    ("images", "byte_limit"), [(1, 1), (2, 2**24), (4, 5 * OUTPUT_BYTES), (3, OUTPUT_BYTES), (100, 2**30)]
 )
-def test_bytes_do_not_depend_on_what_is_made_together(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: int, room: int
+def test_bytes_do_not_depend_on_the_batch(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: int, byte_limit: int
 ) -> None:
-    expected = make(source, tmp_path / "usual")
+    expected = build(source, tmp_path / "default")
     monkeypatch.setattr(worker, "BATCH_IMAGES", images)
-    monkeypatch.setattr(worker, "BATCH_BYTES", room)
-    report = make(source, tmp_path / "changed")
-    assert data_digests(tmp_path / "changed") == data_digests(tmp_path / "usual")
+    monkeypatch.setattr(worker, "BATCH_BYTES", byte_limit)
+    report = build(source, tmp_path / "changed")
+    assert data_digests(tmp_path / "changed") == data_digests(tmp_path / "default")
     assert report.samples == expected.samples == {"contrast": 12, "gaussian_noise": 12}
     assert (report.failed, report.shards, report.payload_bytes) == (4, 4, expected.payload_bytes)
 
 
-@pytest.mark.parametrize(("room", "most"), [(1, 1), (2 * OUTPUT_BYTES, 2), (2 * OUTPUT_BYTES + 1, 3), (2**24, 12)])
-def test_no_more_outputs_are_held_than_there_is_room_for(
-    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int
+@pytest.mark.parametrize(
+    ("byte_limit", "largest_batch"), [(1, 1), (2 * OUTPUT_BYTES, 2), (2 * OUTPUT_BYTES + 1, 3), (2**24, 12)]
+)
+def test_a_batch_has_no_more_outputs_than_its_byte_limit(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte_limit: int, largest_batch: int
 ) -> None:
     monkeypatch.setattr(worker, "BATCH_IMAGES", 3)
-    monkeypatch.setattr(worker, "BATCH_BYTES", room)
+    monkeypatch.setattr(worker, "BATCH_BYTES", byte_limit)
     stages: list[str] = []
 
-    def listen() -> None:
+    def record_stages() -> None:
         for stage in ("transform", "encode"):
-            monkeypatch.setattr(Renderer, stage, said(stage, getattr(Renderer, stage)))
+            monkeypatch.setattr(Renderer, stage, recorded(stage, getattr(Renderer, stage)))
 
-    def said(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             stages.append(stage)
             return function(*arguments)
 
         return call
 
-    make(small_source, tmp_path / "data", listen)
+    build(small_source, tmp_path / "data", record_stages)
     runs = [(stage, len(list(run))) for stage, run in groupby(stages)]
-    assert max(length for stage, length in runs if stage == "transform") == most
+    assert max(length for stage, length in runs if stage == "transform") == largest_batch
     assert stages.count("transform") == stages.count("encode") == 24
 
 
 @pytest.mark.parametrize(
-    ("stage", "gives", "error"),
+    ("stage", "failure", "error"),
     [
-        ("transform", ZeroDivisionError("spoilt"), "ZeroDivisionError: spoilt"),
-        ("encode", RuntimeError("spoilt"), "RuntimeError: spoilt"),
+        ("transform", ZeroDivisionError("injected"), "ZeroDivisionError: injected"),
+        ("encode", RuntimeError("injected"), "RuntimeError: injected"),
         ("encode", {".jpg": b"no JPEG"}, "ValueError: "),
     ],
 )
@@ -121,38 +123,38 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     stage: str,
-    gives: Exception | dict[str, bytes],
+    failure: Exception | dict[str, bytes],
     error: str,
 ) -> None:
-    make(small_source, tmp_path / "sound")
+    build(small_source, tmp_path / "intact")
     calls: list[Any] = []
 
-    def spoil() -> None:
-        sound = getattr(Renderer, stage)
+    def inject_failure() -> None:
+        original = getattr(Renderer, stage)
 
         def call(*arguments: Any) -> Any:
             calls.append(arguments)
             if len(calls) != 7:
-                return sound(*arguments)
-            if isinstance(gives, Exception):
-                raise gives
-            return gives
+                return original(*arguments)
+            if isinstance(failure, Exception):
+                raise failure
+            return failure
 
         monkeypatch.setattr(Renderer, stage, call)
 
-    report = make(small_source, tmp_path / "spoilt", spoil)
+    report = build(small_source, tmp_path / "failed", inject_failure)
     assert (report.failed, report.samples.total()) == (1, 24)
-    expected, rows = rows_of(tmp_path / "sound", small_source), rows_of(tmp_path / "spoilt", small_source)
+    expected, rows = rows_of(tmp_path / "intact", small_source), rows_of(tmp_path / "failed", small_source)
     (failed,) = (key for key, row in rows.items() if row.status == manifests.FAILED)
     assert str(rows[failed].error).startswith(error)
     assert rows[failed].payload_sha256 is None
-    where = {"shard_sha256": None, "offset": None}
+    positions = {"shard_sha256": None, "offset": None}
     for key in rows.keys() - {failed}:
-        assert rows[key]._replace(**where) == expected[key]._replace(**where)
+        assert rows[key]._replace(**positions) == expected[key]._replace(**positions)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (MemoryError(), "MemoryError: no reason was given"),
         (ValueError("in /usr/lib/x/y.so, line 3"), "ValueError: in y.so, line 3"),
@@ -161,50 +163,50 @@ def test_a_sample_that_fails_in_a_stage_fails_alone(
         (SampleError("bad: <x at 0x7f00aa>, /tmp/a/b.png"), "bad: <x>, b.png"),
     ],
 )
-def test_a_photograph_that_cannot_be_read_fails_alone_and_names_no_machine(
-    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+def test_an_unreadable_image_fails_alone_without_machine_paths(
+    small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
-    sound = ImageFolder.read
+    original = ImageFolder.read
 
     def read(source: ImageFolder, image: SourceImage) -> Any:
         if image.id == "class0/image2":
             raise error
-        return sound(source, image)
+        return original(source, image)
 
     monkeypatch.setattr(ImageFolder, "read", read)
-    report = make(small_source, tmp_path / "data")
+    report = build(small_source, tmp_path / "data")
     assert report.failed == 4
     errors = {row.error for row in rows_of(tmp_path / "data", small_source).values() if row.error}
     (reason,) = errors
-    assert reason.startswith(f"class0/image2.png: {told}")
+    assert reason.startswith(f"class0/image2.png: {message}")
 
 
-def test_the_places_of_a_build_are_no_part_of_a_reason() -> None:
+def test_failure_reasons_omit_the_folders_of_a_build() -> None:
     error = ValueError("/my photos/all/class 0/a b.png and /my photos/x: 1/2 of s3://bucket/key/name, in /usr/lib/y.so")
     roots = ["/my photos/all", "/my photos"]
     assert failure_reason(error, roots) == "ValueError: class 0/a b.png and x: 1/2 of s3://bucket/key/name, in y.so"
 
 
-def test_a_reason_names_neither_source_nor_output(
+def test_reasons_in_rows_omit_source_and_output_folders(
     small_source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(source: ImageFolder, image: SourceImage) -> bytes:
         raise ValueError(f"{small_source}/class 0/a b.png and {tmp_path / 'data'}/x y")
 
     monkeypatch.setattr(ImageFolder, "read", read)
-    make(small_source, tmp_path / "data")
+    build(small_source, tmp_path / "data")
     for row in rows_of(tmp_path / "data", small_source).values():
         assert row.error == f"{row.origin}: ValueError: class 0/a b.png and x y"
 
 
-def test_a_job_is_small_and_can_be_pickled() -> None:
+def test_a_job_pickles_to_few_bytes() -> None:
     job = BuildJob(RECIPE, "/photographs", "s3://bucket/data")
     data = pickle.dumps(job)
     assert pickle.loads(data) == job
     assert len(data) < 4096
 
 
-def test_what_crosses_stages_cannot_be_changed() -> None:
+def test_records_passed_between_stages_are_frozen() -> None:
     source = SourceImage("a", 0, "", "a.png", 1)
     failure, condition = Failure("unreadable"), Condition("fog", 3)
     image = PreparedImage(source, None, failure)
@@ -220,19 +222,19 @@ def test_what_crosses_stages_cannot_be_changed() -> None:
             setattr(record, fields(record)[0].name, None)
 
 
-def test_a_file_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+def test_a_file_of_gigabytes_fails_without_being_read(tmp_path: Path) -> None:
     source = write_small_source(tmp_path / "source", images=2)
     with open(source / "class0" / "sparse.jpg", "wb") as file:
         file.truncate(3 * 2**30)
-    report = make(source, tmp_path / "data")
+    report = build(source, tmp_path / "data")
     assert (report.failed, report.samples.total()) == (4, 12)
     errors = {row.error for row in rows_of(tmp_path / "data", source).values() if row.error}
     assert errors == {f"class0/sparse.jpg: refused: {3 * 2**30} bytes exceed the limit of {2**28} bytes"}
 
 
-def test_a_part_tells_of_which_images_its_block_was(small_source: Path, tmp_path: Path) -> None:
-    """A later build tells growth from other photographs by it."""
-    make(small_source, tmp_path / "data")
+def test_a_part_records_the_images_of_its_work_item(small_source: Path, tmp_path: Path) -> None:
+    """A later build compares them to detect that the source has grown or changed."""
+    build(small_source, tmp_path / "data")
     block = only_block(small_source)
     for task in block.tasks:
         facts = manifests.read_facts(tmp_path / "data" / task.part)

@@ -1,4 +1,4 @@
-"""Records are checked when they are registered, and what is registered may be named at once."""
+"""Registering a family checks its record and makes it available in recipes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.factories.own_waves import FAMILY
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Family:
-    """The family of the tests, registered in this process until the test ends."""
+    """Register the family of the tests until the test ends, and return it."""
     monkeypatch.setattr(FAMILIES, "_families", dict(FAMILIES))
     own = replace(FAMILY, modules=(), libraries=())
     registry.register(own)
@@ -36,7 +36,7 @@ def waves_recipe() -> Recipe:
     return library.load("imagenet-c").changed(transforms=transforms)
 
 
-def test_the_families_of_the_project_are_valid_and_named_as_in_recipes() -> None:
+def test_built_in_families_are_valid() -> None:
     assert list(FAMILIES)[:4] == ["corruptions", "perturbations", "system-noise", "none"]
     for name, family in FAMILIES.items():
         check_family(family)
@@ -44,7 +44,7 @@ def test_the_families_of_the_project_are_valid_and_named_as_in_recipes() -> None
         assert family.citation.startswith("@") == (name != "none")
 
 
-def test_a_registered_family_may_be_named_in_recipes_and_indexes(registered: Family) -> None:
+def test_recipes_and_indexes_accept_a_registered_family(registered: Family) -> None:
     recipe = waves_recipe()
     assert recipe.family is family_named("own-waves") is registered
     assert [str(condition) for condition in recipe.conditions()] == ["wave_rows-0", "wave_columns-0"]
@@ -54,7 +54,7 @@ def test_a_registered_family_may_be_named_in_recipes_and_indexes(registered: Fam
     registry.register(registered)
 
 
-def test_a_worker_with_another_version_of_its_libraries_is_refused(registered: Family) -> None:
+def test_other_versions_of_its_libraries_raise(registered: Family) -> None:
     FAMILIES._families["own-waves"] = replace(registered, libraries=("numpy",))
     recipe = waves_recipe().model_copy(update={"software": {"numpy": "0.1"}})
     with pytest.raises(UserError, match=r"numpy .* the build uses 0\.1: install the same version there"):
@@ -62,7 +62,7 @@ def test_a_worker_with_another_version_of_its_libraries_is_refused(registered: F
     ready_renderer(recipe.model_copy(update={"software": versions()}), None)
 
 
-def test_transforms_are_tried_again_when_their_module_has_changed(
+def test_transforms_are_tested_again_after_their_module_changes(
     registered: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, is_broken = tmp_path / "waves_of_test.py", False
@@ -83,7 +83,7 @@ def test_transforms_are_tried_again_when_their_module_has_changed(
         ready_renderer(waves_recipe(), None)
 
 
-def test_unknown_families_are_told_with_those_that_are_known() -> None:
+def test_unknown_families_raise_with_the_known_families() -> None:
     with pytest.raises(UserError, match=r"unknown family 'x'; allowed: corruptions, .*install that package"):
         family_named("x")
     with pytest.raises(UserError, match=r"transforms\.family: .*'x' is unknown; allowed: corruptions, perturbations"):
@@ -92,13 +92,13 @@ def test_unknown_families_are_told_with_those_that_are_known() -> None:
     assert FAMILIES.get("x") is None
 
 
-def test_a_family_without_levels_has_level_zero() -> None:
+def test_families_without_levels_use_level_zero() -> None:
     assert clean.FAMILY.levels == NO_LEVELS == (0,)
     assert FAMILY.level_of("wave_rows", 0) == 0
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"name": "Own Waves"}, "name: use lower case"),
         ({"title": ""}, "title: "),
@@ -120,15 +120,15 @@ def test_a_family_without_levels_has_level_zero() -> None:
         ({"modules": ("nowhere.at_all",)}, r"modules: nowhere\.at_all cannot be imported"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told_when_it_is_registered(change: dict[str, Any], told: str) -> None:
-    sound = replace(FAMILY, modules=(), libraries=())
-    families = Families([sound])
-    with pytest.raises(UserError, match=f"invalid family .*{told}"):
-        families.register(replace(sound, **{"name": "others", **change}))
+def test_registering_an_invalid_record_names_the_field(change: dict[str, Any], message: str) -> None:
+    valid = replace(FAMILY, modules=(), libraries=())
+    families = Families([valid])
+    with pytest.raises(UserError, match=f"invalid family .*{message}"):
+        families.register(replace(valid, **{"name": "others", **change}))
     assert "others" not in families
 
 
-def test_all_faults_of_a_record_are_told_at_once() -> None:
+def test_all_faults_of_a_record_are_reported_together() -> None:
     with pytest.raises(UserError, match=r"title: .*; citation: "):
         check_family(replace(imagenet_c.FAMILY, title="", citation="x"))
     with pytest.raises(UserError, match="invalid family 'fog'"):
