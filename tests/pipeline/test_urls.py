@@ -154,7 +154,7 @@ def test_verify_finds_damage_behind_urls(built: Path) -> None:
     assert any("is missing" in str(fault) for fault in verify(f"file://{built}").faults)
 
 
-def test_missing_urls_are_errors(s3: ObjectStore, tmp_path: Path, robustshards: Run) -> None:
+def test_missing_urls_are_errors(s3: ObjectStore, built_on_s3: str, tmp_path: Path, robustshards: Run) -> None:
     for arguments, text in (
         (("verify", f"{s3.url}/none"), "is not a data set: it has no recipe.toml"),
         (("verify", "nowhere://bucket/data"), "cannot open nowhere://bucket/data"),
