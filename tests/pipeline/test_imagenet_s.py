@@ -88,7 +88,7 @@ def test_export_writes_arrays_and_a_list_per_pair(built_s: Path, tmp_path: Path,
 def test_export_names_unknown_layouts_and_damaged_samples(built_s: Path, tmp_path: Path, robustshards: Run) -> None:
     done = robustshards("export", built_s, "--to", "zip", "--out", tmp_path / "s")
     assert done.returncode == 2
-    assert "no layout is called 'zip'; allowed: imagefolder" in done.stderr
+    assert "invalid layout 'zip'; allowed: imagefolder" in done.stderr
     damaged = shutil.copytree(built_s, tmp_path / "damaged")
     row = next(manifests.read_rows(damaged / "manifest.parquet"))
     content = bytearray((damaged / row.shard).read_bytes())
