@@ -53,7 +53,7 @@ def test_images_and_samples_that_crash_workers_are_quarantined(driver: ProcessPo
     assert report.done.samples == Counter(ALL - {"a.left", "a.right", *deadly})
     # the first attempt, then three per image; a sample needs one more, which finds its image
     assert [event.index for event in report.failed] == [0] * (1 + 3 + 4)
-    assert all("process " in event.place and "worker process died" in event.reason for event in report.failed)
+    assert all("process " in event.place and "worker process has died" in event.reason for event in report.failed)
 
 
 def test_unrelated_deaths_quarantine_no_image(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
