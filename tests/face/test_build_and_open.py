@@ -85,7 +85,7 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"severities": 1, "difficulty": 2}, "severities and difficulty"),
         ({"only": "foggy"}, "'foggy'"),
         ({"only": 3}, "invalid names 3"),
-        ({"only": "fog", "grid": "full"}, "give one of them"),
+        ({"only": "fog", "grid": "full"}, "use only one of them"),
         ({"limit": -1}, "source.limit"),
         ({"seed": -1}, "seed"),
         ({"encoder": "gif"}, "'gif'"),

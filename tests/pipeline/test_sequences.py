@@ -123,8 +123,8 @@ def test_webdataset_reads_frames(sequences_once: Path) -> None:
 def test_bytes_of_every_encoder_do_not_depend_on_workers(
     small_source: Path, tmp_path: Path, robustshards: Run, encoder: str, member: str
 ) -> None:
-    command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--encoder", encoder)
-    command += ("--limit", 2, "--shard-size", 1)
+    size = ("--limit", 2, "--shard-size", 1)
+    command = ("build", "imagenet-p", "--source", small_source, *SELECTION, *SMALL, "--encoder", encoder, *size)
     for workers in (1, 2):
         done = robustshards(*command, "--out", tmp_path / str(workers), "--workers", workers)
         assert done.returncode == 0, done.stderr
