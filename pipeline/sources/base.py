@@ -286,7 +286,7 @@ def refuse_lookalikes(what: str, names: Iterable[str]) -> None:
 def check_size(image: SourceImage) -> None:
     """Raise RefusedFileError if an image exceeds 256 MiB, before reading it."""
     if image.size > LARGEST_READ:
-        why = f"it has {image.size} bytes, more than the {LARGEST_READ} allowed"
+        why = f"it has {image.size} bytes; the maximum is {LARGEST_READ}"
         raise RefusedFileError(errno.EFBIG, why, image.origin)
 
 

@@ -125,7 +125,7 @@ class HuggingFaceParquet:
         return data
 
     def _rows(self, name: str, group: int, index: int) -> _Rows:
-        """Return a reader of a row group whose position is not after a row."""
+        """Return a reader of a row group that can still reach a row: the open one, or a new one."""
         if self._current is None or not self._current.can_reach(name, group, index):
             self._close()
             self._current = _Rows(self._store, name, group, self._columns)
@@ -249,7 +249,7 @@ def _columns(schema: pa.Schema, where: str) -> _Columns:
     label = next((name for name in LABEL_COLUMNS if name in schema.names), None)
     for name in (image, label):
         if name and schema.names.count(name) > 1:
-            raise UserError(f"{where} has the column {name} more than once")
+            raise UserError(f"{where} has the column {name} more than once: rename or remove the others")
     kind = schema.field(image).type
     is_struct = pa.types.is_struct(kind)
     if is_struct:

@@ -93,7 +93,7 @@ def _solution(place: Place) -> dict[str, str]:
     try:
         columns = next(rows, [])
         if not all(columns.count(name) == 1 for name in ("ImageId", "PredictionString")):
-            raise UserError(f"{place.location} has no columns ImageId and PredictionString")
+            raise UserError(f"{place.location} must have the columns ImageId and PredictionString, each once")
         image, prediction = columns.index("ImageId"), columns.index("PredictionString")
         for row in rows:
             if not any(map(str.strip, row)):
@@ -149,7 +149,7 @@ def class_list(place: Place) -> list[str]:
     repeated = [wnid for wnid, count in Counter(wnids).items() if count > 1]
     if not wnids or repeated:
         what = f"repeats the class {repeated[0]!r}" if repeated else "contains no classes"
-        raise UserError(f"{place.location} {what}")
+        raise UserError(f"{place.location} {what}: list each wnid once, one per line")
     return sorted(wnids)
 
 
@@ -282,5 +282,5 @@ def missing_label(name: str) -> UserError:
 def folder_of(place: Place) -> Store:
     """Return the folder at a place. Raise UserError if it is not a folder."""
     if not place.is_folder:
-        raise UserError(f"the source {place.location} is not a folder")
+        raise UserError(f"the source {place.location} is not a folder: give the folder of the images")
     return place.store

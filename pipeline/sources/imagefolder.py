@@ -23,7 +23,7 @@ from pipeline.storage import Place
 
 
 class ImageFolder:
-    """A folder of images with one subfolder per class, which can have subfolders.
+    """A folder of images with one subfolder per class. Class folders can contain subfolders.
 
     Labels number the sorted class folders from 0, including empty ones. Images directly in the root are unlabelled;
     then class folders are not allowed. Images are sorted by class folder, then by path (by code point, independent of

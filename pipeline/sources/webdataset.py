@@ -152,9 +152,9 @@ class WebDatasetTars:
         try:
             fields = json.loads(self._side(tar, where, sample["json"]))
         except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
-            raise UserError(f"{where}: cannot read its label: its .json is damaged: {str(error)[:200]}") from error
+            raise UserError(f"{where}: cannot read the label: .json is damaged: {str(error)[:200]}") from error
         if not isinstance(fields, dict):
-            raise UserError(f"{where}: cannot read its label: its .json is not an object")
+            raise UserError(f"{where}: cannot read the label: .json is not an object")
         return fields
 
     def _side(self, tar: str, where: str, part: tuple[str, Member]) -> bytes:
@@ -201,7 +201,7 @@ def _parse_integer(text: bytes, where: str) -> int:
     """Return the integer in a text. Raise UserError if it is invalid."""
     digits = text.strip()
     if len(digits) > MAX_LABEL_DIGITS or not digits.removeprefix(b"-").isdigit():
-        raise UserError(f"{where} has the invalid label {digits[:40]!r}: labels are integers")
+        raise UserError(f"{where} has the invalid label {digits[:40]!r}: labels are integers such as 3")
     return int(digits)
 
 

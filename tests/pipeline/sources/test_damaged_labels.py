@@ -33,9 +33,9 @@ def listing(kind: str, location: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "has no columns ImageId and PredictionString"),
-        (b"ImageId\n", "has no columns ImageId and PredictionString"),
-        (b"ImageId,ImageId,PredictionString\n", "has no columns ImageId and PredictionString"),
+        (b"", "must have the columns ImageId and PredictionString"),
+        (b"ImageId\n", "must have the columns ImageId and PredictionString"),
+        (b"ImageId,ImageId,PredictionString\n", "must have the columns ImageId and PredictionString"),
         (HEAD.encode(), "contains no labels"),
         (f"{HEAD}{FIRST}\n".encode(), "line 2, has 1 fields; expected 2"),
         (f"{HEAD}{FIRST},a,b\n".encode(), "line 2, has 3 fields; expected 2"),
