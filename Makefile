@@ -65,6 +65,7 @@ sheets: setup
 docs: setup
 	$(BIN)/python -m tests.docs docs
 
+test: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
 test: setup
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
 
