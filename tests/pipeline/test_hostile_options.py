@@ -52,7 +52,7 @@ RECIPES = {
     "unknown base": (b"extends = 'imagenet-d'", "imagenet-d"),
     "a list as base": (b"extends = [1]", "extends"),
     "not a number": (b"extends = 'imagenet-c'\n[prepare]\nsteps = [['center_crop', nan]]", "steps"),
-    "huge": (b"#" * (5 << 20), "allowed"),
+    "huge": (b"#" * (5 << 20), "4194304 bytes"),
     "empty": (b"", "missing field"),
 }
 
@@ -103,9 +103,9 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--source", "a\0b"), "NUL"),
         (("--source", "x" * 5000), "too long"),
         (("--source", "~nobody-of-this-name/photographs"), "home folder"),
-        (("--source", "nothing-is-here"), "does not exist"),
-        (("--source", "reference://::data:,x"), "refused"),
-        (("--source", "simplecache::s3://bucket/x"), "refused"),
+        (("--source", "does-not-exist"), "does not exist"),
+        (("--source", "reference://::data:,x"), "chained protocols"),
+        (("--source", "simplecache::s3://bucket/x"), "chained protocols"),
         (("--source", "s3://name:word@bucket/x"), "credentials"),
         (("--source", "unknown://bucket/x"), "cannot open unknown://bucket/x"),
         (("--severities", DIGITS), "levels"),
@@ -122,9 +122,9 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--decoder", ""), "decoder"),
         (("--source-kind", "x"), "source.kind"),
         (("--ids", ""), "empty"),
-        (("--ids", "nothing-is-here"), "nothing-is-here"),
+        (("--ids", "does-not-exist"), "does-not-exist"),
         (("--frost-folder", ""), "empty"),
-        (("--only", "frost", "--frost-folder", "nothing-is-here"), "nothing-is-here"),
+        (("--only", "frost", "--frost-folder", "does-not-exist"), "does-not-exist"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
 )
@@ -137,15 +137,15 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
     ("command", "word"),
     [
         (("verify", ""), "empty"),
-        (("verify", "nothing-is-here"), "no recipe.toml"),
-        (("verify", "reference://::data:,x"), "refused"),
+        (("verify", "does-not-exist"), "no recipe.toml"),
+        (("verify", "reference://::data:,x"), "chained protocols"),
         (("preview", ""), "empty"),
         (("export", "", "--to", "parquet", "--out", "x"), "empty"),
         (("export", "x", "--to", "nothing", "--out", "x"), "nothing"),
         (("index", "", "--out", "x"), "empty"),
-        (("index", "nothing-is-here", "--out", "x"), "does not exist"),
+        (("index", "does-not-exist", "--out", "x"), "does not exist"),
         (("report", ""), "empty"),
-        (("report", "nothing-is-here"), "no evaluation"),
+        (("report", "does-not-exist"), "no evaluation"),
         (("evaluate", "", "--model", "a:b", "--out", "x"), "empty"),
         (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "0,0,0"), "above 0"),
         (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "nan,1,1"), "finite"),
@@ -169,7 +169,10 @@ def test_evaluate_in_a_removed_folder_fails_with_one_line(tmp_path: Path, monkey
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    refused(run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"), "the current folder was deleted: change to another")
+    refused(
+        run("evaluate", tmp_path, "--model", "a:b", "--out", tmp_path / "r"),
+        "the current folder was deleted: change to another",
+    )
 
 
 def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built_once: Path) -> None:

@@ -26,10 +26,10 @@ from tests.conftest import ROOT
 IMAGENET_C = library.load("imagenet-c")
 
 
-class MadeSource:
+class GeneratedSource:
     """A source whose listing is generated, so that its length does not affect memory use."""
 
-    location = "made"
+    location = "generated"
 
     def __init__(self, images: int) -> None:
         self.images = images
@@ -49,7 +49,7 @@ class MadeSource:
 @settings(max_examples=40, deadline=None)
 def test_every_condition_has_every_image_once(images: int, size: int, limit: int) -> None:
     recipe = IMAGENET_C.changed(shards={"size": size}, source={"limit": limit}, transforms={"only": ["fog"]})
-    source = MadeSource(images)
+    source = GeneratedSource(images)
     plan = make_plan(recipe, source)
     blocks = list(make_blocks(plan, source))
     expected = [image.id for image in source][: limit or None]
@@ -60,20 +60,20 @@ def test_every_condition_has_every_image_once(images: int, size: int, limit: int
 
 
 def test_digests_change_only_with_settings_that_decide_the_bytes() -> None:
-    def first(recipe: recipes.Recipe, source: MadeSource) -> str:
+    def first(recipe: recipes.Recipe, source: GeneratedSource) -> str:
         return next(make_blocks(make_plan(recipe, source), source)).tasks[0].digest
 
     fog = IMAGENET_C.changed(transforms={"only": ["fog"]}, shards={"size": 10})
-    digest = first(fog, MadeSource(30))
+    digest = first(fog, GeneratedSource(30))
     for change in (
         {"seed": 1},
         {"encoder": {"quality": 84}},
         {"shards": {"size": 11}},
         {"transforms": {"levels": [2]}},
     ):
-        assert first(fog.changed(**change), MadeSource(30)) != digest
+        assert first(fog.changed(**change), GeneratedSource(30)) != digest
     same = fog.changed(transforms={"only": ["fog", "contrast"], "levels": [1]}, source={"limit": 20}, name="other")
-    assert first(same, MadeSource(31)) == digest
+    assert first(same, GeneratedSource(31)) == digest
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_shared_cost_matches_the_benchmark() -> None:
 
 @given(st.integers(1, 40), st.integers(1, 60))
 def test_split_assigns_every_task_once(tasks: int, pieces: int) -> None:
-    source = MadeSource(3)
+    source = GeneratedSource(3)
     plan = make_plan(IMAGENET_C, source)
     (block,) = make_blocks(plan, source)
     block = WorkItem(block.index, block.images, block.tasks[:tasks])
@@ -136,7 +136,7 @@ def test_memory_does_not_grow_with_the_number_of_images(
     recipe = library.load(name).changed(transforms=transforms)
 
     def peak(images: int) -> int:
-        source = MadeSource(images)
+        source = GeneratedSource(images)
         tracemalloc.start()
         try:
             plan = make_plan(recipe, source)
@@ -152,10 +152,10 @@ def test_memory_does_not_grow_with_the_number_of_images(
 
 
 def test_a_huge_limit_has_no_effect() -> None:
-    assert make_plan(IMAGENET_C.changed(source={"limit": 10**30}), MadeSource(3)).images == 3
+    assert make_plan(IMAGENET_C.changed(source={"limit": 10**30}), GeneratedSource(3)).images == 3
 
 
-class DamagedSource(MadeSource):
+class DamagedSource(GeneratedSource):
     """A source where most images cannot be read and raise different exceptions."""
 
     def read(self, image: SourceImage) -> bytes:
@@ -171,7 +171,7 @@ def test_estimate_skips_unreadable_images() -> None:
     assert measured.measured == 1
     assert measured.output_bytes == 10 * measured.sizes.bytes["contrast-1"] > 0
     source.images = 1
-    with pytest.raises(UserError, match="any of the 1 images tried from made"):
+    with pytest.raises(UserError, match="any of the 1 images tried from generated"):
         estimate(make_plan(recipe, source), source, 3)
 
 
@@ -183,7 +183,7 @@ def test_an_empty_source_is_refused_with_the_ignored_files(tmp_path: Path) -> No
 
 
 def test_a_listing_that_changes_after_planning_is_refused() -> None:
-    source = MadeSource(30)
+    source = GeneratedSource(30)
     plan = make_plan(IMAGENET_C, source)
     for images in (29, 31):
         source.images = images
