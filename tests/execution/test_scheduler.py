@@ -326,7 +326,7 @@ def test_user_errors_at_start_stop_the_run_earlier() -> None:
 
 def test_workers_that_never_start_are_waited_for() -> None:
     """The cluster may still grow, so nothing is given up."""
-    with pytest.raises(RuntimeError, match="stuck at .* no worker has a signal left"):
+    with pytest.raises(RuntimeError, match=r"stuck at .* no worker has a signal left"):
         run(ITEMS, 2, process, start=lambda worker: [])
 
 

@@ -177,6 +177,10 @@ def test_unfinished_build_raises_user_error(copied: Path) -> None:
 
 def test_open_rejects_folders_that_hold_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for place, value in ((tmp_path, "is not a data set"), (tmp_path / "file", "Not a directory"), (3, "invalid folder 3")):
+    for place, value in (
+        (tmp_path, "is not a data set"),
+        (tmp_path / "file", "Not a directory"),
+        (3, "invalid folder 3"),
+    ):
         with pytest.raises(rs.UserError, match=value):
             rs.open(place)
