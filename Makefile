@@ -67,7 +67,7 @@ docs: setup
 
 test: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
 test: setup
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
+	$(BIN)/pytest --numprocesses 3 --dist worksteal --durations 25
 
 lint: setup
 	$(BIN)/ruff format --check .
