@@ -132,7 +132,7 @@ def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.M
         ({"precision": "fp8"}, "'fp8'"),
         ({"data": "/nowhere"}, "/nowhere is not a data set"),
         ({"data": 3}, "invalid data 3"),
-        ({"model": 3}, "the model is a int"),
+        ({"model": 3}, "the model is of type int"),
         ({"model": "resnet50"}, "invalid model 'resnet50': use timm:NAME"),
         ({"out": 3}, "invalid out 3"),
     ],

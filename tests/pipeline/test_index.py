@@ -385,9 +385,7 @@ def test_other_files_are_counted_or_refused(tmp_path: Path) -> None:
         found(data, tmp_path / "index")
     shutil.rmtree(data / "scripts")
     write_image(data / "fog/1/cat/new.bmp")
-    with pytest.raises(
-        UserError, match=r"new\.bmp is an image in an unsupported format: convert it to one of \.jpg, .* convert it"
-    ):
+    with pytest.raises(UserError, match=r"new\.bmp is an image in an unsupported format: convert it to one of \.jpg, "):
         found(data, tmp_path / "index")
 
 
