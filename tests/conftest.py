@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-if _process := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Each test process has its own folder of compiled kernels, because numba's cache is not safe for parallel writes.
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent.parent / "build" / f"kernels-{_process}")
+from tests.factories import kernels
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["NUMBA_CACHE_DIR"] = str(kernels.FOLDER)  # before numba is imported
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 UNDER_CI = os.environ.get("CI") == "true"
 SHARED_REQUIRED = os.environ.get("REQUIRE_SHARED") == "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the kernels before several test processes start, so that each is compiled once."""
+    if config.getoption("numprocesses", None):
+        kernels.compile_kernels()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

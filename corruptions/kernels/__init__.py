@@ -6,6 +6,7 @@ image, P is a number of pixels, and rows of an image are interleaved (W * 3 valu
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 from numba.core.codegen import get_host_cpu_features
 
 from corruptions.cache import compiled_folder
@@ -56,6 +58,15 @@ _CONFIG_LOCK = Lock()
 """Held while the setting of numba's cache folder is changed."""
 
 
+class _Cache(FunctionCache):
+    """The cached versions of a kernel. Only one process at a time adds one, because numba's index would lose others."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with open(COMPILED / "lock", "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            super().save_overload(sig, data)
+
+
 def _cached(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make a numba decorator cache kernels in COMPILED. The cache folder of other packages is not changed."""
 
@@ -63,20 +74,22 @@ def _cached(compiled: Callable[[Any], Any]) -> Callable[[Any], Any]:
         with _CONFIG_LOCK:
             previous, numba_config.CACHE_DIR = numba_config.CACHE_DIR, str(COMPILED)
             try:
-                return compiled(function)
+                dispatcher = compiled(function)
+                dispatcher._cache = _Cache(function)
             finally:
                 numba_config.CACHE_DIR = previous
+        return dispatcher
 
     return decorate
 
 
-kernel = _cached(njit(cache=True, nogil=True, error_model="numpy"))
+kernel = _cached(njit(nogil=True, error_model="numpy"))
 """Decorator that compiles a kernel, the only one used in this project.
 
 Kernels are cached on disk and compiled without fast-math, so that rounding is the same on every CPU.
 """
 
-inlined = _cached(njit(cache=True, nogil=True, error_model="numpy", inline="always"))
+inlined = _cached(njit(nogil=True, error_model="numpy", inline="always"))
 """Decorator that compiles a function into each kernel that calls it."""
 
 

@@ -66,7 +66,7 @@ def ready_renderer(recipe: Recipe, frost_folder: str | None) -> Renderer:
 
 @contextmanager
 def _compile_lock(recipe: Recipe) -> Iterator[TextIO]:
-    """Lock the trial of a recipe on this machine, because concurrent compilation can corrupt numba's cache.
+    """Lock the trial of a recipe on this machine, so that workers do not all compile the same kernels.
 
     Yields a file that is not empty if the trial has succeeded with the current kernels.
     """

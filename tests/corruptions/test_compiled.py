@@ -35,6 +35,25 @@ hits = sum(caller.stepped.stats.cache_hits.values())
 print(json.dumps([result, hits, str(COMPILED), numba.config.CACHE_DIR]))
 """
 
+SLOWLY_CACHED = """
+import sys, time
+import numpy as np
+from numba.core.caching import IndexDataCacheFile
+save_index = IndexDataCacheFile._save_index
+def save_slowly(self, overloads):
+    time.sleep(2)
+    save_index(self, overloads)
+IndexDataCacheFile._save_index = save_slowly
+from corruptions.kernels import caller
+caller.stepped(np.dtype(sys.argv[1]).type(1))
+"""
+ALL_CACHED = """
+import numpy as np
+from corruptions.kernels import caller
+results = [caller.stepped(np.dtype(name).type(1)) for name in ("float32", "uint8")]
+print(*results, sum(caller.stepped.stats.cache_hits.values()))
+"""
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
@@ -74,6 +93,18 @@ def test_numba_cache_dir_is_used_and_not_changed(package: Path) -> None:
     assert list(Path(folder).rglob("caller.stepped*.nbc"))
     result, hits, *_ = stepped(package, 10, NUMBA_CACHE_DIR=named)
     assert (result, hits) == (11, 0)
+
+
+def test_processes_that_compile_at_the_same_time_lose_no_kernel(package: Path) -> None:
+    """Both read the cache's index before either writes it, unless one waits for the other."""
+    (package / "corruptions" / "kernels" / "helper.py").write_text(HELPER.format(step=1))
+    settings = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(package / "cache")}
+    commands = [[sys.executable, "-c", SLOWLY_CACHED, kind] for kind in ("float32", "uint8")]
+    processes = [subprocess.Popen(command, cwd="/", env=settings) for command in commands]
+    assert [process.wait() for process in processes] == [0, 0]
+    command = [sys.executable, "-c", ALL_CACHED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/", env=settings)
+    assert done.stdout.split() == ["2.0", "2", "2"]
 
 
 def test_renamed_sources_use_another_folder(tmp_path: Path) -> None:
