@@ -85,6 +85,8 @@ def _printed(section: str) -> str:
 
 
 if __name__ == "__main__":
-    if not WORKER_ENVIRONMENT.items() <= os.environ.items():  # glibc reads these variables only when a process starts
-        os.execve(sys.executable, [sys.executable, "-m", "bench", *sys.argv[1:]], {**os.environ, **WORKER_ENVIRONMENT})
+    # glibc reads its variables only when a process starts; PYTHONPATH lets workers import the workers of this package
+    environment = {**WORKER_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[1])}
+    if not environment.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, "-m", "bench", *sys.argv[1:]], {**os.environ, **environment})
     main()
