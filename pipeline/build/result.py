@@ -11,6 +11,7 @@ from pipeline.build.plan import Plan, WorkItem
 from pipeline.build.quota import Withheld
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.execution.work import Lost
+from pipeline.text import counted
 
 
 @dataclass
@@ -71,7 +72,8 @@ class BuildResult:
         """
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.done.shards:
-            yield f"made {self.done.shards:,} shards, {made:,} images, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+            shards, images = counted(self.done.shards, "shard"), counted(made, "image")
+            yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
         elif self.complete:
             yield f"nothing to do: all {self.plan.shards:,} shards are finished"
         for each in self.lost:

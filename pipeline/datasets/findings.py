@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.datasets.base import Fault
+from pipeline.text import counted
 
 MAX_FAULTS = 1000
 """Maximum number of faults that are kept; more are only counted."""
@@ -74,5 +75,6 @@ class Findings:
                 "they were built, because the image decoder differs: results may differ too"
             )
         failed = f", {self.failed:,} recorded as failed" if self.failed else ""
-        shards = f" in {self.shards:,} shards" if self.shards else ""
-        yield f"{verb} {self.samples:,} samples{shards}{failed}: {f'{self.count:,}' if self.count else 'no'} faults"
+        shards = f" in {counted(self.shards, 'shard')}" if self.shards else ""
+        faults = counted(self.count, "fault") if self.count else "no faults"
+        yield f"{verb} {counted(self.samples, 'sample')}{shards}{failed}: {faults}"
