@@ -117,7 +117,7 @@ def centre_window(height: int, width: int, rows: int, columns: int) -> Window:
     Raises:
         ValueError: If the part is larger than the image.
     """
-    if rows > height or columns > width:
+    if not (1 <= rows <= height and 1 <= columns <= width):
         raise ValueError(f"{rows} x {columns} pixels cannot be cropped from {height} x {width}")
     return Window(centre_offset(height, rows), centre_offset(width, columns), rows, columns)
 
@@ -145,6 +145,11 @@ def _fraction(height: int, width: int, value: float) -> tuple[int, int]:
     return max(int(value * height), 1), max(int(value * width), 1)
 
 
+def _without_edges(height: int, width: int, value: float) -> tuple[int, int]:
+    """Return the size without ``int(value)`` pixels at each edge."""
+    return height - 2 * int(value), width - 2 * int(value)
+
+
 @dataclass(frozen=True)
 class PreparationStep:
     """A kind of step. ``size`` returns the (height, width) of its result. ``crops``: crop the centre, do not resize."""
@@ -158,6 +163,7 @@ STEPS: Mapping[str, PreparationStep] = {
     "square": PreparationStep(_square, crops=False),
     "center_crop": PreparationStep(_square, crops=True),
     "center_fraction": PreparationStep(_fraction, crops=True),
+    "trim": PreparationStep(_without_edges, crops=True),
 }
 """Name of a step -> what it does. ``square`` does not keep the aspect ratio."""
 

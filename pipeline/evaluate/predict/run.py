@@ -293,7 +293,7 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
 
 
 def _flat(table: EvaluationTable) -> dict[str, Any]:
-    content = table.model_dump(mode="json")
+    content = table.model_dump(mode="json", exclude_none=True)
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 

@@ -15,6 +15,7 @@ import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.storage import SMALL_FILE, Store
+from pipeline.tasks.schema import Steps, Task
 from pipeline.transforms.registry import FAMILIES
 
 EVALUATION_FILE = "evaluation.toml"
@@ -44,7 +45,10 @@ class ModelTable(StrictTable):
         weights: File with its state dict. Empty for the model's own weights.
         digest: SHA-256 of its files or weights.
         code: SHA-256 of its code. Empty for model files, whose ``digest`` covers the code.
-        classes: Number of classes.
+        classes: Number of outputs.
+        note: Remark of the user for reports, for example how the model was trained. None if there is none.
+        parameters: Number of parameters. None if unknown.
+        multiply_adds: Number of multiply-add operations for one image. None if unknown.
     """
 
     name: str
@@ -53,6 +57,9 @@ class ModelTable(StrictTable):
     digest: str
     code: str = ""
     classes: Annotated[int, Field(ge=1)]
+    note: str | None = None
+    parameters: Annotated[int, Field(ge=0)] | None = None
+    multiply_adds: Annotated[int, Field(ge=0)] | None = None
 
 
 class InputTable(StrictTable):
@@ -62,11 +69,17 @@ class InputTable(StrictTable):
         size: Side that images are resized to, in pixels. 0 keeps their size.
         mean: Channel means for pixel values 0..1.
         std: Channel standard deviations for pixel values 0..1.
+        steps: Preparation steps of images that are not prepared yet. None keeps the images as they are.
+        resize: Resize operator of these steps. None without steps.
+        decoder: Fingerprint of the decoder of these images. None without steps.
     """
 
     size: Annotated[int, Field(ge=0, le=4096)] = 0
     mean: tuple[float, float, float]
     std: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
+    steps: Steps | None = None
+    resize: str | None = None
+    decoder: str | None = None
 
 
 class RunTable(StrictTable):
@@ -91,18 +104,25 @@ class DataSetTable(StrictTable):
 
 
 class EvaluationTable(StrictTable):
-    """The content of ``evaluation.toml``."""
+    """The content of ``evaluation.toml``. Fields without a value are not written."""
 
     model: ModelTable
     input: InputTable
     run: RunTable
     data_set: DataSetTable
+    task: Task | None = None
+    """The task of the data set. None: each output of the model is a class."""
     software: Mapping[str, str] = {}
     """Versions of the libraries that the predictions depend on, by name."""
 
     def to_toml(self) -> str:
         """Return the content of evaluation.toml."""
-        return tomli_w.dumps(self.model_dump(mode="json"))
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+    @property
+    def labels(self) -> int:
+        """Return the number of labels that the model chooses among: of the groups of the task, or of its outputs."""
+        return self.task.labels if self.task else self.model.classes
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,148 @@
+"""Tasks: which outputs of a model count for the images of a data set, and how these images are prepared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from corruptions.preparation import STEPS
+from pipeline.config import StrictTable, one_of
+from pipeline.errors import UserError
+from pipeline.images.resizers import OPERATORS
+from pipeline.tasks.labels import is_number
+from pipeline.text import counted
+
+Role = Literal["clean", "shift", "anomalous"]
+"""What the images of a data set are to a report: clean images, which give the clean error; natural images under a
+distribution shift; or images of none of the classes."""
+
+Operator = Annotated[str, one_of(OPERATORS)]
+
+Steps = tuple[tuple[Annotated[str, one_of(STEPS)], Annotated[float, Field(gt=0, le=8192)]], ...]
+
+_NUMBER_PREFIX = re.compile(r"^[0-9.]+")
+"""A number before the name of a folder, as in ``1.7apple_2``."""
+
+
+class TaskFile(StrictTable):
+    """The content of a task's TOML file.
+
+    Attributes:
+        name: Name of the task.
+        title: One line about the data set.
+        outputs: The outputs of the model: "imagenet", or a text file with the name of one output per line.
+        folders: How the folders of the data set name classes: "wnid" (each folder is the name of an output), "number"
+            (each is the index of an output), or a text file with lines ``folder: names of outputs``.
+        other_folders: What happens to folders that the task does not name.
+        number_prefix: Whether a number before the name of a folder is ignored.
+        groups: Text file with one group per line: names of outputs, after an optional name of the group and a colon.
+            The model chooses among the groups. Empty: each output is a group.
+        role: Role of the images in reports.
+        steps: Preparation steps of images that are not prepared yet.
+        resize: Resize operator of these steps.
+        images: Number of images of the complete data set.
+        citation: BibTeX entry of the paper.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    title: str = ""
+    outputs: str = "imagenet"
+    folders: str = "wnid"
+    other_folders: Literal["skip", "refuse"] = "skip"
+    number_prefix: bool = False
+    groups: str = ""
+    role: Role
+    steps: Steps = ()
+    resize: Operator = "pillow-bilinear"
+    images: Annotated[int, Field(ge=0)] = 0
+    citation: str = ""
+
+
+class Task(StrictTable):
+    """A task without its files: the table ``[task]`` of an index or an evaluation.
+
+    Attributes:
+        name: Name of the task.
+        outputs: Number of outputs that the model must have.
+        outputs_are: What the outputs are, for messages.
+        groups: Outputs of each group, in label order. Empty: each output is a group.
+        role: Role of the images in reports.
+        steps: Preparation steps of images that are not prepared yet.
+        resize: Resize operator of these steps.
+        images: Number of images of the complete data set; 0 if unknown.
+    """
+
+    name: str
+    outputs: Annotated[int, Field(ge=2)]
+    outputs_are: str
+    groups: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] = ()
+    role: Role
+    steps: Steps = ()
+    resize: Operator = "pillow-bilinear"
+    images: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def labels(self) -> int:
+        """The number of labels: of groups, or of outputs if there are no groups."""
+        return len(self.groups) or self.outputs
+
+    @property
+    def digest(self) -> str:
+        """The hexadecimal SHA-256 of the whole task."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def groups_digest(self) -> str:
+        """The hexadecimal SHA-256 of the groups, equal for tasks with the same labels; empty if there are none."""
+        return hashlib.sha256(json.dumps(self.groups).encode()).hexdigest() if self.groups else ""
+
+    def mismatch(self, outputs: int) -> str | None:
+        """Return why a model with this number of outputs does not fit the task; None if it fits."""
+        if outputs == self.outputs:
+            return None
+        return (
+            f"the model has {counted(outputs, 'output')}, but the task {self.name} counts {self.outputs:,} "
+            f"({self.outputs_are}): use a model with these outputs"
+        )
+
+
+@dataclass(frozen=True)
+class LoadedTask:
+    """A task and the labels of its folders.
+
+    Attributes:
+        task: The task.
+        folders: Label of each folder that the task names.
+        by_number: Whether folders are named by the indices of outputs, instead of by the keys of ``folders``.
+        number_prefix: Whether a number before the name of a folder is ignored.
+        refuses_others: Whether folders that the task does not name are an error.
+    """
+
+    task: Task
+    folders: Mapping[str, int]
+    by_number: bool = False
+    number_prefix: bool = False
+    refuses_others: bool = False
+
+    def label(self, folder: str) -> int | None:
+        """Return the label of a folder; None if the task does not name it.
+
+        Raises:
+            UserError: The task does not name the folder, and allows no other folders.
+        """
+        name = folder.lstrip("0") or "0" if self.by_number and is_number(folder) else folder
+        if name not in self.folders and self.number_prefix:
+            name = _NUMBER_PREFIX.sub("", folder)
+        label = self.folders.get(name)
+        if label is None and self.refuses_others:
+            raise UserError(
+                f"the folder {folder!r} is not in the task {self.task.name}, which names {len(self.folders)} folders: "
+                "remove it, or rename it"
+            )
+        return label
