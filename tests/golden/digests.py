@@ -10,13 +10,16 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import corruptions
+import perturbations
 from corruptions import Options
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import PROFILE_STEPS
@@ -37,6 +40,8 @@ SEED = 20_190_301
 """Seed of all transforms."""
 HEIGHT, WIDTH, SIDE = 150, 201, 57
 """Sides of the photograph, and of the resized photograph, in pixels."""
+LEVEL = 3
+"""Severity and difficulty of the transforms with draws of NumPy's legacy generator."""
 
 NOT_REPRODUCIBLE = frozenset({"opencv-bicubic", "nvjpeg"})
 """A resize operator whose pixels differ between CPUs, and a decoder that needs a GPU."""
@@ -57,6 +62,10 @@ class Digest(NamedTuple):
     version: int
     pixels: str
     payload: str
+
+
+Compute = Callable[[], Digest]
+"""A function that computes one digest."""
 
 
 def photograph(height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
@@ -82,9 +91,14 @@ def encoded_photograph() -> bytes:
     return folder.joinpath(first).read_bytes()
 
 
+def computations() -> dict[str, Compute]:
+    """Return the functions that compute the digests, by name. Nothing is computed before they are called."""
+    return dict([*_transforms(), *_published_draws(), *_decoders(), *_operators(), *_encoders()])
+
+
 def computed() -> dict[str, Digest]:
     """Return the digests of this machine, by name."""
-    return dict([*_transforms(), *_decoders(), *_operators(), *_encoders()])
+    return {name: compute() for name, compute in computations().items()}
 
 
 def committed() -> dict[str, Digest]:
@@ -105,19 +119,16 @@ def differences(ours: Mapping[str, Digest], theirs: Mapping[str, Digest]) -> Ite
     yield from (f"{name} is no longer computed: remove it with {RECORD}" for name in theirs.keys() - ours.keys())
 
 
-def _transforms() -> Iterator[tuple[str, Digest]]:
+def _transforms() -> Iterator[tuple[str, Compute]]:
     """Yield the digest of each transform at each level in each profile.
 
     Transforms of decoders have no profile; they are named after the profile imagenet.
     """
     for family_name, family in FAMILIES.items():
         for profile in ("imagenet",) if family.from_encoded else PROFILE_SIDES:
-            source = encoded_photograph() if family.from_encoded else photograph()
-            prepared = family.prepare(source, PROFILE_STEPS[profile], "pillow-bilinear")
             for condition in _conditions(family):
-                output = family.render(condition, Rendering(profile, Options()))(prepared, SEED)
-                version = family.version(condition.transform)
-                yield f"{family_name}/{profile}/{condition.transform}/{condition.level}", _digest(version, output)
+                name = f"{family_name}/{profile}/{condition.transform}/{condition.level}"
+                yield name, partial(_rendered, family, profile, condition)
 
 
 def _conditions(family: Family) -> Iterator[Condition]:
@@ -127,28 +138,75 @@ def _conditions(family: Family) -> Iterator[Condition]:
             yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in family.levels)
 
 
-def _decoders() -> Iterator[tuple[str, Digest]]:
+def _rendered(family: Family, profile: str, condition: Condition) -> Digest:
+    output = family.render(condition, Rendering(profile, Options()))(_prepared(family.name, profile), SEED)
+    return _digest(family.version(condition.transform), output)
+
+
+@cache
+def _prepared(family_name: str, profile: str) -> Any:
+    """Return the input that all conditions of a family share. They do not modify it."""
+    family = FAMILIES[family_name]
+    source = encoded_photograph() if family.from_encoded else photograph()
+    return family.prepare(source, PROFILE_STEPS[profile], "pillow-bilinear")
+
+
+def _published_draws() -> Iterator[tuple[str, Compute]]:
+    """Yield the digest of each corruption and perturbation with draws of NumPy's legacy generator.
+
+    All other digests are of the fast generator.
+    """
+    for family_name in ("corruptions", "perturbations"):
+        for name in FAMILIES[family_name].names:
+            yield f"published-draws/{family_name}/{name}", partial(_published, family_name, name)
+
+
+def _published(family_name: str, name: str) -> Digest:
+    rng = np.random.RandomState(SEED)
+    if family_name == "corruptions":
+        output = corruptions.corrupt(photograph(), name, LEVEL, profile="tiny", rng=rng)
+    else:
+        output = perturbations.perturb(photograph(), name, profile="tiny", difficulty=LEVEL, rng=rng)
+    return _digest(FAMILIES[family_name].version(name), output)
+
+
+def _decoders() -> Iterator[tuple[str, Compute]]:
     folder = resources.files("pipeline.images").joinpath("fingerprint_images")
     for name in DECODERS:
         if name not in NOT_REPRODUCIBLE:
             for file in sorted(folder.iterdir(), key=lambda file: file.name):
-                yield f"decoders/{name}/{file.name}", _digest(1, decode(file.read_bytes(), name))
+                yield f"decoders/{name}/{file.name}", partial(_decoded, file.read_bytes(), name)
 
 
-def _operators() -> Iterator[tuple[str, Digest]]:
+def _decoded(data: bytes, decoder: str) -> Digest:
+    return _digest(1, decode(data, decoder))
+
+
+def _operators() -> Iterator[tuple[str, Compute]]:
     for name in OPERATORS:
         if name not in NOT_REPRODUCIBLE:
             for label, side in (("down", SIDE), ("up", 3 * WIDTH)):
-                yield f"operators/{name}/{label}", _digest(1, prepare(photograph(), (("square", side),), name))
+                yield f"operators/{name}/{label}", partial(_resized, side, name)
 
 
-def _encoders() -> Iterator[tuple[str, Digest]]:
-    image = photograph()
-    frames = np.stack([np.roll(image[:64, :96], shift, axis=1) for shift in range(4)])
+def _resized(side: int, operator: str) -> Digest:
+    return _digest(1, prepare(photograph(), (("square", side),), operator))
+
+
+def _encoders() -> Iterator[tuple[str, Compute]]:
     for name, encoder in ENCODERS.items():
-        yield f"encoders/{name}", _digest(1, image, encoder)
+        yield f"encoders/{name}", partial(_encoded, photograph, encoder)
     for grain in (False, True):
-        yield f"encoders/mp4 grain={grain}", _digest(1, frames, Mp4(preset="fast"), grain)
+        yield f"encoders/mp4 grain={grain}", partial(_encoded, _frames, Mp4(preset="fast"), grain)
+
+
+def _encoded(content: Callable[[], np.ndarray], encoder: Encoder, grain: bool = False) -> Digest:
+    return _digest(1, content(), encoder, grain)
+
+
+def _frames() -> np.ndarray:
+    """Return a sequence that moves to the side, uint8 (T, H, W, 3)."""
+    return np.stack([np.roll(photograph()[:64, :96], shift, axis=1) for shift in range(4)])
 
 
 def _digest(version: int, pixels: np.ndarray, encoder: Encoder | None = None, grain: bool = False) -> Digest:
