@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import UnidentifiedImageError, features
 
+from corruptions.kernels import ycbcr
 from pipeline.errors import SampleError, UserError
 
 Image = NDArray[np.uint8]
@@ -43,6 +44,12 @@ SIXTEEN_BIT_MODES = frozenset({"I;16", "I;16B", "I;16L", "I;16N"})
 
 JPEG_MODES = frozenset({"L", "RGB"})
 """Modes of JPEGs that the selected decoder reads (grey and YCbCr). Pillow reads all other JPEGs."""
+
+HALF_WIDTH_CHROMA = frozenset({"yuvj420p", "yuvj422p", "yuv420p", "yuv422p"})
+"""FFmpeg's pixel formats of 4:2:0 and 4:2:2. With even height, libswscale converts them differently on each CPU."""
+
+OTHER_FORMATS = frozenset({"gray", "gbrp", "yuvj444p", "yuvj440p", "yuvj411p", "yuv444p", "yuv440p", "yuv411p"})
+"""Other pixel formats of grey and YCbCr JPEGs, which libswscale converts in the same way on every CPU."""
 
 START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
 """JPEG markers."""
@@ -174,14 +181,27 @@ def _opencv(data: bytes) -> Image:
 
 
 def _ffmpeg(data: bytes) -> Image:
-    """Decode and convert as the ffmpeg command does for ``-pix_fmt rgb24``, in this process."""
+    """Decode and convert as the ffmpeg command does on x86-64 for ``-pix_fmt rgb24``, in this process."""
     import av
+    from av.video.reformatter import ColorRange
 
     codec = av.CodecContext.create("mjpeg", "r")
     codec.thread_count = 1
-    frames = [*codec.decode(av.Packet(data)), *codec.decode(None)]
+    codec.options = {"idct": "simple"}  # the default on x86-64; other CPUs have their own by default
+    frame = [*codec.decode(av.Packet(data)), *codec.decode(None)][0]
+    if frame.format.name in HALF_WIDTH_CHROMA and frame.height % 2 == 0:
+        luma, cb, cr = (_rows(plane) for plane in frame.planes)
+        return ycbcr.to_rgb(luma, cb, cr, frame.width, frame.color_range == ColorRange.JPEG)
+    if frame.format.name not in HALF_WIDTH_CHROMA | OTHER_FORMATS:
+        raise ValueError(f"unsupported pixel format {frame.format.name}")
     # PyAV's default interpolation of chroma differs from the ffmpeg command's.
-    return np.asarray(frames[0].reformat(format="rgb24", interpolation="BICUBIC").to_ndarray(), np.uint8)
+    return np.asarray(frame.reformat(format="rgb24", interpolation="BICUBIC").to_ndarray(), np.uint8)
+
+
+def _rows(plane: Any) -> Image:
+    """Return the rows of a plane of FFmpeg, from top to bottom, with their padding."""
+    rows = np.frombuffer(plane, np.uint8).reshape(-1, abs(plane.line_size))
+    return rows if plane.line_size > 0 else np.ascontiguousarray(rows[::-1])
 
 
 def _turbo_fast(data: bytes) -> Image:
