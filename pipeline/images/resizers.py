@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -14,16 +16,34 @@ from corruptions.preparation import prepare as prepare_with
 __all__ = ["OPERATORS", "STEPS", "prepare"]
 
 
-def pillow_operator(resampling: PillowImage.Resampling) -> Operator:
+@dataclass(frozen=True)
+class ResizeOperator:
+    """A resize operator.
+
+    Attributes:
+        resize: Resizes an image and returns a window of the result.
+        library: Returns the name and version of the library that computes the pixels.
+    """
+
+    resize: Operator
+    library: Callable[[], str]
+
+
+def own_operator(resize: Operator) -> ResizeOperator:
+    """Return a resize operator of this project."""
+    return ResizeOperator(resize, lambda: f"robustshards {importlib.metadata.version('robustshards')}")
+
+
+def pillow_operator(resampling: PillowImage.Resampling) -> ResizeOperator:
     """Return a resize operator of Pillow."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
         return np.asarray(PillowImage.fromarray(image).resize((width, height), resampling, box=box))
 
-    return library_operator(resize)
+    return ResizeOperator(library_operator(resize), lambda: f"Pillow {importlib.metadata.version('pillow')}")
 
 
-def opencv_operator(interpolation: int) -> Operator:
+def opencv_operator(interpolation: int) -> ResizeOperator:
     """Return a resize operator of OpenCV. It rounds a box to whole pixels."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
@@ -32,13 +52,13 @@ def opencv_operator(interpolation: int) -> Operator:
             image = image[top:bottom, left:right]
         return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), np.uint8)
 
-    return library_operator(resize)
+    return ResizeOperator(library_operator(resize), lambda: f"OpenCV {cv2.__version__}")
 
 
-OPERATORS: Mapping[str, Operator] = {
+OPERATORS: Mapping[str, ResizeOperator] = {
     "pillow-nearest": pillow_operator(PillowImage.Resampling.NEAREST),
     "pillow-box": pillow_operator(PillowImage.Resampling.BOX),
-    "pillow-bilinear": pillow_bilinear,
+    "pillow-bilinear": own_operator(pillow_bilinear),
     "pillow-hamming": pillow_operator(PillowImage.Resampling.HAMMING),
     "pillow-bicubic": pillow_operator(PillowImage.Resampling.BICUBIC),
     "pillow-lanczos": pillow_operator(PillowImage.Resampling.LANCZOS),
@@ -48,7 +68,7 @@ OPERATORS: Mapping[str, Operator] = {
     "opencv-bicubic": opencv_operator(cv2.INTER_CUBIC),
     "opencv-lanczos": opencv_operator(cv2.INTER_LANCZOS4),
 }
-"""Resize operators by name: functions of (image, height, width, box of the image to resize or None)."""
+"""Resize operators by name."""
 
 
 def prepare(image: Image, steps: Steps, operator: str = "pillow-bilinear") -> Image:
@@ -65,4 +85,4 @@ def prepare(image: Image, steps: Steps, operator: str = "pillow-bilinear") -> Im
     Raises:
         ValueError: The photograph is smaller than a crop.
     """
-    return prepare_with(image, steps, OPERATORS[operator])
+    return prepare_with(image, steps, OPERATORS[operator].resize)

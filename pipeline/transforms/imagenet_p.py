@@ -14,7 +14,7 @@ from pipeline.transforms.imagenet_c import CITATION, listing
 
 
 def _views(photograph: Image, steps: Steps, operator: str) -> perturbations.Views:
-    return perturbations.make_views(photograph, steps, OPERATORS[operator])
+    return perturbations.make_views(photograph, steps, OPERATORS[operator].resize)
 
 
 def _perturb(condition: Condition, rendering: Rendering) -> Render:
