@@ -16,11 +16,15 @@ from pipeline.datasets.paths import (
     SHARDS,
 )
 from pipeline.errors import UserError
+from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore, Store
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """The files and folders that a build writes into its output."""
+
+CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
+"""Resize operators that gave other pixels in builds that did not record fingerprints of resize operators yet."""
 
 
 def check_claim(store: Store, recipe: Recipe) -> None:
@@ -84,21 +88,40 @@ def _holds_any(store: Store, folder: str) -> bool:
 def _conflicts(existing: Recipe, requested: Recipe) -> list[str]:
     """Return the differences of two canonical recipes, except for added transforms, levels and images."""
     old, new = _flat(existing), _flat(requested)
-    new_decoders = {f"decoders.{name}" for name in requested.decoders.keys() - existing.decoders.keys()}
     extended = {
         "transforms.only": set(existing.transforms.only) <= set(requested.transforms.only),
         "transforms.levels": set(existing.transforms.levels) <= set(requested.transforms.levels),
         "source.limit": not requested.source.limit or 0 < existing.source.limit <= requested.source.limit,
     }
-    return [
+    settings = [
         f"{name} is {old.get(name)}, but {new.get(name)} was requested"
         for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not extended.get(name, name in new_decoders)
+        if old.get(name) != new.get(name) and not extended.get(name, False)
+    ]
+    return settings + _changed_pixels(existing, requested)
+
+
+def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
+    """Return the decoders and resize operators of an existing data set that give other pixels on this machine."""
+    tables = (
+        ("decoders", requested.used_decoders(), existing.decoders, requested.decoders),
+        ("resizers", requested.used_resizers(), existing.resizers, requested.resizers),
+    )
+    changed = [
+        f"{table}.{name} is {recorded[name]}, but this machine has {current.get(name, 'none')}"
+        for table, used, recorded, current in tables
+        for name in used
+        if name in recorded and not same_pixels(recorded[name], current.get(name, ""))
+    ]
+    unrecorded = CHANGED_OPERATORS & {*existing.used_resizers()} & {*requested.used_resizers()} - {*existing.resizers}
+    return changed + [
+        f"resizers.{name} is not recorded, and versions of robustshards that did not record it gave other pixels"
+        for name in sorted(unrecorded)
     ]
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title"})
+    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers"})
     return {
         f"{table}.{key}" if isinstance(fields, dict) else table: value
         for table, fields in content.items()

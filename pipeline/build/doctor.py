@@ -16,7 +16,7 @@ from typing import Any
 from corruptions import imagemagick, textures
 from corruptions.kernels import numba_config
 from pipeline.images.decoders import DECODERS
-from pipeline.images.fingerprints import fingerprint
+from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprints
 from pipeline.software import cpu_count, versions
 
 OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch"}
@@ -42,8 +42,8 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Examine the system, CPU, memory, GPU, libraries, decoders and the requirements of optional features."""
-    return [*_machine(), *_libraries(), *_decoders(), *_features()]
+    """Examine the system, CPU, GPU, libraries, decoders, resize operators and the requirements of optional features."""
+    return [*_machine(), *_libraries(), *_decoders(), *_resizers(), *_features()]
 
 
 def facts(findings: list[Finding]) -> dict[str, Any]:
@@ -83,8 +83,13 @@ def _libraries() -> Iterator[Finding]:
 def _decoders() -> Iterator[Finding]:
     for name, decoder in DECODERS.items():
         missing = decoder.missing()
-        found = "not installed" if missing else fingerprint(name)
+        found = "not installed" if missing else decoder_fingerprint(name)
         yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.requirement}" if missing else None)
+
+
+def _resizers() -> Iterator[Finding]:
+    for name, fingerprint in resizer_fingerprints().items():
+        yield Finding(f"resize operator {name}", fingerprint)
 
 
 def _features() -> Iterator[Finding]:

@@ -219,7 +219,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 def _identity(recipe: Recipe) -> str:
     """Return the settings of a recipe that decide the bytes of every shard, as JSON."""
-    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders"})
+    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders", "resizers"})
     for selection in ("only", "levels"):
         del content["transforms"][selection]
     return json.dumps(content, sort_keys=True)

@@ -29,7 +29,7 @@ from pipeline.execution import base
 from pipeline.execution.pools import Executor, open_pool, parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
-from pipeline.images.fingerprints import fingerprints
+from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
 from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import try_transforms
 from pipeline.software import host_facts, versions
@@ -131,7 +131,11 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     parse_executor(request.executor, request.address)
     check_overlap(request.source, request.output)
     recipe = with_detected_kind(request.recipe, request.source)
-    recipe = recipe.canonical(versions(recipe.family.libraries), fingerprints(recipe.used_decoders()))
+    recipe = recipe.canonical(
+        versions(recipe.family.libraries),
+        decoder_fingerprints(recipe.used_decoders()),
+        resizer_fingerprints(recipe.used_resizers()),
+    )
     source = open_source(recipe.source.kind, request.source, request.ids)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
@@ -270,7 +274,8 @@ def _record_run(request: BuildRequest, result: BuildResult, start_time: datetime
         "source": absolute(request.source),
         "workers": result.workers,
         "software": versions(),
-        "decoders": fingerprints(),
+        "decoders": decoder_fingerprints(),
+        "resizers": result.plan.recipe.resizers,
         **host,
         "shards": done.shards,
         "samples": dict(done.samples),

@@ -87,6 +87,7 @@ class DataSet:
         family_name: Name of the family of its transforms.
         conditions: Conditions that it must contain, or None if only the manifest lists them.
         decoders: Fingerprints of the decoders used to build it, by name.
+        resizers: Fingerprints of the resize operators used to build it, by name.
         files: The folder with its shards.
     """
 
@@ -95,6 +96,7 @@ class DataSet:
     family_name: str
     conditions: tuple[Condition, ...] | None
     decoders: Mapping[str, str]
+    resizers: Mapping[str, str]
     files: Store
 
     @property

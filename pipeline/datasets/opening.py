@@ -62,6 +62,7 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
             family_name=table.family,
             conditions=None,
             decoders={},
+            resizers={},
             files=_files_of_index(store, table.location, data),
         )
     built = _built(store)
@@ -87,6 +88,7 @@ def _built(store: Store) -> Built:
         family_name=recipe.transforms.family,
         conditions=recipe.conditions(),
         decoders=recipe.decoders,
+        resizers=recipe.resizers,
         files=store,
         recipe=recipe,
     )

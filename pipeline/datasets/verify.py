@@ -50,7 +50,7 @@ def verify(
     tars = data_set.store.listing("shards", ".tar") if isinstance(data_set, Built) else ()
     coverage = Coverage(data_set.conditions, tars)
     manifest_checks = _ManifestChecks(coverage)
-    total = Findings(warnings=list(changes(data_set.decoders)))
+    total = Findings(warnings=list(changes(data_set.decoders, data_set.resizers)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for chunk in _shard_chunks(data_set):

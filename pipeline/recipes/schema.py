@@ -69,6 +69,8 @@ class Recipe(StrictTable):
     """Library versions of a build; written by the build."""
     decoders: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of the decoders of a build; written by the build."""
+    resizers: dict[str, str] = Field(default_factory=dict)
+    """Fingerprints of the resize operators of a build; written by the build."""
 
     @model_validator(mode="after")
     def _known_transforms(self) -> Recipe:
@@ -108,14 +110,18 @@ class Recipe(StrictTable):
         """Return the decoders of all conditions."""
         return tuple(sorted({self.pair(condition).decoder for condition in self.conditions()}))
 
-    def canonical(self, software: dict[str, str], decoders: dict[str, str]) -> Recipe:
-        """Return the recipe with groups expanded, transforms and levels ordered, and these versions."""
+    def used_resizers(self) -> tuple[str, ...]:
+        """Return the resize operators of all conditions."""
+        return tuple(sorted({self.pair(condition).resize for condition in self.conditions()}))
+
+    def canonical(self, software: dict[str, str], decoders: dict[str, str], resizers: dict[str, str]) -> Recipe:
+        """Return the recipe with groups expanded and names ordered, with these versions and fingerprints."""
         chosen = {
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
         }
-        transforms = self.transforms.model_copy(update=chosen)
-        return self.model_copy(update={"transforms": transforms, "software": software, "decoders": decoders})
+        written = {"software": software, "decoders": decoders, "resizers": resizers}
+        return self.model_copy(update={"transforms": self.transforms.model_copy(update=chosen), **written})
 
     def changed(self, **tables: Any) -> Recipe:
         """Return a validated copy with other values.

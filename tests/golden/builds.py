@@ -20,7 +20,7 @@ from pipeline.build.plan import make_blocks, make_plan
 from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import PARTS
 from pipeline.execution.work import Attempt
-from pipeline.images.fingerprints import fingerprints
+from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
@@ -34,7 +34,9 @@ SHARD_SIZE = 2
 
 def build(recipe: Recipe, source: str, output: Path) -> None:
     """Build a data set in this process, with the code that workers run."""
-    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    recipe = recipe.canonical(
+        versions(), decoder_fingerprints(recipe.used_decoders()), resizer_fingerprints(recipe.used_resizers())
+    )
     images, store = open_source(recipe.source.kind, source), open_store(str(output))
     plan = make_plan(recipe, images)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")

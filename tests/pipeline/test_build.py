@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 import manifests
 from tests.conftest import Run, write_small_source
@@ -95,6 +97,22 @@ def test_a_build_with_other_library_versions_is_refused(built: Path, small_sourc
     done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
     assert done.returncode == 2
     assert "software.pillow is 0." in done.stderr
+
+
+@pytest.mark.parametrize("name", ["decoders.pillow", "resizers.pillow-bilinear"])
+def test_a_build_with_other_pixels_of_a_library_is_refused(
+    built: Path, small_source: Path, robustshards: Run, name: str
+) -> None:
+    recipe = built / "recipe.toml"
+    table, _, key = name.partition(".")
+    recorded = tomllib.loads(recipe.read_text())
+    current, recorded[table][key] = recorded[table][key], "Pillow 2.6; 0123456789abcdef"
+    recipe.write_text(tomli_w.dumps(recorded))
+    before = data_digests(built)
+    done = robustshards("build", "imagenet-c", "--source", small_source, "--out", built, *SELECTION)
+    assert done.returncode == 2
+    assert f"{name} is Pillow 2.6; 0123456789abcdef, but this machine has {current}" in done.stderr
+    assert data_digests(built) == before
 
 
 def test_the_recipe_of_a_data_set_rebuilds_it_from_relative_paths(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.build.compatibility import check_claim
 from pipeline.build.dry_run import dry_run
 from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_overlap
@@ -25,7 +26,7 @@ from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError
 from pipeline.execution.work import Attempt
-from pipeline.images.fingerprints import fingerprints
+from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.software import versions
@@ -68,7 +69,9 @@ def photographs(folder: Path, names: str, seed: int = 0) -> Path:
 def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
     """Build a data set in this process, without a record of the run."""
     output.mkdir(parents=True)
-    recipe = recipe.canonical(versions(), fingerprints(recipe.used_decoders()))
+    recipe = recipe.canonical(
+        versions(), decoder_fingerprints(recipe.used_decoders()), resizer_fingerprints(recipe.used_resizers())
+    )
     opened, store = open_source("imagefolder", str(source)), open_store(str(output))
     plan = make_plan(recipe, opened)
     store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
@@ -292,6 +295,71 @@ def test_another_recipe_is_not_overwritten(finished: Path, tmp_path: Path) -> No
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "recipe.toml").write_text('extends = "cifar-10-c"\n')
     refused("contains another data set", finished / "source", tmp_path / "own")
+
+
+def claim(folder: Path, existing: Recipe, requested: Recipe) -> None:
+    """Check the claim of a recipe to the output of another."""
+    store = open_store(str(folder))
+    store.publish_bytes(existing.to_toml().encode(), "recipe.toml")
+    check_claim(store, requested)
+
+
+GRID = library.load("imagenet-s").changed(transforms={"only": ["pillow_opencv-area", "ffmpeg_pillow-box"]})
+
+
+def recorded(recipe: Recipe, digest: str = "0", version: int = 1) -> Recipe:
+    """Return a recipe in canonical form with fingerprints of this digest and version."""
+    decoders, resizers = (
+        {name: f"{name} {version}; {digest}" for name in names}
+        for names in (recipe.used_decoders(), recipe.used_resizers())
+    )
+    return recipe.canonical({}, decoders, resizers)
+
+
+def test_other_versions_with_the_same_pixels_are_accepted(tmp_path: Path) -> None:
+    claim(tmp_path, recorded(GRID, version=1), recorded(GRID, version=2))
+
+
+def test_every_changed_fingerprint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        claim(tmp_path, recorded(GRID, "0"), recorded(GRID, "1"))
+    for name in ("decoders.ffmpeg", "decoders.pillow", "resizers.opencv-area", "resizers.pillow-box"):
+        library = name.partition(".")[2]
+        assert f"{name} is {library} 1; 0, but this machine has {library} 1; 1" in str(caught.value)
+
+
+def test_a_missing_decoder_is_named(tmp_path: Path) -> None:
+    requested = recorded(GRID).model_copy(update={"decoders": {"pillow": "pillow 1; 0"}})
+    with pytest.raises(UserError, match=r"decoders\.ffmpeg is ffmpeg 1; 0, but this machine has none\)"):
+        claim(tmp_path, recorded(GRID), requested)
+
+
+def test_added_decoders_and_resize_operators_are_accepted(tmp_path: Path) -> None:
+    more = GRID.changed(transforms={"only": [*GRID.transforms.only, "opencv_opencv-bicubic"]})
+    claim(tmp_path, recorded(GRID), recorded(more))
+
+
+def test_unrecorded_resize_operators_are_refused_if_their_pixels_changed(tmp_path: Path) -> None:
+    current = recorded(library.load("imagenet-s"))
+    names = {pair: resize for pair in current.transforms.only for resize in [pair.partition("_")[2]]}
+    assert len(set(names.values())) == 11
+    for pair, resize in names.items():
+        requested = recorded(current.changed(transforms={"only": [pair]}))
+        existing = requested.model_copy(update={"resizers": {}})
+        if resize == "opencv-bicubic":
+            with pytest.raises(UserError, match=r"resizers\.opencv-bicubic is not recorded.*use another folder"):
+                claim(tmp_path, existing, requested)
+            claim(tmp_path, requested, requested)
+        else:
+            claim(tmp_path, existing, requested)
+
+
+def test_a_data_set_without_fingerprints_gets_them(finished: Path, tmp_path: Path, data: Path) -> None:
+    recipe = library.parse((data / "recipe.toml").read_text(), "recipe.toml")
+    older = recipe.model_copy(update={"resizers": {}})
+    (data / "recipe.toml").write_text(older.to_toml())
+    assert again(finished / "source", data).complete
+    assert content(data) == content(finished / "data")
 
 
 @pytest.mark.parametrize("name", ["manifest.parquet", "recipe.toml", "README.md", "shards", "manifest", "runs"])

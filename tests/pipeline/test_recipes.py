@@ -57,13 +57,13 @@ def test_group_all_adds_four_corruptions() -> None:
 def test_order_of_selection_does_not_matter() -> None:
     one = IMAGENET_C.changed(transforms={"only": ["frost", "noise", "fog"], "levels": [5, 1, 5]})
     other = IMAGENET_C.changed(transforms={"only": ["fog", "noise", "frost", "fog"], "levels": [1, 5]})
-    assert one.canonical({}, {}) == other.canonical({}, {})
+    assert one.canonical({}, {}, {}) == other.canonical({}, {}, {})
     assert one.conditions() == other.conditions()
 
 
 def test_a_recipe_is_unchanged_after_writing_and_reading() -> None:
     recipe = IMAGENET_C.changed(seed=2**64 - 1, source={"limit": 7}).canonical(
-        {"numpy": "2.4.6"}, {"pillow": "Pillow 13; 31e6"}
+        {"numpy": "2.4.6"}, {"pillow": "Pillow 13; 31e6"}, {"opencv-area": "OpenCV 5; 9c0d"}
     )
     assert library.parse(recipe.to_toml(), "x") == recipe
 

@@ -7,7 +7,7 @@ from pipeline.cli.options import JsonOption
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Show the libraries, decoders, CPU and GPU of this machine.
+    """Show the libraries, decoders, resize operators, CPU and GPU of this machine.
 
     For missing parts, prints the command that installs them.
     """
