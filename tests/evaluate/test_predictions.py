@@ -56,7 +56,7 @@ def every(name: str, value: Any) -> Callable[[Columns], None]:
 
 
 def test_read_predictions_returns_what_was_written(path: Path) -> None:
-    contrast, fog = read_predictions(path, classes=7)
+    contrast, fog = read_predictions(path, 7)
     assert [str(contrast.condition), str(fog.condition)] == ["contrast-1", "fog-3"]
     assert list(contrast.source_ids) == ["image0", "image1", "image2"]
     assert contrast.labels.tolist() == [1, 2, 3]
@@ -64,6 +64,22 @@ def test_read_predictions_returns_what_was_written(path: Path) -> None:
     assert contrast.top5[2, 0].tolist() == [0, 1, 2, 3, 4]
     assert contrast.label_rank[:, 0].tolist() == [1, 1, 4]
     assert [values.dtype for values in (contrast.top5, contrast.confidence)] == [np.int32, np.float32]
+    assert contrast.free[:, 0].tolist() == [1, 2, 0]
+    largest = math.exp(5) / (math.exp(5) + 6)
+    assert contrast.label_probability[:, 0] == pytest.approx([largest, largest, (1 - largest) / 6])
+    assert fog.squared_probability is not None
+    assert fog.squared_probability[:, 0] == pytest.approx([largest**2 + (1 - largest) ** 2 / 6] * 3)
+
+
+def test_predictions_of_earlier_versions_have_no_squared_probabilities(path: Path) -> None:
+    names = SCHEMA.names[:-2]
+    assert names[-1] == "confidence"
+    columns: Columns = pq.read_table(path, columns=names).to_pydict()
+    write(path, columns, pa.schema([SCHEMA.field(name) for name in names]))
+    for condition in read_predictions(path, 7):
+        assert condition.squared_probability is None
+        assert np.array_equal(condition.free, condition.top1)
+        assert condition.free.shape == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +100,14 @@ def test_read_predictions_returns_what_was_written(path: Path) -> None:
         (first("confidence", math.nan), "confidences"),
         (first("confidence", math.inf), "confidences"),
         (first("confidence", 1.5), "confidences"),
+        (first("label_probability", math.nan), "probabilities of labels"),
+        (first("label_probability", -0.1), "probabilities of labels"),
+        (first("label_probability", 0.99), "probabilities of labels"),
+        (first("free", -2), "free classes"),
+        (first("free", 7), "free classes"),
+        (first("squared_probability", math.nan), "squared probabilities"),
+        (first("squared_probability", 0.5), "squared probabilities"),
+        (first("squared_probability", 0.99), "squared probabilities"),
         (first("frame", 2**31 - 1), "lack frames of contrast-1"),
         (first("frame", -1), "lack frames of contrast-1"),
         (every("frame", -1), "lack frames of contrast-1"),
@@ -96,7 +120,7 @@ def test_invalid_values_are_rejected_with_the_remedy(
     change(columns)
     write(path, columns)
     with pytest.raises(UserError, match=f"predictions.parquet.*{message}.*run the same evaluate command again"):
-        list(read_predictions(path, classes=7))
+        list(read_predictions(path, 7))
 
 
 def test_unknown_labels_are_read(path: Path) -> None:

@@ -24,6 +24,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.storage import LocalStore
+from pipeline.tasks.schema import Task
 from pipeline.transforms.family import Condition
 
 
@@ -41,13 +42,14 @@ def write_evaluation(
     data_set: str = "",
     size: int = 0,
     only: Mapping[tuple[str, int], Sequence[int]] | None = None,
+    task: Task | None = None,
 ) -> str:
     """Write the evaluation of a model with these logits, and return its folder.
 
     Args:
         folder: Folder of the evaluation.
         logits: (transform, level) -> logits (S, T, K) of sequences or (S, K) of images.
-        labels: Labels of the S samples.
+        labels: Labels of the S samples; -1 if unknown.
         family: Family of the transforms.
         model: Name of the model.
         profile: Profile of the data set.
@@ -58,6 +60,7 @@ def write_evaluation(
         data_set: Name of the data set.
         size: Input size of the model.
         only: (transform, level) -> indices of the samples that did not fail. Default: all.
+        task: Task of the data set.
     """
     store = LocalStore(str(folder))
     classes = next(iter(logits.values())).shape[-1]
@@ -73,6 +76,7 @@ def write_evaluation(
             samples=len(labels) * len(logits),
             failed=failed,
         ),
+        task=task,
     )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     parts = []
@@ -81,7 +85,8 @@ def write_evaluation(
         ids = list(names or (f"image{index}" for index in range(len(frames))))
         rows = list((only or {}).get(key, range(len(frames))))
         selected = frames.astype(np.float32)[rows]
-        write_condition(store, condition, selected, [ids[row] for row in rows], [labels[row] for row in rows])
+        groups = task.groups if task else ()
+        write_condition(store, condition, selected, [ids[row] for row in rows], [labels[row] for row in rows], groups)
         parts.append(f"{condition}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
     merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
@@ -91,19 +96,31 @@ def write_evaluation(
 
 
 def write_condition(
-    store: LocalStore, condition: Condition, logits: np.ndarray, ids: Sequence[str], labels: Sequence[int]
+    store: LocalStore,
+    condition: Condition,
+    logits: np.ndarray,
+    ids: Sequence[str],
+    labels: Sequence[int],
+    groups: Sequence[Sequence[int]] = (),
 ) -> None:
-    """Write the predictions of one condition, from logits (S, T, K)."""
-    samples, length, _ = logits.shape
-    flat: Any = logits.reshape(samples * length, -1)
+    """Write the predictions of one condition, from logits (S, T, K) of classes, which may be in groups."""
+    samples, length, classes = logits.shape
+    groups = groups or [[number] for number in range(classes)]
+    group_of_class = np.full(classes, -1, np.int32)
+    for number, group in enumerate(groups):
+        group_of_class[list(group)] = number
+    every: Any = logits.reshape(samples * length, classes)
+    flat: Any = np.stack([every[:, list(group)].max(axis=1) for group in groups], axis=1)
     label = np.repeat(np.asarray(labels), length)
     probabilities = np.exp(flat) / np.exp(flat).sum(axis=1, keepdims=True)
     rows = np.arange(len(flat))
     outputs = Outputs(
         np.argsort(-flat, axis=-1, kind="stable")[:, :5].astype(np.int32),
-        ordinal_ranks(flat)[rows, label].astype(np.int32),
-        probabilities[rows, label].astype(np.float32),
+        np.where(label < 0, 0, ordinal_ranks(flat)[rows, label]).astype(np.int32),
+        np.where(label < 0, np.nan, probabilities[rows, label]).astype(np.float32),
         probabilities.max(axis=1).astype(np.float32),
+        group_of_class[every.argmax(axis=1)],
+        np.square(probabilities).sum(axis=1).astype(np.float32),
     )
     keys = [f"{id_}-{condition}" for id_ in ids for _ in range(length)]
     sources = [id_ for id_ in ids for _ in range(length)]

@@ -15,6 +15,7 @@ from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.stream import Batch, Normaliser
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.evaluate.results.predictions import Outputs
+from pipeline.tasks.schema import Task
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -34,6 +35,7 @@ class Classifier:
         self._module = torch.compile(module) if run.compile else module
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
         self._type = PRECISIONS[run.precision]
+        self._groups = _Groups(table.task, self.device) if table.task and table.task.groups else None
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
@@ -82,19 +84,21 @@ class Classifier:
                 f"the model {self._table.model.name} returns {classes} classes, but it returned {first} classes for an "
                 "earlier batch"
             )
-        if labels.max() >= logits.shape[1]:
+        if labels.max() >= self._table.labels:
             row = batch.rows[int(labels.argmax())]
-            raise UserError(f"{row.key} has label {row.label}, but the model has only {logits.shape[1]} classes")
-        return _ranked(logits, torch.from_numpy(labels).to(self.device))
+            raise UserError(f"{row.key} has label {row.label}, but the model has only {self._table.labels} classes")
+        return _ranked(logits, torch.from_numpy(labels).to(self.device), self._groups)
 
     def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
         """Wait for the outputs of a batch and return them. Raise UserError if they are NaN or infinite."""
-        top5, rank, probability, confidence = (each.cpu().numpy() for each in outputs)
+        top5, rank, probability, confidence, free, squared = (each.cpu().numpy() for each in outputs)
         if not np.isfinite(confidence).all():
             raise UserError(
                 f"the model {self._table.model.name} returns NaN or infinite values: with fp16, try bf16 or fp32"
             )
-        return Outputs(top5.astype(np.int32), rank.astype(np.int32), probability, confidence)
+        return Outputs(
+            top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), squared
+        )
 
 
 def torch_message(error: BaseException) -> str:
@@ -103,21 +107,46 @@ def torch_message(error: BaseException) -> str:
     return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
 
 
-def _ranked(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return the top-5 classes, the rank and the probability of the label, and the confidence of each image.
+class _Groups:
+    """The groups of classes that a task counts, on the device of the model."""
 
-    Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN.
+    def __init__(self, task: Task, device: torch.device) -> None:
+        widest = max(map(len, task.groups))
+        # Repeat the first class of each group, which does not change the maximum.
+        members = [[*group, *[group[0]] * (widest - len(group))] for group in task.groups]
+        self._members = torch.tensor(members, device=device)
+        self._group_of_class = torch.full((task.outputs,), -1, device=device)
+        self._group_of_class[self._members] = torch.arange(task.labels, device=device)[:, None]
+
+    def logits(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the largest logit of each group, shape (N, groups), of logits (N, classes)."""
+        return logits[:, self._members].amax(dim=2)
+
+    def of(self, classes: torch.Tensor) -> torch.Tensor:
+        """Return the group of each class; -1 for a class in no group."""
+        return self._group_of_class[classes]
+
+
+def _ranked(logits: torch.Tensor, labels: torch.Tensor, groups: _Groups | None) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of each image, in the order of the fields of ``Outputs``.
+
+    Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN. If one of the
+    logits is NaN or infinite, the confidence is NaN.
     """
-    order = torch.sort(logits, dim=1, descending=True, stable=True).indices
+    choices = groups.logits(logits) if groups else logits
+    order = torch.sort(choices, dim=1, descending=True, stable=True).indices
     known = labels >= 0
     label = labels.clamp(min=0)[:, None]
     rank = (order == label).to(torch.int32).argmax(dim=1) + 1
-    probabilities = logits.softmax(dim=1)
+    probabilities = choices.softmax(dim=1)
     own = probabilities.gather(1, label)[:, 0]
     missing = torch.full_like(own, float("nan"))
+    largest = logits.amax(dim=1)
     return (
         order[:, :TOP],
         torch.where(known, rank, torch.zeros_like(rank)),
         torch.where(known, own, missing),
-        probabilities.amax(dim=1),
+        torch.where(largest.isfinite(), probabilities.amax(dim=1), missing),
+        groups.of(logits.argmax(dim=1)) if groups else order[:, 0],
+        probabilities.square().sum(dim=1),
     )

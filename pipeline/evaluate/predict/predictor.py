@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 
 import numpy as np
@@ -146,14 +146,8 @@ class Predictor:
 
     def _commit(self, chunk: Chunk, part: _Part, counts: PredictionCounts) -> None:
         """Write and publish a part."""
-        names = ("top5", "label_rank", "label_probability", "confidence")
-        empty = Outputs(
-            np.zeros((0, min(TOP, self._job.table.model.classes)), np.int32),
-            np.zeros(0, np.int32),
-            np.zeros(0, np.float32),
-            np.zeros(0, np.float32),
-        )
-        outputs = part.outputs or [empty]
+        outputs = part.outputs or [_no_outputs(self._job.table.labels)]
+        names = (each.name for each in fields(Outputs))
         merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
         keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
         facts = {
@@ -165,6 +159,12 @@ class Predictor:
         write_part(chunk.condition, Frames(keys, ids, labels, frames), merged, facts, scratch)
         self._store.publish(scratch, part_file(chunk.name))
         counts.chunks += 1
+
+
+def _no_outputs(labels: int) -> Outputs:
+    """Return the outputs for no frames."""
+    integers, numbers = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return Outputs(np.zeros((0, min(TOP, labels)), np.int32), integers, numbers, numbers, integers, numbers)
 
 
 def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:

@@ -32,16 +32,25 @@ SCHEMA = pa.schema(
         pa.field("label_rank", pa.int32(), nullable=False),
         pa.field("label_probability", pa.float32(), nullable=False),
         pa.field("confidence", pa.float32(), nullable=False),
+        pa.field("free", pa.int32(), nullable=False),
+        pa.field("squared_probability", pa.float32(), nullable=False),
     ]
 )
 """Columns of predictions. ``frame`` is the frame number within a sequence, from 0, and 0 for an image. ``label`` is -1
 if unknown; ``label_rank`` is then 0 and ``label_probability`` NaN. ``top5`` contains the classes of the five largest
 logits in rank order, or all classes if there are fewer; of equal logits, the lower class index is first. ``label_rank``
-starts at 1. ``confidence`` is the largest class probability."""
+starts at 1. ``confidence`` is the largest class probability. ``squared_probability`` is the sum of the squares of all
+class probabilities. If the task of the data set has groups of classes, all of these columns are about groups instead of
+classes. ``free`` is the group of the first of all classes, or -1 if this class is in no group; without groups, it is
+the same as ``top1``."""
 
+_ADDED = ("free", "squared_probability")
+"""Columns that predictions of earlier versions lack."""
 
-_FIGURE_COLUMNS = ("source_id", "transform", "level", "frame", "label", "top1", "top5", "label_rank", "confidence")
-"""Columns that reports need."""
+_EARLIER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in _ADDED])
+
+_UNREAD = ("key",)
+"""Columns that reports do not need."""
 
 REMEDY = "run the same evaluate command again to rewrite them"
 
@@ -63,16 +72,20 @@ class Outputs:
     """The model outputs for N frames.
 
     Attributes:
-        top5: Top-5 classes in rank order, shape (N, min(5, classes)).
+        top5: Top-5 labels in rank order, shape (N, min(5, labels)).
         label_rank: Rank of the label, shape (N,).
         label_probability: Probability of the label, shape (N,).
-        confidence: Largest class probability, shape (N,).
+        confidence: Largest probability, shape (N,).
+        free: Group of the first of all classes, or -1, shape (N,). Without groups: the first class.
+        squared_probability: Sum of the squares of all probabilities, shape (N,).
     """
 
     top5: NDArray[np.int32]
     label_rank: NDArray[np.int32]
     label_probability: NDArray[np.float32]
     confidence: NDArray[np.float32]
+    free: NDArray[np.int32]
+    squared_probability: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,8 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
         pa.array(outputs.label_rank, pa.int32()),
         pa.array(outputs.label_probability, pa.float32()),
         pa.array(outputs.confidence, pa.float32()),
+        pa.array(outputs.free, pa.int32()),
+        pa.array(outputs.squared_probability, pa.float32()),
     ]
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, SCHEMA, compression="zstd") as writer:
@@ -125,10 +140,14 @@ class ConditionPredictions:
         condition: Transform and level.
         source_ids: Source id of each sample, length S.
         labels: Labels, shape (S,). Unknown labels are -1.
-        top1: Predicted classes, shape (S, T).
-        top5: Top-5 classes in rank order, shape (S, T, min(5, classes)).
+        top1: Predicted labels, shape (S, T).
+        top5: Top-5 labels in rank order, shape (S, T, min(5, labels)).
         label_rank: Ranks of the labels, shape (S, T). Unknown labels have rank 0.
-        confidence: Largest class probabilities, shape (S, T).
+        label_probability: Probabilities of the labels, shape (S, T). NaN for unknown labels.
+        confidence: Largest probabilities, shape (S, T).
+        free: Groups of the first of all classes, shape (S, T); -1 for classes in no group. Without groups: ``top1``.
+        squared_probability: Sums of the squares of all probabilities, shape (S, T). None in predictions of earlier
+            versions.
     """
 
     condition: Condition
@@ -137,15 +156,18 @@ class ConditionPredictions:
     top1: NDArray[np.int32]
     top5: NDArray[np.int32]
     label_rank: NDArray[np.int32]
+    label_probability: NDArray[np.float32]
     confidence: NDArray[np.float32]
+    free: NDArray[np.int32]
+    squared_probability: NDArray[np.float32] | None
 
 
-def read_predictions(path: Path, classes: int | None = None) -> Iterator[ConditionPredictions]:
+def read_predictions(path: Path, labels: int | None = None) -> Iterator[ConditionPredictions]:
     """Yield the predictions of an evaluation by condition. Only one condition is in memory at a time.
 
     Args:
-        path: Sealed Parquet file with the columns of ``SCHEMA``.
-        classes: Number of classes of the model. None if unknown.
+        path: Sealed Parquet file with the columns of ``SCHEMA``, or with those of earlier versions.
+        labels: Number of labels that the model chooses among. None if unknown.
 
     Raises:
         UserError: The file is damaged or contains invalid values.
@@ -155,42 +177,45 @@ def read_predictions(path: Path, classes: int | None = None) -> Iterator[Conditi
     seen = set[tuple[str, int]]()
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
-            _check_columns(path, file)
-            for key, tables in _conditions(path, file, manifests.read_row_groups(path)):
+            columns = _columns(path, file)
+            for key, tables in _conditions(path, file, manifests.read_row_groups(path), columns):
                 if key in seen:
                     raise UserError(f"the predictions {path} contain {Condition(*key)} more than once: {REMEDY}")
                 seen.add(key)
-                yield _condition_predictions(path, Condition(*key), tables, classes)
+                yield _condition_predictions(path, Condition(*key), tables, labels)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
 
-def _check_columns(path: Path, file: pq.ParquetFile) -> None:
-    schema = file.metadata.schema.to_arrow_schema()  # not file.schema_arrow, which has dictionary types
-    if not schema.remove_metadata().equals(SCHEMA):
-        raise UserError(
-            f"{path} does not have the columns of predictions: {', '.join(file.schema_arrow.names)[:200]}; {REMEDY}"
-        )
+def has_all_columns(path: Path) -> bool:
+    """Return whether predictions have all columns, unlike those of earlier versions."""
+    return bool(pq.read_schema(path).remove_metadata().equals(SCHEMA))
+
+
+def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
+    """Return the columns that reports need. Raise UserError if the file has other columns than predictions."""
+    schema = file.metadata.schema.to_arrow_schema().remove_metadata()  # not schema_arrow, which has dictionary types
+    if not schema.equals(SCHEMA) and not schema.equals(_EARLIER_SCHEMA):
+        raise UserError(f"{path} does not have the columns of predictions: {', '.join(schema.names)[:200]}; {REMEDY}")
+    return [name for name in schema.names if name not in _UNREAD]
 
 
 def _conditions(
-    path: Path, file: pq.ParquetFile, groups: Sequence[manifests.RowGroup]
+    path: Path, file: pq.ParquetFile, groups: Sequence[manifests.RowGroup], columns: Sequence[str]
 ) -> Iterator[tuple[tuple[str, int], list[pa.Table]]]:
     """Yield the tables of each condition, one condition after another."""
     pending: list[pa.Table] = []
     previous: tuple[str, int] | None = None
     rows = size = 0
     for group, group_info in enumerate(groups):
-        group_bytes = sum(
-            each.uncompressed for each in group_info.columns if each.name.partition(".")[0] in _FIGURE_COLUMNS
-        )
+        group_bytes = sum(each.uncompressed for each in group_info.columns if each.name.partition(".")[0] in columns)
         rows, size = rows + group_info.rows, size + group_bytes
         if rows > MAX_CONDITION_ROWS or size > MAX_CONDITION_BYTES:
             raise UserError(
                 f"the predictions {path} contain more than {MAX_CONDITION_ROWS} frames or {MAX_CONDITION_BYTES} bytes "
                 "for one transform and level: evaluate smaller data sets"
             )
-        table = file.read_row_group(group, columns=list(_FIGURE_COLUMNS), use_threads=False)
+        table = file.read_row_group(group, columns=list(columns), use_threads=False)
         manifests.check_indices(str(path), table)
         for key, part in _split(table):
             if key != previous:
@@ -217,10 +242,10 @@ def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
 
 
 def _condition_predictions(
-    path: Path, condition: Condition, tables: Sequence[pa.Table], classes: int | None
+    path: Path, condition: Condition, tables: Sequence[pa.Table], limit: int | None
 ) -> ConditionPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    if any(table[name].null_count for name in _FIGURE_COLUMNS):
+    if any(column.null_count for column in table.columns):
         raise _invalid(path, condition, "empty fields")
     frames = table["frame"].to_numpy()
     length = int(frames.max()) + 1
@@ -231,6 +256,7 @@ def _condition_predictions(
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
+    complete = set(_ADDED) <= set(table.column_names)
     predictions = ConditionPredictions(
         condition,
         table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
@@ -238,12 +264,15 @@ def _condition_predictions(
         column("top1"),
         _top5(path, condition, table["top5"]).reshape(count, length, -1),
         column("label_rank"),
+        column("label_probability"),
         column("confidence"),
+        column("free" if complete else "top1"),
+        column("squared_probability") if complete else None,
     )
     sources = _indices(table["source_id"]).reshape(count, length)
     if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
         raise _invalid(path, condition, "frames of one sequence with different labels or sources")
-    _check_values(path, predictions, classes)
+    _check_values(path, predictions, limit)
     return predictions
 
 
@@ -253,7 +282,7 @@ def _indices(column: pa.ChunkedArray) -> NDArray[np.int32]:
 
 
 def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """Return the lists of a column, shape (N, min(5, classes)). Raise UserError if their lengths differ."""
+    """Return the lists of a column, shape (N, min(5, labels)). Raise UserError if their lengths differ."""
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     width = lengths["min"]
     if lengths["max"] != width or not 1 <= width <= TOP:
@@ -266,10 +295,10 @@ def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[
     return values.to_numpy().reshape(-1, width)
 
 
-def _check_values(path: Path, predictions: ConditionPredictions, classes: int | None) -> None:
+def _check_values(path: Path, predictions: ConditionPredictions, limit: int | None) -> None:
     """Raise UserError if predictions contain invalid values."""
-    limit = np.iinfo(np.int32).max if classes is None else classes
-    labels = predictions.labels[:, None]
+    limit = np.iinfo(np.int32).max if limit is None else limit
+    labels, confidence = predictions.labels[:, None], predictions.confidence
     allowed = {
         "labels": (predictions.labels >= -1) & (predictions.labels < limit),
         "classes": (predictions.top5.min(axis=2) >= 0) & (predictions.top5.max(axis=2) < limit),
@@ -278,10 +307,25 @@ def _check_values(path: Path, predictions: ConditionPredictions, classes: int | 
         & (predictions.label_rank <= limit)
         & ((predictions.label_rank == 0) == (labels < 0)),
         "ranks that contradict top-1": (predictions.label_rank == 1) == (predictions.top1 == labels),
-        "confidences": (predictions.confidence >= 0) & (predictions.confidence <= 1 + _ROUNDING),  # false for NaN too
+        "confidences": _are_probabilities(confidence),
+        "probabilities of labels": np.where(
+            labels < 0,
+            np.isnan(predictions.label_probability),
+            _are_probabilities(predictions.label_probability)
+            & (predictions.label_probability <= confidence + _ROUNDING),
+        ),
+        "free classes": (predictions.free >= -1) & (predictions.free < limit),
     }
+    if (squared := predictions.squared_probability) is not None:
+        least, most = np.square(confidence) - _ROUNDING, confidence + _ROUNDING
+        allowed["squared probabilities"] = (least <= squared) & (squared <= most)
     if faults := [name for name, sound in allowed.items() if not sound.all()]:
         raise _invalid(path, predictions.condition, f"invalid values ({', '.join(faults)})")
+
+
+def _are_probabilities(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Return which values are probabilities. NaN is none."""
+    return (values >= 0) & (values <= 1 + _ROUNDING)
 
 
 def _invalid(path: Path, condition: Condition, what: str) -> UserError:
