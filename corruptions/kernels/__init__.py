@@ -7,6 +7,7 @@ image, P is a number of pixels, and rows of an image are interleaved (W * 3 valu
 from __future__ import annotations
 
 import fcntl
+import platform
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -21,27 +22,44 @@ from numba.core.codegen import get_host_cpu_features
 
 from corruptions.cache import compiled_folder
 
+ARM = frozenset({"aarch64", "arm64"})
+"""Names of 64-bit ARM CPUs, as the operating system reports them."""
 
-def target_features(host: str) -> str:
+WITHOUT_SVE = "-sve"
+"""LLVM's setting that excludes ARM's scalable vectors and all extensions of them (SVE2).
+
+LLVM 22.1 miscompiles sums of small integers for SVE of 256 bits (llvm-project issue 204939): part of the sum is lost.
+Remove this when the oldest supported llvmlite contains a release of LLVM with the fix.
+"""
+
+
+def target_features(machine: str, host: str, chosen: str | None = None) -> str:
     """Return the CPU features for which kernels are compiled.
 
-    LLVM uses only half of a 64-byte vector on Intel CPUs, because full vectors slowed down the clock of the first ones.
-    The feature avx512vbmi2 identifies CPUs since Ice Lake, on which full vectors are faster.
+    On ARM, SVE is always excluded, also if a value was chosen. On x86-64, a chosen value is kept. Otherwise, full
+    vectors are enabled where they are faster: LLVM uses only half of a 64-byte vector on Intel CPUs, because full
+    vectors slowed down the clock of the first ones. The feature avx512vbmi2 identifies CPUs since Ice Lake.
 
     Args:
+        machine: Name of this CPU's architecture.
         host: Features of this CPU, as LLVM lists them.
+        chosen: Value of the environment variable NUMBA_CPU_FEATURES, None if it is not set.
 
     Returns:
-        The same features, with full vectors enabled if they are faster.
+        The features, separated by commas. Later ones override earlier ones.
     """
-    return f"{host},-prefer-256-bit" if "+avx512vbmi2" in host.split(",") else host
+    features = host if chosen is None else chosen
+    if machine.lower() in ARM:
+        return ",".join(filter(None, (features, WITHOUT_SVE)))
+    if chosen is None and "+avx512vbmi2" in host.split(","):
+        return f"{host},-prefer-256-bit"
+    return features
 
 
 numba_config: Any = numba.config
 """Settings of numba. They apply to the whole process; numba has none for a single function."""
 
-if numba_config.CPU_FEATURES is None:  # not set by the environment variable NUMBA_CPU_FEATURES
-    numba_config.CPU_FEATURES = target_features(get_host_cpu_features())
+numba_config.CPU_FEATURES = target_features(platform.machine(), get_host_cpu_features(), numba_config.CPU_FEATURES)
 
 _HERE = Path(__file__).parent
 
