@@ -61,11 +61,11 @@ def resample_columns(image, begins, reads, weights):
         for x in range(begins.size):
             red, green, blue = ROUNDING, ROUNDING, ROUNDING
             at = np.uint64(3 * begins[x])  # numba does not check unsigned indices for negative values
-            for k in range(reads[x]):
+            for k in range(np.uint32(reads[x])):  # sums in 32 bits, as in contrast.total
                 weight = weights[x, k]
-                red += line[at] * weight
-                green += line[at + np.uint64(1)] * weight
-                blue += line[at + np.uint64(2)] * weight
+                red = np.uint32(red + np.uint32(line[at] * weight))
+                green = np.uint32(green + np.uint32(line[at + np.uint64(1)] * weight))
+                blue = np.uint32(blue + np.uint32(line[at + np.uint64(2)] * weight))
                 at += np.uint64(3)
             row[3 * x] = np.uint8(red >> np.uint32(BITS))
             row[3 * x + 1] = np.uint8(green >> np.uint32(BITS))

@@ -8,15 +8,21 @@ from corruptions.kernels import inlined, kernel
 from corruptions.kernels.planes import deinterleave, to_unit
 
 CHUNK = 4096
-"""Pixels per pass. Three planes of a chunk fit into the first-level cache, and their sums into 32 bits."""
+"""Pixels per pass. Three planes of a chunk fit into the first-level cache, and their sums into 32 bits.
+
+The sums of chunks are added in 64 bits, because the sum of a large image exceeds 32 bits.
+"""
 
 
 @inlined
 def total(levels):
-    """Return the sum of a chunk of levels."""
+    """Return the sum of a chunk of levels, uint32.
+
+    LLVM's vector code for sums of bytes in 64 bits is slower, and for ARM's scalable vectors it was wrong.
+    """
     count = np.uint32(0)
     for level in levels:
-        count += np.uint32(level)
+        count = np.uint32(count + np.uint32(level))  # numba adds in 64 bits otherwise
     return count
 
 

@@ -178,9 +178,9 @@ def integers(out, low, span, per_word, stream):
 @inlined
 def redraw(words, count, power, excess, spare, stream):
     """Replace words that would bias the result by words of block ``spare`` and below. Return the next spare block."""
-    biased = 0
+    biased = np.uint32(0)
     for i in range(count):
-        biased += np.uint32(words[i] * power) < excess
+        biased = np.uint32(biased + np.uint32(np.uint32(words[i] * power) < excess))
     if biased:
         for i in range(count):
             while np.uint32(words[i] * power) < excess:
