@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,11 +114,12 @@ class ZoomRange:
 
 
 def zoom_factors(start: float, stop: float, step: float) -> tuple[float, ...]:
-    """Return the zoom factors as ``numpy.arange`` counts them.
+    """Return the zoom factors as ``numpy.arange`` computes them, which may use fused multiply-add on some CPUs.
 
     Quirk: because of rounding, arange(1, 1.11, 0.01) includes 1.11 although the end is excluded (published scripts).
     """
-    return tuple(np.arange(start, stop, step).tolist())
+    rounded_step = (start + step) - start
+    return tuple(start + index * rounded_step for index in range(math.ceil((stop - start) / step)))
 
 
 def blur_zoom(image: Image, parameters: ZoomRange, draws: None) -> Image:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.catalogue import table
 from corruptions.draws import DrawSource
+from corruptions.elementary import cos_sin
 from corruptions.preparation import Window
 from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
 from perturbations.kernels import sampling
@@ -42,10 +45,12 @@ def affine_matrix(
     """
     centre_x, centre_y = width * 0.5 + CENTRE_SHIFT, height * 0.5 + CENTRE_SHIFT
     angle, shear_angle = math.radians(rotation), math.radians(shear)
-    determinant = math.cos(angle + shear_angle) * math.cos(angle) + math.sin(angle + shear_angle) * math.sin(angle)
+    cosine, sine = cos_sin(angle)
+    shear_cosine, shear_sine = cos_sin(angle + shear_angle)
+    determinant = shear_cosine * cosine + shear_sine * sine
     gain = (1.0 / scale) / determinant
-    a, b = math.cos(angle + shear_angle) * gain, math.sin(angle + shear_angle) * gain
-    d, e = -math.sin(angle) * gain, math.cos(angle) * gain
+    a, b = shear_cosine * gain, shear_sine * gain
+    d, e = -sine * gain, cosine * gain
     c = a * -centre_x + b * -centre_y + centre_x
     f = d * -centre_x + e * -centre_y + centre_y
     return a, b, c, d, e, f
@@ -162,7 +167,7 @@ def tilt_matrix(height: int, width: int, degrees: float) -> Matrix:
     Quirk: the signs of the rotation about y are opposite to the usual ones (published script).
     """
     angle, focal = math.radians(degrees), math.sqrt(width**2 + height**2)
-    c, s = math.cos(angle), math.sin(angle)
+    c, s = cos_sin(angle)
     lift = ((1, 0, -width / 2), (0, 1, -height / 2), (0, 0, 1), (0, 0, 1))
     rotate_y = ((c, 0, -s, 0), (0, 1, 0, 0), (s, 0, c, 0), (0, 0, 0, 1))
     rotate_x = ((1, 0, 0, 0), (0, c, -s, 0), (0, s, c, 0), (0, 0, 0, 1))
@@ -176,9 +181,9 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def product(left: Matrix, right: Matrix) -> Matrix:
-    """Return the matrix product."""
+    """Return the matrix product. Products are added in order; ``sum`` compensates rounding errors since Python 3.12."""
     columns = tuple(zip(*right, strict=True))
-    return tuple(tuple(sum(a * b for a, b in zip(row, column, strict=True)) for column in columns) for row in left)
+    return tuple(tuple(reduce(add, map(mul, row, column)) for column in columns) for row in left)
 
 
 def inverse(matrix: Matrix) -> Matrix:

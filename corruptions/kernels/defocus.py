@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
 from corruptions.kernels.smoothing import add_pairs
 
@@ -51,7 +52,7 @@ def sharp_disk(radius: float) -> NDArray[np.float32]:
     """Return a disk of ones on the published grid, float32 (N, N)."""
     reach = SMALL_GRID if radius <= SMALL_GRID else int(radius)
     axis = np.arange(-reach, reach + 1)
-    inside: NDArray[np.float32] = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius**2).astype(np.float32)
+    inside: NDArray[np.float32] = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius * radius).astype(np.float32)
     return inside
 
 
@@ -61,7 +62,7 @@ def edge_taps(radius: float, alias: float) -> list[np.float32]:
     The filter is 3 wide for small disks and 5 wide for large ones.
     """
     half = 1 if radius <= SMALL_GRID else 2
-    bell = [math.exp(-(i * i) / (2.0 * alias * alias)) for i in range(half + 1)]
+    bell = [exp(-(i * i) / (2.0 * alias * alias)) for i in range(half + 1)]
     total = math.fsum(bell + bell[1:])
     return [np.float32(weight / total) for weight in bell]
 
@@ -108,7 +109,7 @@ def decompose_disk(radius: float, alias: float) -> Disk:
     runs = np.argwhere(heights[:, None] == columns[None, :]) - (0, reach)
     half = np.array([*edge, 0][:3] if edge[1] > MIN_SIDE_WEIGHT else [1], np.float32)
     across = 2.0 * float(half.astype(np.float64).sum()) - float(half[0])
-    total = float(inside.sum()) * across**2
+    total = float(inside.sum()) * (across * across)
     rim, ends = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     if columns[-2] >= 0 and half.size > 1:
         near, far = columns[[-2, -1]].tolist()

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import inlined, kernel, scratch
 
 QUANTUM = 257
@@ -31,7 +32,7 @@ BLOCK = 4
 @lru_cache(maxsize=256)
 def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
     """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself. They sum to 1."""
-    weights = [math.exp(-(i * i) / (2.0 * sigma * sigma)) for i in range(2 * radius + 1)]
+    weights = [exp(-(i * i) / (2.0 * sigma * sigma)) for i in range(2 * radius + 1)]
     total = math.fsum(weights)
     return np.array([weight / total for weight in weights])
 
@@ -39,8 +40,9 @@ def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
 def line_step(width: int, angle: float) -> tuple[float, float, float]:
     """Return (px, py, length) of a line of ``width`` taps at ``angle`` degrees, computed in ImageMagick's order."""
     turn = math.pi * angle / 180.0
-    px, py = width * math.sin(turn), width * math.cos(turn)
-    return px, py, math.hypot(px, py)
+    cosine, sine = cos_sin(turn)
+    px, py = width * sine, width * cosine
+    return px, py, hypot(px, py)
 
 
 @inlined
@@ -137,7 +139,9 @@ def sum_taps(pixels, channels, offsets, weights, rounding):
 @kernel
 def pad_taps(offsets, weights):
     """Return the taps above MIN_WEIGHT, padded with taps of weight 0 to a multiple of BLOCK."""
-    count = (weights > MIN_WEIGHT).sum()
+    count = np.int32(0)
+    for weight in weights:
+        count = np.int32(count + np.int32(weight > MIN_WEIGHT))
     size = -(-count // BLOCK) * BLOCK
     padded_offsets, padded_weights = np.zeros((size, 2), np.int64), np.zeros(size, np.float32)
     padded_offsets[:count], padded_weights[:count] = offsets[:count], weights[:count]

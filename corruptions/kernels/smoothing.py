@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
 
 TRUNCATE = 4.0
@@ -44,9 +45,10 @@ def half_gaussian(sigma: float, truncate: float = TRUNCATE) -> NDArray[np.float6
     if radius == 0:
         return np.ones(1)
     variance = sigma * sigma
-    weights = np.array([math.exp(-0.5 / variance * (i * i)) for i in range(-radius, radius + 1)])
-    half: NDArray[np.float64] = (weights / weights.sum())[radius:]
-    return half
+    half = [exp(-0.5 / variance * (i * i)) for i in range(radius + 1)]
+    weights = np.array([*half[:0:-1], *half])
+    normalized: NDArray[np.float64] = (weights / weights.sum())[radius:]
+    return normalized
 
 
 def even_gaussian(sigma: float, truncate: float) -> NDArray[np.float64]:
@@ -77,7 +79,7 @@ def two_pass(sigma: float, truncate: float, kind: Any) -> Filter:
     far = np.empty((stride, 2 * reach))
     for phase in range(stride):
         indices = [phase - stride * k for k in range(1 - reach, reach + 1)]
-        weights = np.array([math.exp(-0.5 * (position / part) ** 2) for position in indices])
+        weights = np.array([exp(-0.5 * (position / part * (position / part))) for position in indices])
         far[phase] = weights / weights.sum()
     near, across = even_gaussian(part, truncate), even_gaussian(sigma, truncate)
     return Filter(near.astype(kind), across.astype(kind), far.astype(kind))

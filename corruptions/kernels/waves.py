@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.elementary import cos_sin, exp
 from corruptions.kernels import copy, inlined, kernel, scratch
 
 TERMS = 6
@@ -63,17 +64,19 @@ def cosine_filter(sigma: float, truncate: float, size: int) -> CosineFilter:
     """Return the Gaussian cut at ``truncate`` sigmas, of sum 1, for lines of ``size`` samples with mirrored ends."""
     radius = int(truncate * sigma + 0.5)
     angles = [2.0 * math.pi * k / ((truncate + PERIOD_MARGIN) * sigma) for k in range(TERMS)]
-    weights = [(2.0 if k else 1.0) * math.exp(-0.5 * (angle * sigma) ** 2) for k, angle in enumerate(angles)]
+    turns = [angle * sigma for angle in angles]
+    weights = [(2.0 if k else 1.0) * exp(-0.5 * (turn * turn)) for k, turn in enumerate(turns)]
+    cosines = [[w * cos_sin(a * i)[0] for w, a in zip(weights, angles, strict=True)] for i in range(radius + 2)]
     first = np.zeros((size, TERMS))
     rows = np.array([mirror_index(i, size) for i in range(-radius - 1, size + radius + 2)], np.uint64)
     for i in range(-radius, radius + 1):
-        first[rows[i + radius + 1]] += [w * math.cos(a * i) for w, a in zip(weights, angles, strict=True)]
+        first[rows[i + radius + 1]] += cosines[abs(i)]
     scale = first.sum()
     end_weights = [
-        [w / scale * math.cos(a * i) for w, a in zip(weights, angles, strict=True)] for i in (radius, radius + 1)
+        [w / scale * cos_sin(a * i)[0] for w, a in zip(weights, angles, strict=True)] for i in (radius, radius + 1)
     ]
     recurrence, entering, leaving = (
-        tuple(map(np.float32, row)) for row in ([2 * math.cos(a) for a in angles], *end_weights)
+        tuple(map(np.float32, row)) for row in ([2 * cos_sin(a)[0] for a in angles], *end_weights)
     )
     return CosineFilter((first / scale).astype(np.float32), rows, recurrence, entering, leaving)
 
