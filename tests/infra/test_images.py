@@ -12,6 +12,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
+import yaml
 
 from corruptions.kernels import target_features
 from pipeline.software import LIBRARIES, installation
@@ -121,6 +122,16 @@ def test_the_image_is_read_from_the_dockerfile_and_the_project() -> None:
 def test_both_architectures_get_the_same_versions() -> None:
     """Workers with other versions are refused."""
     assert {*LIBRARIES[1:]} <= wheels.read_pins(ROOT / "constraints.txt").keys()
+
+
+def test_the_workflow_checks_wheels_when_their_sources_change() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "wheels.yml").read_text())
+    events = workflow[True]  # YAML 1.1 reads the key "on" as a boolean
+    assert events["push"]["paths"] == events["pull_request"]["paths"]
+    assert all((ROOT / path).is_file() for path in events["push"]["paths"])
+    assert {"constraints.txt", "pyproject.toml", "infra/Dockerfile"} <= {*events["push"]["paths"]}
+    *_, check = workflow["jobs"]["wheels"]["steps"]
+    assert check["run"] == f"python -m {wheels.__name__}"
 
 
 def stages() -> dict[str, tuple[str, str]]:
