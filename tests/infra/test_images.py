@@ -49,7 +49,7 @@ PUBLISHED: Mapping[str, tuple[str, ...]] = {
 }
 """Wheels in a local folder, without ``.whl``, -> their dependencies."""
 
-CPUS = {"amd64": ("x86_64-unknown-linux-gnu", "x86-64-v3"), "arm64": ("aarch64-unknown-linux-gnu", "neoverse-n1")}
+CPUS = {"amd64": ("x86_64-unknown-linux-gnu", "x86-64-v3"), "arm64": ("aarch64-unknown-linux-gnu", "generic")}
 """Architecture as in TARGETARCH -> its LLVM triple and the CPU that kernels are compiled for."""
 
 
