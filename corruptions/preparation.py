@@ -56,17 +56,69 @@ def library_operator(resize: Callable[[Image, int, int, Box | None], Image]) -> 
     """
 
     def operator(image: Image, height: int, width: int, window: Window) -> Image:
-        rows, columns = _max_computed_size(height, width)
-        part = centre_window(height, width, max(rows, window.height), max(columns, window.width))
-        box = None
-        if part != (0, 0, height, width):
-            down, across = image.shape[0] / height, image.shape[1] / width
-            right, bottom = part.left + part.width, part.top + part.height
-            box = (part.left * across, part.top * down, right * across, bottom * down)
-        resized = resize(image, part.height, part.width, box)
-        return crop(resized, window._replace(top=window.top - part.top, left=window.left - part.left))
+        part, box = computed_part(image, height, width, window)
+        return crop(resize(image, part.height, part.width, box), within(window, part))
 
     return operator
+
+
+def kernel_operator(
+    resize: Callable[[Image, tuple[int, int], tuple[int, int], tuple[int, int]], Image],
+) -> Operator:
+    """Return an operator that calls a kernel, which computes only the window.
+
+    If the complete result is too large, its centre is regarded as the result of resizing the centre of the image,
+    rounded to whole pixels.
+
+    Args:
+        resize: Function of (image, size of the result, top left corner of the window, size of the window); all are
+            (rows, columns).
+
+    Returns:
+        The operator.
+    """
+
+    def operator(image: Image, height: int, width: int, window: Window) -> Image:
+        part, box = computed_part(image, height, width, window)
+        inside = within(window, part)
+        return resize(whole_pixels(image, box), part[2:], inside[:2], inside[2:])
+
+    return operator
+
+
+def computed_part(image: Image, height: int, width: int, window: Window) -> tuple[Window, Box | None]:
+    """Return which part of a resize result is computed, and from which part of the image.
+
+    Args:
+        image: uint8 RGB (H, W, 3).
+        height: Height of the complete result in pixels.
+        width: Width of the complete result in pixels.
+        window: Part that is needed.
+
+    Returns:
+        The computed part: the complete result, or its centre if it is too large. The part of the image to resize, None
+        for the image.
+    """
+    rows, columns = _max_computed_size(height, width)
+    part = centre_window(height, width, max(rows, window.height), max(columns, window.width))
+    if part == (0, 0, height, width):
+        return part, None
+    down, across = image.shape[0] / height, image.shape[1] / width
+    right, bottom = part.left + part.width, part.top + part.height
+    return part, (part.left * across, part.top * down, right * across, bottom * down)
+
+
+def whole_pixels(image: Image, box: Box | None) -> Image:
+    """Return the part of an image in a box that is rounded to whole pixels, as a view; None is the whole image."""
+    if box is None:
+        return image
+    left, top, right, bottom = map(round, box)
+    return image[top:bottom, left:right]
+
+
+def within(window: Window, part: Window) -> Window:
+    """Return a window of an image as a window of a part of that image."""
+    return window._replace(top=window.top - part.top, left=window.left - part.left)
 
 
 def pillow_bilinear(image: Image, height: int, width: int, window: Window) -> Image:

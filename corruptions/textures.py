@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.kernels.opencv_resize import resize_linear, scale_linear
+
 PACKAGE = "imagecorruptions"
 """Package that contains the authors' textures as data files. Its code is outdated and is never imported."""
 
@@ -118,7 +120,7 @@ def load(folder: str | None, index: int, scale: float) -> NDArray[np.uint8]:
         raise ValueError(f"OpenCV cannot decode {texture.name}: install an OpenCV with PNG and JPEG support")
     pixels = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
     if scale != 1.0:
-        pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+        pixels = scale_linear(np.asarray(pixels, np.uint8), scale)
     return np.asarray(pixels, np.uint8)
 
 
@@ -147,4 +149,4 @@ def enlarge(texture: NDArray[np.uint8], image: tuple[int, int]) -> NDArray[np.ui
     rows, columns = covering_shape((texture.shape[0], texture.shape[1]), image)
     if (rows, columns) == texture.shape[:2]:
         return texture
-    return np.asarray(cv2.resize(texture, (columns, rows), interpolation=cv2.INTER_LINEAR), np.uint8)
+    return resize_linear(texture, (rows, columns), (0, 0), (rows, columns))

@@ -10,7 +10,18 @@ import cv2
 import numpy as np
 from PIL import Image as PillowImage
 
-from corruptions.preparation import STEPS, Box, Image, Operator, Steps, library_operator, pillow_bilinear
+from corruptions.kernels.opencv_resize import resize_area, resize_cubic, resize_linear
+from corruptions.preparation import (
+    STEPS,
+    Box,
+    Image,
+    Operator,
+    Steps,
+    kernel_operator,
+    library_operator,
+    pillow_bilinear,
+    whole_pixels,
+)
 from corruptions.preparation import prepare as prepare_with
 
 __all__ = ["OPERATORS", "STEPS", "prepare"]
@@ -23,15 +34,17 @@ class ResizeOperator:
     Attributes:
         resize: Resizes an image and returns a window of the result.
         library: Returns the name and version of the library that computes the pixels.
+        version: Version of the pixels. A change of pixels increases it.
     """
 
     resize: Operator
     library: Callable[[], str]
+    version: int = 1
 
 
-def own_operator(resize: Operator) -> ResizeOperator:
+def own_operator(resize: Operator, version: int = 1) -> ResizeOperator:
     """Return a resize operator of this project."""
-    return ResizeOperator(resize, lambda: f"robustshards {importlib.metadata.version('robustshards')}")
+    return ResizeOperator(resize, lambda: f"robustshards {importlib.metadata.version('robustshards')}", version)
 
 
 def pillow_operator(resampling: PillowImage.Resampling) -> ResizeOperator:
@@ -47,10 +60,8 @@ def opencv_operator(interpolation: int) -> ResizeOperator:
     """Return a resize operator of OpenCV. It rounds a box to whole pixels."""
 
     def resize(image: Image, height: int, width: int, box: Box | None) -> Image:
-        if box:
-            left, top, right, bottom = map(round, box)
-            image = image[top:bottom, left:right]
-        return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), np.uint8)
+        part = whole_pixels(image, box)
+        return np.asarray(cv2.resize(part, (width, height), interpolation=interpolation), np.uint8)
 
     return ResizeOperator(library_operator(resize), lambda: f"OpenCV {cv2.__version__}")
 
@@ -63,9 +74,9 @@ OPERATORS: Mapping[str, ResizeOperator] = {
     "pillow-bicubic": pillow_operator(PillowImage.Resampling.BICUBIC),
     "pillow-lanczos": pillow_operator(PillowImage.Resampling.LANCZOS),
     "opencv-nearest": opencv_operator(cv2.INTER_NEAREST),
-    "opencv-bilinear": opencv_operator(cv2.INTER_LINEAR),
-    "opencv-area": opencv_operator(cv2.INTER_AREA),
-    "opencv-bicubic": opencv_operator(cv2.INTER_CUBIC),
+    "opencv-bilinear": own_operator(kernel_operator(resize_linear)),
+    "opencv-area": own_operator(kernel_operator(resize_area)),
+    "opencv-bicubic": own_operator(kernel_operator(resize_cubic), version=2),
     "opencv-lanczos": opencv_operator(cv2.INTER_LANCZOS4),
 }
 """Resize operators by name."""

@@ -72,7 +72,7 @@ def _compile_lock(recipe: Recipe) -> Iterator[TextIO]:
     """
     machine = (sys.version, numba_config.CPU_FEATURES)  # machines may share a home folder
     files = [(str(path), path.stat().st_mtime_ns) for path in _files_of(recipe.family.modules)]
-    key = (*machine, recipe.profile, recipe.transforms, recipe.encoder, files)
+    key = (*machine, recipe.profile, recipe.prepare, recipe.transforms, recipe.encoder, files)
     name = f"{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.lock"
     with open(COMPILED / name, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,18 @@ def test_textures_are_rgb_without_alpha_and_scaled_per_profile():
         for scale in set(FROST_SCALES.values()) - {1.0}:
             expected = tuple(round(side * scale) for side in whole.shape[:2])
             assert np.abs(np.subtract(textures.load(None, index, scale).shape[:2], expected)).max() <= 1
+
+
+@pytest.mark.skipif(platform.machine().lower() not in {"x86_64", "amd64"}, reason="OpenCV's pixels differ there")
+def test_scaled_and_enlarged_textures_equal_opencv():
+    for index in range(len(textures.TEXTURES)):
+        whole = textures.load(None, index, 1.0)
+        for scale in set(FROST_SCALES.values()) - {1.0}:
+            expected = cv2.resize(whole, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+            np.testing.assert_array_equal(textures.load(None, index, scale), expected)
+            enlarged = textures.enlarge(expected, (300, 200))
+            size = (enlarged.shape[1], enlarged.shape[0])
+            np.testing.assert_array_equal(enlarged, cv2.resize(expected, size, interpolation=cv2.INTER_LINEAR))
 
 
 def test_textures_keep_their_size_at_published_sides():

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +13,7 @@ from PIL import Image
 
 from corruptions import preparation
 from corruptions.preparation import Window, crop, pillow_bilinear
-from pipeline.images.resizers import OPERATORS, prepare
+from pipeline.images.resizers import OPERATORS, opencv_operator, prepare
 from pipeline.recipes import library
 
 IMAGENET = library.load("imagenet-c").prepare.steps
@@ -36,18 +41,152 @@ def test_prepare_equals_the_published_preparation(size: tuple[int, int]) -> None
 
 
 sizes = st.tuples(st.integers(1, 300), st.integers(1, 300))
+shares = st.tuples(st.floats(0, 1), st.floats(0, 1))
 
 
-@given(sizes, sizes, st.tuples(st.floats(0, 1), st.floats(0, 1)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def window_of(size: tuple[int, int], corner: tuple[float, float], extent: tuple[float, float]) -> Window:
+    """Return a window of an image of this size, given as shares of its sides."""
+    top, left = (int(share * (side - 1)) for share, side in zip(corner, size, strict=True))
+    height, width = size[0] - top, size[1] - left
+    return Window(top, left, *(max(int(part * side), 1) for part, side in zip(extent, (height, width), strict=True)))
+
+
+@given(sizes, sizes, shares, shares)
 @settings(max_examples=200, deadline=None)
 def test_a_window_of_the_bilinear_resize_equals_pillow(
     before: tuple[int, int], after: tuple[int, int], corner: tuple[float, float], extent: tuple[float, float]
 ) -> None:
-    image = noise(*before)
-    top, left = (int(share * (side - 1)) for share, side in zip(corner, after, strict=True))
-    height, width = after[0] - top, after[1] - left
-    window = Window(top, left, *(max(int(part * side), 1) for part, side in zip(extent, (height, width), strict=True)))
+    image, window = noise(*before), window_of(after, corner, extent)
     np.testing.assert_array_equal(pillow_bilinear(image, *after, window), crop(resized(image, *after), window))
+
+
+OPENCV: Mapping[str, int] = {
+    "opencv-bilinear": cv2.INTER_LINEAR,
+    "opencv-area": cv2.INTER_AREA,
+    "opencv-bicubic": cv2.INTER_CUBIC,
+}
+"""Operators of our own that compute OpenCV's pixels."""
+
+on_x86 = pytest.mark.skipif(
+    platform.machine().lower() not in {"x86_64", "amd64"},
+    reason="OpenCV's pixels differ on other CPUs; the committed digests cover ours",
+)
+
+
+@contextmanager
+def without_ipp() -> Iterator[None]:
+    """Exclude Intel's IPP, whose INTER_CUBIC differs between x86-64 CPUs, from OpenCV in this thread."""
+    used = cv2.ipp.useIPP()
+    cv2.ipp.setUseIPP(False)
+    try:
+        yield
+    finally:
+        cv2.ipp.setUseIPP(used)
+
+
+def by_opencv(operator: str, image: np.ndarray, height: int, width: int) -> np.ndarray:
+    return cv2.resize(image, (width, height), interpolation=OPENCV[operator])
+
+
+def assert_equals_opencv(operator: str, image: np.ndarray, size: tuple[int, int], window: Window | None = None) -> None:
+    window = window or Window(0, 0, *size)
+    with without_ipp():
+        expected = crop(by_opencv(operator, image, *size), window)
+    np.testing.assert_array_equal(OPERATORS[operator].resize(image, *size, window), expected)
+
+
+thin = st.integers(1, 9)
+side = st.one_of(thin, st.integers(1, 300))
+factors = st.tuples(st.integers(1, 5), st.integers(1, 5))
+
+
+@on_x86
+@pytest.mark.parametrize("operator", OPENCV)
+@given(st.tuples(side, side), st.tuples(side, side), shares, shares, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_own_operators_equal_opencv(
+    operator: str,
+    before: tuple[int, int],
+    after: tuple[int, int],
+    corner: tuple[float, float],
+    extent: tuple[float, float],
+    extreme: bool,
+) -> None:
+    image = noise(*before)
+    image = np.where(image < 128, 0, 255).astype(np.uint8) if extreme else image
+    assert_equals_opencv(operator, image, after)
+    assert_equals_opencv(operator, image, after, window_of(after, corner, extent))
+
+
+@on_x86
+@pytest.mark.parametrize("operator", OPENCV)
+@given(st.tuples(st.integers(1, 60), st.integers(1, 60)), factors, shares, shares)
+@settings(max_examples=60, deadline=None)
+def test_own_operators_equal_opencv_for_whole_factors(
+    operator: str,
+    size: tuple[int, int],
+    factor: tuple[int, int],
+    corner: tuple[float, float],
+    extent: tuple[float, float],
+) -> None:
+    larger = (size[0] * factor[0], size[1] * factor[1])
+    assert_equals_opencv(operator, noise(*larger), size, window_of(size, corner, extent))
+    assert_equals_opencv(operator, noise(*size), larger, window_of(larger, corner, extent))
+
+
+@on_x86
+@pytest.mark.parametrize("operator", OPENCV)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1500, 2000), (256, 341)),
+        ((2049, 1367), (1366, 911)),
+        ((1, 5000), (3, 3001)),
+        ((4099, 2), (256, 1)),
+        ((3, 7), (2500, 11)),
+        ((2048, 2048), (256, 256)),
+        ((224, 224), (224, 224)),
+        ((32, 80), (8, 20)),  # INTER_CUBIC rounds the last values of rows as integers
+        ((144, 148), (36, 37)),
+    ],
+)
+def test_own_operators_equal_opencv_for_special_sizes(
+    operator: str, before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    assert_equals_opencv(operator, noise(*before), after)
+
+
+@on_x86
+@given(st.tuples(side, side), st.tuples(side, side))
+@settings(max_examples=60, deadline=None)
+def test_opencv_bicubic_is_within_one_level_of_opencv_with_ipp(before: tuple[int, int], after: tuple[int, int]) -> None:
+    image = noise(*before)
+    ours = OPERATORS["opencv-bicubic"].resize(image, *after, Window(0, 0, *after)).astype(int)
+    assert np.abs(ours - by_opencv("opencv-bicubic", image, *after)).max() <= 1
+
+
+@pytest.mark.parametrize("operator", OPENCV)
+def test_views_are_resized_like_copies(operator: str) -> None:
+    image = noise(90, 130)
+    image.flags.writeable = False
+    for view in (image[3:80, 5:120], image[::-1], image[:, ::-1], image[::3, ::2], image.transpose(1, 0, 2)):
+        resize, window = OPERATORS[operator].resize, Window(1, 2, 30, 40)
+        np.testing.assert_array_equal(resize(view, 37, 61, window), resize(view.copy(), 37, 61, window))
+
+
+@on_x86
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("operator", ["opencv-bilinear", "opencv-area"])
+def test_own_operators_treat_strips_like_operators_of_opencv(
+    monkeypatch: pytest.MonkeyPatch, operator: str, transposed: bool
+) -> None:
+    monkeypatch.setattr(preparation, "MAX_RESIZED_PIXELS", 100 * 1000)
+    strip = noise(20, 901)
+    strip = np.ascontiguousarray(strip.transpose(1, 0, 2)) if transposed else strip
+    size = (2253, 50) if transposed else (50, 2253)
+    window = preparation.centre_window(*size, 48, 48)
+    expected = opencv_operator(OPENCV[operator]).resize(strip, *size, window)
+    np.testing.assert_array_equal(OPERATORS[operator].resize(strip, *size, window), expected)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
