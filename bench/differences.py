@@ -31,7 +31,7 @@ RULES = """
 - A decoder decodes grey and YCbCr JPEGs. Pillow decodes CMYK JPEGs and lossless formats for every decoder, because
   lossless formats always give the same pixels and CMYK has no common rule.
 - All decoders ignore orientation tags, and all refuse truncated JPEGs.
-- `robustshards doctor` lists the decoders of your machine.
+- `robustshards doctor` lists the decoders and resize operators of your machine.
 - `--decoder` and `--resize` choose them for a build ([recipes](recipes.md#decoders-and-resize-operators)).
 """
 
