@@ -66,7 +66,7 @@ def report(
     evaluations: Evaluations,
     *,
     baseline: Evaluations = (),
-    anomalous: Location | EvaluationResult | None = None,
+    clean: Evaluations = (),
     out: Location | None = None,
     title: str = "Robustness report",
 ) -> Report:
@@ -78,8 +78,7 @@ def report(
         evaluations: Results of ``evaluate``, or folders or URLs of predictions, of one or more models and data sets.
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
-        anomalous: Evaluation of images that belong to no class (ImageNet-O), to compute the area under the
-            precision-recall curve.
+        clean: Evaluations on clean images to use for clean errors if a model has several.
         out: Folder or URL for report.html, .md, .csv and .json. Default: nothing is written.
         title: Title of the page.
 
@@ -88,7 +87,8 @@ def report(
         and ``write(folder)`` writes the files.
 
     Raises:
-        UserError: If a folder holds no evaluation, or the evaluations cannot be combined.
+        UserError: If a folder holds no evaluation, two evaluations on clean images could give the same clean error, or
+            the evaluations cannot be combined.
         UnfinishedError: If an evaluation is incomplete.
     """
     folders = [_folder(each) for each in as_list(evaluations)]
@@ -98,7 +98,7 @@ def report(
         summary = summarise(
             folders,
             [_folder(each) for each in as_list(baseline)],
-            None if anomalous is None else _folder(anomalous),
+            [_folder(each) for each in as_list(clean)],
         )
     result = Report(summary, title)
     if out is not None:

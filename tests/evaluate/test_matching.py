@@ -127,13 +127,13 @@ def test_arrays_are_matched_by_position_and_label(tmp_path: Path) -> None:
     assert summarise([mine, other]).families["corruptions"][0].clean_error is None
 
 
-@pytest.mark.parametrize("role", ["evaluations", "baseline", "anomalous"])
-def test_two_models_with_the_same_name_are_refused(tmp_path: Path, role: str) -> None:
+@pytest.mark.parametrize("argument", ["evaluations", "baseline", "clean"])
+def test_two_models_with_the_same_name_are_refused(tmp_path: Path, argument: str) -> None:
     mine = write_evaluation(tmp_path / "c", FOG, LABELS)
     clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", digest="1" * 64)
-    more = [clean] if role == "evaluations" else []
+    more = [clean] if argument == "evaluations" else []
     with pytest.raises(UserError, match=r"/c and .*/k are evaluations of different models.*'made'.*--name"):
-        summarise([mine, *more], [clean] if role == "baseline" else [], clean if role == "anomalous" else None)
+        summarise([mine, *more], [clean] if argument == "baseline" else [], [clean] if argument == "clean" else [])
 
 
 def test_clean_images_of_the_same_weights_under_another_name_are_a_warning(tmp_path: Path) -> None:
@@ -253,20 +253,6 @@ def test_alexnet_with_another_number_of_images_is_a_warning(tmp_path: Path) -> N
     summary = summarise([mine])
     assert summary.families["corruptions"][0].baseline == "AlexNet (published)"
     assert any("50,000 images" in text and "has 4," in text for text in summary.warnings)
-
-
-def test_anomalies_need_one_clean_evaluation(tmp_path: Path) -> None:
-    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS)
-    second = write_evaluation(tmp_path / "k2", CLEAN, LABELS, family="none", names=OTHERS, data_set="second")
-    odd = write_evaluation(tmp_path / "o", CLEAN, LABELS, family="none", names=list("wxyz"), data_set="odd")
-    with pytest.raises(UserError, match=r"k and .*k2 are both .*'made': give the one"):
-        summarise([clean, second], anomalous=odd)
-    with pytest.raises(UserError, match="both as clean and as anomalous"):
-        summarise([clean], anomalous=clean)
-    fog = write_evaluation(tmp_path / "c", FOG, LABELS)
-    with pytest.raises(UserError, match="'corruptions': give anomalous images without a transform"):
-        summarise([clean], anomalous=fog)
-    assert 0 < summarise([clean], anomalous=odd).anomalies["made"].value < 1
 
 
 def test_levels_of_extra_corruptions_only_are_not_in_the_curve(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from tests.factories.summaries import (
     EMPTY,
     HOSTILE,
     MODELS,
-    estimate,
     hostile_summary,
+    made_anomalies,
     made_clean,
     made_corruptions,
     made_perturbations,
@@ -322,7 +322,7 @@ def test_infinite_values_are_in_the_table_only() -> None:
 
 
 def test_a_clean_evaluation_alone_has_a_page() -> None:
-    clean = summary_of(clean=[made_clean()], anomalies={"ResNet-50": estimate(0.3)})
+    clean = summary_of(clean=[made_clean()], anomalies=[made_anomalies()])
     text = page(clean, "Clean")
     assert "23.9" in text
     assert "<svg" not in text

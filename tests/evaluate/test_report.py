@@ -161,18 +161,13 @@ def test_system_noise_has_accuracy_by_pair_and_nsd(tmp_path: Path) -> None:
     assert found.nsd.low <= found.nsd.value <= found.nsd.high
 
 
-def test_clean_errors_and_anomaly_detection(tmp_path: Path) -> None:
+def test_clean_errors(tmp_path: Path) -> None:
     usual = write_evaluation(
         tmp_path / "r", {("none", 0): votes([0, 1, 6, 6]) * 4 + np.arange(7)}, LABELS, family="none"
     )
     summary = summarise([usual])
     assert summary.families["clean"][0].error.value == 0.5
     assert summary.families["clean"][0].top5_error.value == 0.0
-    unsure = write_evaluation(tmp_path / "o", {("none", 0): votes([0, 1, 2]) / 50}, (0, 1, 2), family="none")
-    summary = summarise([usual], anomalous=unsure)
-    assert summary.anomalies["made"].value == 1.0
-    with pytest.raises(UserError, match="add an evaluation on clean images by the model 'made'"):
-        summarise([write_evaluation(tmp_path / "c", {("fog", 1): predictions(1)}, LABELS)], anomalous=unsure)
 
 
 def test_only_images_with_every_transform_are_used(tmp_path: Path) -> None:

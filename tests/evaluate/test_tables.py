@@ -83,7 +83,7 @@ def test_metrics_of_one_model_are_in_all_formats() -> None:
     assert table(found, "ImageNet-P", "top-5 distance")["rotate"] == ["1.27 [1.24, 1.30]"]
     assert table(found, "ImageNet-S", "key figures")["NSD (percentage points)"] == ["-1.43 [-1.51, -1.35]"]
     assert table(found, "ImageNet", "key figures")["top-1 error"] == ["23.9 [23.5, 24.3]"]
-    assert table(found, "Anomalies", "key figures")["AUPR"] == ["32.8 [31.8, 33.8]"]
+    assert table(found, "imagenet-o", "key figures")["AUPR"] == ["32.8 [31.8, 33.8]"]
     markdown, text = to_markdown(found), terminal_text(found)
     assert "| mCE | 76.9 [76.6, 77.2] |" in markdown
     assert "mCE                                     76.9 [76.6, 77.2]" in text

@@ -15,10 +15,12 @@ from pipeline.evaluate.metrics.alexnet import (
     SEVERITIES,
 )
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.anomalies import AnomalySummary
 from pipeline.evaluate.report.clean import CleanSummary
 from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
 from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
 from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
+from pipeline.evaluate.report.shifts import ShiftSummary
 from pipeline.evaluate.report.summary import Summary
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 
@@ -35,15 +37,13 @@ MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
 }
 """Clean error, and CE in percent by corruption. The first two models are published, the third is invented."""
 
-KEYS = ("corruptions", "perturbations", "system_noise", "clean")
+KEYS = ("corruptions", "perturbations", "system_noise", "shifts", "anomalies", "clean")
 """Families in the order of a report."""
 
 
-def summary_of(
-    *, anomalies: Mapping[str, Estimate] | None = None, warnings: Sequence[str] = (), **families: Sequence[Any]
-) -> Summary:
+def summary_of(*, warnings: Sequence[str] = (), **families: Sequence[Any]) -> Summary:
     """Return a summary as ``summarise`` does: the project's families in the order of a report."""
-    return Summary({**dict.fromkeys(KEYS, ()), **families}, anomalies or {}, warnings)
+    return Summary({**dict.fromkeys(KEYS, ()), **families}, warnings)
 
 
 EMPTY = summary_of()
@@ -154,6 +154,26 @@ def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSum
     return CleanSummary(name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002))
 
 
+def made_shifts(model: str = "ResNet-50", *, name: str | None = None) -> list[ShiftSummary]:
+    """Return a data set with groups, of which images are missing, and one without groups but with several folders."""
+    clean = 1 - MODELS[model][0]
+    return [
+        ShiftSummary(
+            name or model, "imagenet-a", 7_490, 10, estimate(clean - 0.7), estimate(clean - 0.72),
+            estimate(clean - 0.4), clean + 0.1, estimate(0.8, 0.006), complete_images=7_500,
+        ),
+        ShiftSummary(
+            name or model, "imagenet-v", 10_000, 0, estimate(clean - 0.4), None, estimate(clean - 0.2), clean,
+            estimate(0.4, 0.006), 0.02, "sofa_2", complete_images=10_000,
+        ),
+    ]  # fmt: skip
+
+
+def made_anomalies(model: str = "ResNet-50", *, name: str | None = None) -> AnomalySummary:
+    aupr = estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01)
+    return AnomalySummary(name or model, "imagenet-o", 2_000, 10_000, 0, aupr, 2_000)
+
+
 def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[str] = ()) -> Summary:
     """Return a summary with every kind of data set for each of these models."""
     return summary_of(
@@ -161,7 +181,8 @@ def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[s
         perturbations=[made_perturbations(model) for model in models],
         system_noise=[made_system_noise(model) for model in models],
         clean=[made_clean(model) for model in models],
-        anomalies={model: estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01) for model in models},
+        shifts=[each for model in models for each in made_shifts(model)],
+        anomalies=[made_anomalies(model) for model in models],
         warnings=warnings,
     )
 
@@ -178,7 +199,8 @@ def hostile_summary() -> Summary:
         perturbations=[made_perturbations(name=name)],
         system_noise=[replace(noise, rows=pairs)],
         clean=[made_clean(name=name)],
-        anomalies={name: estimate(0.5)},
+        shifts=made_shifts(name=name),
+        anomalies=[made_anomalies(name=name)],
         warnings=[f"{HOSTILE} & more"],
     )
 

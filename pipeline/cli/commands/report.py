@@ -27,12 +27,12 @@ def report(
             help="Evaluation of the baseline model; repeat for each data set. Default: AlexNet's published errors.",
         ),
     ] = None,
-    anomalous: Annotated[
-        str | None,
+    clean: Annotated[
+        list[str] | None,
         typer.Option(
             metavar="FOLDER",
             rich_help_panel=COMPARISON,
-            help="Evaluation of out-of-distribution images such as ImageNet-O, for AUPR.",
+            help="Evaluation on clean images to use for clean errors if a model has several; repeat for each model.",
         ),
     ] = None,
     out: Annotated[
@@ -58,7 +58,7 @@ def report(
         from pipeline.evaluate.report.text import to_terminal
         from pipeline.evaluate.report.write import write_report
 
-        summary = summarise(evaluations, baseline or (), anomalous)
+        summary = summarise(evaluations, baseline or (), clean or ())
         if out is not None:
             write_report(summary, title, out)
         if as_json:

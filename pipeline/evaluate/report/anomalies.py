@@ -1,20 +1,20 @@
-"""The report on anomaly detection: ImageNet-O images against clean ones, by the model's confidence."""
+"""The report on anomaly detection: images of none of the classes (ImageNet-O) against clean ones, by confidence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Estimate, estimate_of_groups
 from pipeline.evaluate.metrics.checks import Figures, Numbers
 from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.family import Figure, ReportLayout
-from pipeline.evaluate.report.matching import differing_settings
-from pipeline.evaluate.report.scores import Evaluation, confidences, is_clean
+from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
+from pipeline.evaluate.report.formats import COUNT
+from pipeline.evaluate.report.scores import Evaluation, read_untransformed
+from pipeline.transforms.clean import FAMILY
 
 MAX_RESAMPLES = 200
 """Maximum number of bootstrap draws: each draw sorts all images."""
@@ -22,62 +22,59 @@ MAX_RESAMPLES = 200
 
 @dataclass(frozen=True)
 class AnomalySummary:
-    """The AUPR of one model."""
+    """The detection of anomalous images among clean ones by one model.
+
+    Attributes:
+        model: Name of the model.
+        data_set: Name of the data set in this report.
+        images: Number of anomalous images.
+        clean_images: Number of clean images.
+        failed: Number of failed samples.
+        aupr: Area under the precision-recall curve; None without clean images of the same classes.
+        complete_images: Number of images of the complete data set; 0 if unknown.
+        manifest_sha256: Digest of the data set's manifest.
+        source_ids_sha256: Digest of the sorted source ids of the images.
+    """
 
     model: str
-    aupr: Estimate
-    data_set: str = ""
+    data_set: str
+    images: int
+    clean_images: int
+    failed: int
+    aupr: Estimate | None
+    complete_images: int = 0
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
 
 
-def find_anomalies(anomalous: Evaluation, context: ReportContext) -> dict[str, Estimate]:
-    """Return the AUPR of detecting anomalous images among clean ones, by model.
+AUPR = Figure("AUPR", lambda summary: summary.aupr)
 
-    Args:
-        anomalous: Evaluation on images of no known class (ImageNet-O).
-        context: State of the report, with one evaluation on clean images by the same model.
 
-    Raises:
-        UserError: If the anomalous images have a transform, or the report does not have exactly one evaluation on clean
-            images by the same model.
+def summarise_anomalies(evaluation: Evaluation, context: ReportContext) -> list[AnomalySummary]:
+    """Return the AUPR of an evaluation on images of none of the classes.
+
+    Positive images are the anomalous ones. The score of an image is minus its largest probability among the groups.
     """
-    if not is_clean(anomalous):
-        raise UserError(
-            f"{anomalous.folder} is an evaluation of the family {anomalous.table.data_set.family!r}: give anomalous "
-            "images without a transform"
+    anomalous, task = read_untransformed(evaluation), evaluation.table.task
+    about = context.about(evaluation, anomalous.images)
+    clean = context.clean_counterpart(evaluation, AUPR.name)
+    aupr = None
+    if clean:
+        scores = [metrics.anomaly_score(each.confidences[:, None]) for each in (clean, anomalous)]
+        aupr = estimate_of_groups(_area, scores, resamples=min(context.resamples, MAX_RESAMPLES))
+    return [
+        AnomalySummary(
+            model=about.model,
+            data_set=about.data_set,
+            images=len(anomalous.images.ids),
+            clean_images=len(clean.images.ids) if clean else 0,
+            failed=about.failed,
+            aupr=aupr,
+            complete_images=task.images if task else 0,
+            manifest_sha256=about.manifest_sha256,
+            source_ids_sha256=about.source_ids_sha256,
         )
-    clean = _clean_evaluation(anomalous, context)
-    if differ := differing_settings(clean, anomalous):
-        context.warn(
-            f"{anomalous.folder} and the clean images, {clean.folder}, were evaluated with different settings: {differ}"
-        )
-    scores = [metrics.anomaly_score(confidences(each)[:, None]) for each in (clean, anomalous)]
-    area = estimate_of_groups(_area, scores, resamples=min(context.resamples, MAX_RESAMPLES))
-    return {anomalous.table.model.name: area}
-
-
-def _clean_evaluation(anomalous: Evaluation, context: ReportContext) -> Evaluation:
-    """Return the same model's evaluation on clean images."""
-    clean = [
-        each.evaluation for each in context.clean if each.evaluation.table.model.name == anomalous.table.model.name
     ]
-    if not clean:
-        raise UserError(
-            f"{anomalous.folder} cannot be compared with clean images: add an evaluation on clean images by the model "
-            f"{anomalous.model!r}"
-        )
-    if len(clean) > 1:
-        folders = " and ".join(each.folder for each in clean)
-        raise UserError(
-            f"{folders} are both evaluations on clean images by {anomalous.model!r}: give the one to compare "
-            f"{anomalous.folder} with"
-        )
-    if clean[0].location == anomalous.location:
-        raise UserError(
-            f"{anomalous.folder} is given both as clean and as anomalous images: give an evaluation for each"
-        )
-    return clean[0]
 
 
 def _area(groups: Sequence[Numbers]) -> Figures:
@@ -86,28 +83,31 @@ def _area(groups: Sequence[Numbers]) -> Figures:
     return metrics.area_under_precision_recall(np.concatenate(groups), anomalous)
 
 
-def summaries(anomalies: Mapping[str, Estimate]) -> list[AnomalySummary]:
-    """Return one summary per model."""
-    return [AnomalySummary(model, aupr) for model, aupr in anomalies.items()]
-
-
-AUPR = Figure("AUPR", lambda summary: summary.aupr)
-
-LAYOUT = ReportLayout[AnomalySummary](
-    key="anomalies",
-    figures=(AUPR,),
-    leads=(AUPR,),
-    note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. AUPR is the area under "
-    "the precision-recall curve for detecting anomalous images: the smaller an image's largest class probability, the "
-    "higher its anomaly score.",
-    counts=(),
-    title=lambda summary: "Anomalies",
-    glossary=(
-        (
-            "AUPR",
-            "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
-            "none of its classes (ImageNet-O) among clean images.",
+REPORT = ReportFamily(
+    FAMILY.name,
+    summarise_anomalies,
+    ReportLayout[AnomalySummary](
+        key="anomalies",
+        figures=(AUPR,),
+        leads=(AUPR,),
+        note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. AUPR is the area "
+        "under the precision-recall curve for detecting anomalous images among clean ones: the smaller the largest "
+        "class probability of an image, the higher its anomaly score.",
+        counts=(
+            Figure(
+                "anomalous images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images
+            ),
+            Figure("clean images", lambda summary: summary.clean_images, COUNT),
+            Figure("failed", lambda summary: summary.failed, COUNT),
         ),
+        glossary=(
+            (
+                "AUPR",
+                "Area under the precision-recall curve for detecting, by the model's confidence, images that belong to "
+                "none of its classes (ImageNet-O) among clean images. A model that is equally confident on all images "
+                "has the share of anomalous images.",
+            ),
+        ),
+        sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),
     ),
-    sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),
 )

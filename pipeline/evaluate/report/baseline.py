@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.matching import Warn, check_duplicates, label_conflict, match, missing_images
-from pipeline.evaluate.report.scores import Evaluation, Key, Rows, Scores, is_clean, list_names, read_clean
+from pipeline.evaluate.report.scores import Evaluation, Key, Rows, Scores, list_names, read_untransformed
 from pipeline.evaluate.results.folder import EvaluationTable
 
 ALEXNET = "AlexNet (published)"
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def has_published_baseline(table: EvaluationTable) -> bool:
     """Return whether AlexNet's published results apply: 1000 classes, images of 224 x 224."""
-    return table.data_set.profile == ALEXNET_PROFILE and table.model.classes == ALEXNET_CLASSES
+    return table.data_set.profile == ALEXNET_PROFILE and table.labels == ALEXNET_CLASSES
 
 
 def warn_of_image_count(evaluation: Evaluation, images: int, warn: Warn) -> None:
@@ -88,22 +88,23 @@ class EvaluatedBaseline:
             )
         check_duplicates(evaluations)
         self.name = evaluations[0].table.model.name
-        self.clean = [read_clean(each) for each in evaluations if is_clean(each)]
+        self.clean = [read_untransformed(each) for each in evaluations if each.role == "clean"]
         self._evaluations, self._warn = evaluations, warn
-        self._scores: dict[str, Any] = {}
+        self._scores: dict[tuple[str, str], Any] = {}
 
     def scores_of(self, evaluation: Evaluation, read: Callable[[Evaluation], T]) -> list[tuple[Evaluation, T]]:
-        """Return the baseline's evaluations of the same family with their scores; warn if there are none.
+        """Return the baseline's evaluations of the same family and labels with their scores; warn if there are none.
 
         Args:
             evaluation: Evaluation to normalise.
-            read: Reads the scores of one evaluation. Results are cached by family.
+            read: Reads the scores of one evaluation. Results are cached by family and labels.
         """
         family = evaluation.table.data_set.family
-        if family not in self._scores:
-            same = [other for other in self._evaluations if other.table.data_set.family == family]
-            self._scores[family] = [(other, read(other)) for other in same]
-        scores: list[tuple[Evaluation, T]] = self._scores[family]
+        key = (family, evaluation.groups_digest)
+        if key not in self._scores:
+            same = [each for each in self._evaluations if (each.table.data_set.family, each.groups_digest) == key]
+            self._scores[key] = [(other, read(other)) for other in same]
+        scores: list[tuple[Evaluation, T]] = self._scores[key]
         if not scores:
             self._warn(
                 f"{evaluation.folder}: the baseline {self.name!r} has no evaluation of {family}, so its metrics are "

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from numpy.typing import ArrayLike
 
 from pipeline.evaluate.metrics.bootstrap import Bootstrap
 from pipeline.evaluate.report.baseline import EvaluatedBaseline
-from pipeline.evaluate.report.matching import CleanError, clean_error, display_names, identity
-from pipeline.evaluate.report.scores import About, Clean, Evaluation, Images, is_clean, read_clean
+from pipeline.evaluate.report.matching import (
+    CleanError,
+    check_clean,
+    clean_counterpart,
+    clean_error,
+    display_names,
+    identity,
+)
+from pipeline.evaluate.report.mistaken import mistaken_for
+from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, read_untransformed
 
 
 class ReportContext:
@@ -19,21 +27,29 @@ class ReportContext:
     Attributes:
         evaluations: All evaluations of the report.
         evaluated_baseline: The evaluated model that metrics are normalised by; None if none was given.
+        chosen: Locations of the evaluations on clean images to use if several are possible.
         resamples: Number of bootstrap draws.
         warnings: Warnings for the reader, without duplicates.
         images: Images of each evaluation, by its location.
     """
 
-    def __init__(self, evaluations: Sequence[Evaluation], baseline: Sequence[Evaluation], resamples: int) -> None:
-        self.evaluations, self.resamples = evaluations, resamples
+    def __init__(
+        self,
+        evaluations: Sequence[Evaluation],
+        baseline: Sequence[Evaluation],
+        chosen: Collection[str],
+        resamples: int,
+    ) -> None:
+        self.evaluations, self.chosen, self.resamples = evaluations, chosen, resamples
         self.warnings: list[str] = []
         self.evaluated_baseline = EvaluatedBaseline(baseline, self.warn) if baseline else None
         self._names = display_names(evaluations, self.warn)
-        self._clean = {each.location: read_clean(each) for each in evaluations if is_clean(each)}
+        self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
+        check_clean(self.clean, chosen)
         self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}
 
     @property
-    def clean(self) -> list[Clean]:
+    def clean(self) -> list[Untransformed]:
         """The evaluations on clean images."""
         return list(self._clean.values())
 
@@ -63,19 +79,41 @@ class ReportContext:
         name = self._names[evaluation.location]
         return About(evaluation.table.model.name, name, data_set.failed, data_set.manifest_sha256, ids)
 
-    def clean_images(self, evaluation: Evaluation) -> Clean:
-        """Return the errors of an evaluation on clean images."""
+    def clean_images(self, evaluation: Evaluation) -> Untransformed:
+        """Return the predictions of an evaluation on clean images."""
         return self._clean[evaluation.location]
 
     def clean_error(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the error of the same model on the clean versions of some images; None if there are none.
 
         Raises:
-            UserError: If two evaluations fit equally well, or if images with the same id have different labels.
+            UserError: If several evaluations fit, or if images with the same id have different labels.
         """
-        return clean_error(evaluation, images, self._clean_of_model(evaluation), self.warn)
+        return clean_error(evaluation, images, self._clean_of_model(evaluation), self.chosen, self.warn)
 
-    def _clean_of_model(self, evaluation: Evaluation) -> list[Clean]:
+    def clean_counterpart(self, evaluation: Evaluation, metric: str) -> Untransformed | None:
+        """Return the same model's evaluation on clean images with the same labels; None if there is none.
+
+        Args:
+            evaluation: Evaluation on other natural images.
+            metric: Name of the metric that needs it, for the warning that no evaluation on clean images fits.
+
+        Raises:
+            UserError: If several evaluations fit.
+        """
+        candidates = [clean for clean in self._clean_of_model(evaluation) if not self._is_mistaken(clean)]
+        clean = clean_counterpart(evaluation, candidates, self.chosen, self.warn)
+        if clean is None and (candidates or evaluation.role == "anomalous"):
+            task = evaluation.table.task
+            index = f" (index them with --task {task.name} --role clean)" if task and task.groups else ""
+            self.warn(
+                f"{evaluation.folder}: no {metric}, because no evaluation of {evaluation.model!r} is on clean images "
+                f"with the same labels and profile: evaluate clean images of these classes{index} and add the "
+                "evaluation"
+            )
+        return clean
+
+    def _clean_of_model(self, evaluation: Evaluation) -> list[Untransformed]:
         """Return the same model's clean evaluations; warn if the same weights have one under another name only."""
         same_name = [clean for clean in self.clean if clean.evaluation.table.model.name == evaluation.table.model.name]
         if not same_name:
@@ -86,3 +124,15 @@ class ReportContext:
                         f"name, {clean.evaluation.model!r}, so it gives no clean error for {evaluation.model!r}"
                     )
         return same_name
+
+    def _is_mistaken(self, clean: Untransformed) -> bool:
+        """Return whether images that count as clean may be those of a known shift set; warn if they may."""
+        names = mistaken_for(clean)
+        if not names or clean.evaluation.location in self.chosen:
+            return False
+        self.warn(
+            f"{clean.evaluation.folder} is not compared with natural images: it has no task and exactly the classes "
+            f"of {' and '.join(names)}, so it may not be clean. Index the data set again with --task, or choose "
+            f"it with --clean {clean.evaluation.folder}"
+        )
+        return True

@@ -80,7 +80,7 @@ def _evaluated_baseline(
         return ErrorBaseline(baseline.name, None, _known(means), _known({}))
     relative = {key: column.mean(among=clean.rows) for key, column in columns.items()}
     images, other = scores.images.take(clean.rows), next(iter(columns.values())).evaluation
-    reference = clean_error(other, images, baseline.clean, context.warn)
+    reference = clean_error(other, images, baseline.clean, context.chosen, context.warn)
     if reference is not None and len(reference.rows) < len(images.ids):
         context.warn(
             f"{evaluation.folder}: the baseline has only {len(reference.rows):,} of its {len(images.ids):,} clean "

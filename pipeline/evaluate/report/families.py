@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s
+from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s, shifts
 from pipeline.evaluate.report.default import default_report
 from pipeline.evaluate.report.family import ReportFamily, ReportLayout
+from pipeline.evaluate.report.scores import Evaluation
+from pipeline.tasks.schema import Role
 from pipeline.transforms.registry import FAMILIES
 
 ENTRY_POINTS = "robustshards.reports"
@@ -19,9 +21,25 @@ ENTRY_POINTS = "robustshards.reports"
 REPORTS: Sequence[ReportFamily[Any]] = (imagenet_c.REPORT, imagenet_p.REPORT, imagenet_s.REPORT, clean.REPORT)
 """Built-in reports; families that are not listed use the default report."""
 
+ROLE_REPORTS: Mapping[Role, ReportFamily[Any]] = {
+    "shift": shifts.REPORT,
+    "anomalous": anomalies.REPORT,
+    "clean": clean.REPORT,
+}
+"""Reports on images without a transform, by their role, in the order of sections in a report."""
+
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RESERVED = frozenset({anomalies.LAYOUT.key, "generator", "warnings"})
+_RESERVED = frozenset({*(report.layout.key for report in ROLE_REPORTS.values()), "generator", "warnings"})
 """Keys of ``report.json`` that do not belong to a family."""
+
+
+def report_on(evaluation: Evaluation) -> ReportFamily[Any]:
+    """Return the report on an evaluation: by the role of its images, or by the family of their transforms.
+
+    Raises:
+        UserError: If the installed report is invalid, or a family of sequences has no report of its own.
+    """
+    return ROLE_REPORTS[evaluation.role] if evaluation.role else report_of(evaluation.table.data_set.family)
 
 
 def report_of(family: str) -> ReportFamily[Any]:
@@ -45,14 +63,15 @@ def report_of(family: str) -> ReportFamily[Any]:
 def layouts() -> dict[str, ReportLayout[Any]]:
     """Return the layout of every report by its key, in the order of sections in a report.
 
-    Families of sequences without a report are omitted.
+    Families of transforms come first, then images without a transform by their role. Families of sequences without a
+    report are omitted.
 
     Raises:
         UserError: If an installed report is invalid, or a key is invalid or used by two reports.
     """
     by_key: dict[str, ReportLayout[Any]] = {}
     for name in FAMILIES:
-        if not has_report(name):
+        if name == clean.REPORT.name or not has_report(name):
             continue
         layout = report_of(name).layout
         if layout.key in by_key:
@@ -65,7 +84,7 @@ def layouts() -> dict[str, ReportLayout[Any]]:
                 f"underscores; {', '.join(sorted(_RESERVED))} are reserved"
             )
         by_key[layout.key] = layout
-    return by_key
+    return by_key | {report.layout.key: report.layout for report in ROLE_REPORTS.values()}
 
 
 def has_report(family: str) -> bool:

@@ -64,6 +64,7 @@ class Figure:
         format: Number format.
         normalised: Whether the value is divided by the baseline's.
         over: For means over rows: returns the averaged value of a row.
+        total: For counts: returns the number for the complete data set; 0 if unknown.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Figure:
     format: NumberFormat = PERCENT
     normalised: bool = False
     over: Callable[[Any], Value] | None = None
+    total: Callable[[Any], int] = lambda summary: 0
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,14 @@ class Number:
         format: Its format.
         short: Whether the interval is shown as ± half its width instead of its ends, to save space.
         partial: Whether the number is a mean over part of the benchmark, which gets a mark.
+        total: For counts: the number for the complete data set, which is shown if it is larger; 0 if unknown.
     """
 
     value: Value
     format: NumberFormat = PERCENT
     short: bool = False
     partial: bool = False
+    total: int = 0
 
     @property
     def exists(self) -> bool:
@@ -63,7 +65,10 @@ class Number:
     @property
     def figure(self) -> str:
         """The number without its interval."""
-        return self.format.text(value_of(self.value)) if self.value is not None and self.exists else NOTHING
+        if self.value is None or not self.exists:
+            return NOTHING
+        text = self.format.text(value_of(self.value))
+        return f"{text} of {self.format.text(self.total)}" if self.total and value_of(self.value) < self.total else text
 
     @property
     def interval(self) -> str:

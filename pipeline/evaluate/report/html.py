@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report import anomalies
 from pipeline.evaluate.report.bar_plots import BarPlot, bar_plots
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import Table
@@ -65,7 +64,6 @@ def page(summary: Summary, title: str) -> str:
     except ImportError:
         raise UserError("the HTML report needs Jinja2: pip install 'robustshards[evaluate]'") from None
     all_sections = sections(summary)
-    all_layouts = [*layouts().values(), anomalies.LAYOUT]
     slots = {
         model: slot
         for slot, model in enumerate(dict.fromkeys(model for section in all_sections for model in section.models))
@@ -82,8 +80,8 @@ def page(summary: Summary, title: str) -> str:
         chapters=[_chapter(section, slots) for section in all_sections],
         heads=_heads,
         kinds=PlotKind,
-        glossary=[term for layout in all_layouts for term in layout.glossary],
-        sources=list(dict.fromkeys(source for layout in all_layouts for source in layout.sources)),
+        glossary=[term for layout in layouts().values() for term in layout.glossary],
+        sources=list(dict.fromkeys(source for layout in layouts().values() for source in layout.sources)),
     )
 
 

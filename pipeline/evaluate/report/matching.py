@@ -1,16 +1,16 @@
-"""Checks that evaluations can be combined: same model, same images, same preparation."""
+"""Checks that evaluations can be combined: same model, labels, images and preparation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.scores import Clean, Evaluation, Images, Rows, list_names
+from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed, list_names
 from pipeline.text import printable
 
 Warn = Callable[[str], None]
@@ -19,7 +19,14 @@ Warn = Callable[[str], None]
 NOT_IDENTITY = {"name", "spec", "weights"}
 """Fields of ``[model]`` that may differ between evaluations of one model: its names and its files' locations."""
 
-SETTINGS = (("input", "size"), ("input", "mean"), ("input", "std"), ("run", "precision"))
+SETTINGS = (
+    ("input", "size"),
+    ("input", "mean"),
+    ("input", "std"),
+    ("input", "steps"),
+    ("input", "resize"),
+    ("run", "precision"),
+)
 """Settings that change predictions by more than rounding errors."""
 
 DIGEST_LENGTH = 8
@@ -58,7 +65,8 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
     first: dict[Any, Evaluation] = {}
     for evaluation in evaluations:
         data_set = evaluation.table.data_set
-        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256)
+        task = evaluation.table.task.digest if evaluation.table.task else ""
+        key = (evaluation.table.model.name, data_set.family, data_set.name, data_set.manifest_sha256, task)
         other = first.setdefault(key, evaluation)
         if other is evaluation:
             continue
@@ -73,12 +81,17 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
 
 
 def differing_settings(first: Evaluation, second: Evaluation) -> str:
-    """Return the settings that differ between two evaluations, with both values; empty if all are equal."""
+    """Return the settings that differ between two evaluations, with both values; empty if all are equal.
+
+    Settings that one evaluation does not have, such as the preparation of images that are already prepared, are not
+    compared.
+    """
     pairs = (
         (f"{table}.{field}", getattr(getattr(first.table, table), field), getattr(getattr(second.table, table), field))
         for table, field in SETTINGS
     )
-    return ", ".join(f"{name} {one} and {other}" for name, one, other in pairs if one != other)
+    known = ((name, one, other) for name, one, other in pairs if one is not None and other is not None)
+    return ", ".join(f"{name} {one} and {other}" for name, one, other in known if one != other)
 
 
 def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, str]:
@@ -86,7 +99,7 @@ def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, st
 
     If one model was evaluated on two data sets of the same name, part of the manifest's digest is appended to each.
     """
-    names = {each.location: each.table.data_set.name for each in evaluations}
+    names = {each.location: _name(each) for each in evaluations}
     for same in _by_data_set_name(evaluations):
         models = [each.table.model.name for each in same]
         if len(set(models)) < len(models):
@@ -110,7 +123,7 @@ def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[
             continue
         if len({each.table.model.name for each in same}) < len(same):
             continue  # shown as separate data sets
-        name = printable(same[0].table.data_set.name)
+        name = printable(_name(same[0]))
         ids = [frozenset(images[each.location].ids) for each in same]
         counts = "; ".join(f"{each.model} {len(own):,} ({each.folder})" for each, own in zip(same, ids, strict=True))
         if len(set(ids)) > 1:
@@ -134,35 +147,61 @@ class CleanError:
     rows: Rows
 
 
-def clean_error(evaluation: Evaluation, images: Images, candidates: Sequence[Clean], warn: Warn) -> CleanError | None:
+def check_clean(candidates: Iterable[Untransformed], chosen: Collection[str]) -> None:
+    """Check that no two evaluations on clean images can both give the clean error of the same images.
+
+    Args:
+        candidates: Evaluations on clean images.
+        chosen: Locations of the evaluations to use if several are possible.
+
+    Raises:
+        UserError: If two evaluations of one model contain the same images with the same labels and the same profile,
+            and not exactly one of them is chosen.
+    """
+    for one, other in combinations(candidates, 2):
+        first, second = one.evaluation, other.evaluation
+        if first.table.model.name != second.table.model.name or _unfit(first, second):
+            continue
+        common = match(one.images, other.images)
+        if len(common.rows) and not label_conflict(first, one.images, second, other.images, common):
+            _only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other], chosen)
+
+
+def clean_error(
+    evaluation: Evaluation,
+    images: Images,
+    candidates: Sequence[Untransformed],
+    chosen: Collection[str],
+    warn: Warn,
+) -> CleanError | None:
     """Return the error of a model on the clean versions of some images.
 
     Args:
         evaluation: Evaluation on transformed images.
         images: Images of the evaluation.
-        candidates: Evaluations of the same model on clean images. The one with the most common images is used.
+        candidates: Evaluations of the same model on clean images.
+        chosen: Locations of the evaluations to use if several fit.
         warn: Receives a warning if images are missing, or if no candidate fits.
 
     Returns:
         The error and the images that it covers; None if no candidate has clean versions of the images.
 
     Raises:
-        UserError: If two candidates fit equally well, or if images with the same id have different labels.
+        UserError: If several candidates fit, or if images with the same id have different labels.
     """
-    fits: list[tuple[Clean, Match]] = []
+    fits: dict[str, tuple[Untransformed, Match]] = {}
     reasons: list[str] = []
     conflicts: list[str] = []
     for clean in candidates:
         common = match(images, clean.images)
-        profiles = [other.table.data_set.profile for other in (evaluation, clean.evaluation)]
         if not len(common.rows):
             reasons.append(f"{clean.evaluation.folder} has no images in common with this evaluation")
-        elif all(profiles) and profiles[0] != profiles[1]:
-            reasons.append(f"{clean.evaluation.folder} has the profile {profiles[1]!r} instead of {profiles[0]!r}")
+        elif reason := _unfit(evaluation, clean.evaluation):
+            reasons.append(f"{clean.evaluation.folder} {reason}")
         elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
             conflicts.append(conflict)
         else:
-            fits.append((clean, common))
+            fits[clean.evaluation.location] = (clean, common)
     if not fits:
         if conflicts:
             raise UserError(conflicts[0])
@@ -170,19 +209,62 @@ def clean_error(evaluation: Evaluation, images: Images, candidates: Sequence[Cle
             shown = "; ".join(map(printable, reasons))
             warn(f"{evaluation.folder}: no clean error, so metrics that need it are omitted: {shown}")
         return None
-    most = max(len(common.rows) for _, common in fits)
-    best = [(clean, common) for clean, common in fits if len(common.rows) == most]
-    least = min(len(clean.images.ids) for clean, _ in best)
-    best = [(clean, common) for clean, common in best if len(clean.images.ids) == least]
-    if len(best) > 1:
-        folders = " and ".join(clean.evaluation.folder for clean, _ in best)
-        raise UserError(f"{evaluation.folder}: {folders} both contain its clean images: give one of them")
-    clean, common = best[0]
+    only = _only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()], chosen)
+    clean, common = fits[only.evaluation.location]
     _warn_of_clean(evaluation, images, clean, common, warn)
     return CleanError(float(clean.top1_errors[common.others].mean()), common.rows)
 
 
-def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Clean, matched: Match, warn: Warn) -> None:
+def clean_counterpart(
+    evaluation: Evaluation, candidates: Iterable[Untransformed], chosen: Collection[str], warn: Warn
+) -> Untransformed | None:
+    """Return the evaluation on clean images that natural images are compared with, which are other images.
+
+    Args:
+        evaluation: Evaluation on natural images.
+        candidates: Evaluations of the same model on clean images.
+        chosen: Locations of the evaluations to use if several fit.
+        warn: Receives a warning if the settings differ.
+
+    Returns:
+        The evaluation; None if no candidate has the same labels and profile.
+
+    Raises:
+        UserError: If several candidates fit.
+    """
+    fits = [clean for clean in candidates if not _unfit(evaluation, clean.evaluation)]
+    if not fits:
+        return None
+    clean = _only(f"images to compare {evaluation.folder} with", fits, chosen)
+    if differ := differing_settings(evaluation, clean.evaluation):
+        warn(
+            f"{evaluation.folder} and the clean images, {clean.evaluation.folder}, were evaluated with different "
+            f"settings: {differ}"
+        )
+    return clean
+
+
+def _only(what: str, fits: Sequence[Untransformed], chosen: Collection[str]) -> Untransformed:
+    """Return the only evaluation that fits, or the chosen one of several. Raise UserError if several are left."""
+    left = [clean for clean in fits if clean.evaluation.location in chosen] or fits
+    if len(left) > 1:
+        folders = " and ".join(clean.evaluation.folder for clean in left)
+        which = "both" if len(left) == 2 else "all"
+        raise UserError(f"{folders} {which} have clean {what}: give one of them, or choose one with --clean FOLDER")
+    return left[0]
+
+
+def _unfit(evaluation: Evaluation, clean: Evaluation) -> str:
+    """Return why an evaluation on clean images does not fit another evaluation of the model; empty if it does."""
+    profile, clean_profile = evaluation.table.data_set.profile, clean.table.data_set.profile
+    if evaluation.groups_digest != clean.groups_digest:
+        return "has other labels: the groups of classes of its task differ"
+    if profile and clean_profile and profile != clean_profile:
+        return f"has the profile {clean_profile!r} instead of {profile!r}"
+    return ""
+
+
+def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Untransformed, matched: Match, warn: Warn) -> None:
     """Warn of differences between transformed images and the clean images that they are compared with."""
     total, clean_total, common = len(images.ids), len(clean.images.ids), len(matched.rows)
     folder, clean_folder = evaluation.folder, clean.evaluation.folder
@@ -275,11 +357,19 @@ def missing_images(images: Images, matched: Match) -> str:
     return f"lacks {len(missing):,} of {len(images.ids):,} images: {first}"
 
 
-def _by_data_set_name(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Yield groups of two or more evaluations whose data sets have the same family and name."""
+def _name(evaluation: Evaluation) -> str:
+    """Return the name of an evaluation's data set: of its task, except for images that other data sets have as well."""
+    name, task = evaluation.table.data_set.name, evaluation.table.task
+    if task is None or task.name == name:
+        return name
+    return task.name if evaluation.role in {"shift", "anomalous"} else f"{name} ({task.name})"
 
-    def key(evaluation: Evaluation) -> tuple[str, str]:
-        return evaluation.table.data_set.family, evaluation.table.data_set.name
+
+def _by_data_set_name(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
+    """Yield groups of two or more evaluations whose data sets have the same family, role and name."""
+
+    def key(evaluation: Evaluation) -> tuple[str, str, str]:
+        return evaluation.table.data_set.family, evaluation.role or "", _name(evaluation)
 
     for _, group in groupby(sorted(evaluations, key=key), key=key):
         if len(same := list(group)) > 1:

@@ -28,6 +28,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
 from pipeline.storage import Store, open_store
+from pipeline.tasks.schema import Role
 from pipeline.text import LONGEST_PATH, printable
 from pipeline.transforms.clean import FAMILY as CLEAN
 from pipeline.transforms.family import Condition
@@ -64,6 +65,18 @@ class Evaluation:
         """The URL or the resolved path of the folder, equal for different spellings of one folder."""
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
 
+    @property
+    def role(self) -> Role | None:
+        """What the images are to the report: the role of their task, or clean images; None if they have a transform."""
+        if self.table.data_set.family != CLEAN.name:
+            return None
+        return self.table.task.role if self.table.task else "clean"
+
+    @property
+    def groups_digest(self) -> str:
+        """The digest of the groups of classes that the labels count; empty if each class is a label."""
+        return self.table.task.groups_digest if self.table.task else ""
+
     def predictions(self) -> Iterator[ConditionPredictions]:
         """Yield the predictions, one condition at a time.
 
@@ -72,7 +85,7 @@ class Evaluation:
         """
         count = 0
         with reading(self.folder):
-            for predicted in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.model.classes):
+            for predicted in read_predictions(self.store.path(PREDICTIONS_FILE), self.table.labels):
                 count += 1
                 if count > MAX_CONDITIONS:
                     raise UserError(
@@ -109,23 +122,17 @@ class Evaluation:
 
     def _check(self, predicted: ConditionPredictions) -> None:
         """Raise UserError if the predictions of a condition do not fit the family."""
-        family, classes = FAMILIES[self.table.data_set.family], self.table.model.classes
+        family, labels = FAMILIES[self.table.data_set.family], self.table.labels
         if not family.recognition.other_names and predicted.condition.transform not in family.names:
             raise self.damaged_error(
                 f"{predicted.condition.transform!r} is not a transform of the family {family.name}"
             )
         if not family.sequences and predicted.top1.shape[1] != 1:
             raise self.damaged_error(f"{predicted.condition} contains sequences, but the family {family.name} has none")
-        if predicted.top5.shape[2] != min(TOP, classes):
+        if predicted.top5.shape[2] != min(TOP, labels):
             raise self.damaged_error(
-                f"{predicted.condition} lists {predicted.top5.shape[2]} classes per image instead of "
-                f"{min(TOP, classes)}"
+                f"{predicted.condition} lists {predicted.top5.shape[2]} classes per image instead of {min(TOP, labels)}"
             )
-
-
-def is_clean(evaluation: Evaluation) -> bool:
-    """Return whether an evaluation is on clean images."""
-    return evaluation.table.data_set.family == CLEAN.name
 
 
 def open_evaluation(folder: str) -> Evaluation:
@@ -297,45 +304,50 @@ def error_scores(evaluation: Evaluation) -> Scores[Condition]:
 
 
 @dataclass(frozen=True)
-class Clean:
-    """Errors on clean images.
+class Untransformed:
+    """The predictions for images without a transform.
 
     Attributes:
         evaluation: The evaluation.
         images: The images.
-        top1_errors: Whether the predicted class is wrong, (S,).
-        top5_errors: Whether the label is not among the five most probable classes, (S,).
+        predicted: Their predictions.
     """
 
     evaluation: Evaluation
     images: Images
-    top1_errors: NDArray[np.bool_]
-    top5_errors: NDArray[np.bool_]
+    predicted: ConditionPredictions
+
+    @cached_property
+    def top1_errors(self) -> NDArray[np.bool_]:
+        """Whether the predicted label is wrong, (S,). Raises UserError if an image has no label."""
+        return top1_errors(self.evaluation, self.predicted)
+
+    @property
+    def top5_errors(self) -> NDArray[np.bool_]:
+        """Whether the label is not among the five most probable ones, (S,)."""
+        return self.predicted.label_rank[:, 0] > TOP
+
+    @property
+    def free_errors(self) -> NDArray[np.bool_]:
+        """Whether the most probable of all classes is not in the group of the label, (S,)."""
+        return self.predicted.free[:, 0] != self.predicted.labels
+
+    @property
+    def confidences(self) -> NDArray[np.float64]:
+        """The largest probability of each image, (S,), 0..1."""
+        return self.predicted.confidence[:, 0].astype(np.float64).clip(max=1)  # rounding can exceed 1
 
 
-def read_clean(evaluation: Evaluation) -> Clean:
-    """Return the errors of an evaluation on clean images.
+def read_untransformed(evaluation: Evaluation) -> Untransformed:
+    """Return the predictions of an evaluation on images without a transform.
 
     Raises:
-        UserError: If an image has no label, or the evaluation has several conditions.
+        UserError: If the evaluation has several conditions.
     """
-    first, *others = (
-        (
-            ConditionImages(evaluation)(predicted),
-            top1_errors(evaluation, predicted),
-            predicted.label_rank[:, 0] > TOP,
-        )
-        for predicted in evaluation.predictions()
-    )
+    first, *others = ((ConditionImages(evaluation)(predicted), predicted) for predicted in evaluation.predictions())
     if others:
-        raise evaluation.damaged_error(f"clean images have {1 + len(others)} conditions instead of one")
-    return Clean(evaluation, *first)
-
-
-def confidences(evaluation: Evaluation) -> NDArray[np.float64]:
-    """Return the largest class probability of each image, over all conditions, 0..1."""
-    values = np.concatenate([predicted.confidence[:, 0] for predicted in evaluation.predictions()]).astype(np.float64)
-    return values.clip(max=1)  # rounding can exceed 1
+        raise evaluation.damaged_error(f"images without a transform have {1 + len(others)} conditions instead of one")
+    return Untransformed(evaluation, *first)
 
 
 def list_names(names: Sequence[str], limit: int = 3) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.evaluate.report import anomalies
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
@@ -78,10 +77,7 @@ def tables(summary: Summary) -> list[Table]:
 def summaries_by_layout(summary: Summary) -> list[tuple[ReportLayout[Any], Sequence[FamilySummary]]]:
     """Return the layouts with their summaries, in the order of a report."""
     known = layouts()
-    pairs: list[tuple[ReportLayout[Any], Sequence[FamilySummary]]] = []
-    pairs += [(known[key], summaries) for key, summaries in summary.families.items()]
-    pairs.append((anomalies.LAYOUT, anomalies.summaries(summary.anomalies)))
-    return pairs
+    return [(known[key], summaries) for key, summaries in summary.families.items()]
 
 
 def _by_title(layout: ReportLayout[Any], summaries: Iterable[FamilySummary]) -> dict[str, dict[str, FamilySummary]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.evaluate.report.anomalies import find_anomalies
+from pipeline.errors import UserError
 from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.families import layouts, report_of
+from pipeline.evaluate.report.families import layouts, report_on
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, warn_of_different_images
 from pipeline.evaluate.report.scores import Evaluation, open_evaluation
 from pipeline.evaluate.report.summary import Summary
@@ -16,19 +16,19 @@ from pipeline.evaluate.report.summary import Summary
 def summarise(
     folders: Sequence[str],
     baselines_from: Sequence[str] = (),
-    anomalous: str | None = None,
+    clean: Sequence[str] = (),
     resamples: int = 1000,
 ) -> Summary:
     """Compute the metrics of one or more evaluations.
 
-    An evaluation on clean images provides the clean error of its model for its other evaluations of the same images.
+    An evaluation on clean images provides the clean error of its model for its other evaluations.
 
     Args:
         folders: Folders or URLs that ``evaluate`` wrote, of one or more models.
         baselines_from: Evaluations of the baseline model on the same images. Default: AlexNet's published results for
             models of 1000 classes on images of 224 x 224, otherwise no baseline.
-        anomalous: Evaluation on images of no known class (ImageNet-O). Needs an evaluation on clean images by the
-            same model.
+        clean: Evaluations on clean images to use for clean errors if a model has several. Those that are not in
+            ``folders`` are added.
         resamples: Number of bootstrap draws.
 
     Returns:
@@ -36,24 +36,36 @@ def summarise(
 
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
-            evaluated twice on one data set, or the baseline has other images.
+            evaluated twice on one data set, two evaluations could give the same clean error, or the baseline has other
+            images.
         UnfinishedError: If an evaluation is incomplete.
     """
-    evaluations = [open_evaluation(folder) for folder in folders]
-    reports = [report_of(each.table.data_set.family) for each in evaluations]
     baseline = [open_evaluation(folder) for folder in baselines_from]
-    other = None if anomalous is None else open_evaluation(anomalous)
-    check_model_names([*evaluations, *baseline, *([other] if other else [])])
+    evaluations = [open_evaluation(folder) for folder in folders]
+    chosen = _chosen(clean)
+    given = {each.location for each in (*evaluations, *baseline)}
+    evaluations += [each for location, each in chosen.items() if location not in given]
+    reports = [report_on(each) for each in evaluations]
+    check_model_names([*evaluations, *baseline])
     check_duplicates(evaluations)
-    context = ReportContext(evaluations, baseline, resamples)
+    context = ReportContext(evaluations, baseline, chosen.keys(), resamples)
     families: dict[str, list[Any]] = {key: [] for key in layouts()}
     for evaluation, report in zip(evaluations, reports, strict=True):
         families[report.layout.key] += report.summarise(evaluation, context)
-    anomalies = find_anomalies(other, context) if other else {}
     warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
-    return Summary(families, anomalies, context.warnings)
+    return Summary(families, context.warnings)
+
+
+def _chosen(folders: Sequence[str]) -> dict[str, Evaluation]:
+    """Return evaluations on clean images by their location. Raise UserError if images are not clean."""
+    chosen = [open_evaluation(folder) for folder in folders]
+    for evaluation in chosen:
+        if evaluation.role != "clean":
+            images = f"of the role {evaluation.role!r}" if evaluation.role else "with a transform"
+            raise UserError(f"{evaluation.folder} has images {images}: choose an evaluation on clean images")
+    return {each.location: each for each in chosen}
 
 
 def _warn_of_samples(evaluation: Evaluation, context: ReportContext) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.evaluate.metrics.bootstrap import Estimate
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -15,13 +13,12 @@ class Summary:
 
     Attributes:
         families: Summaries of the evaluations of each family, by key of its layout, in the order of the report. The
-            built-in keys are ``corruptions``, ``perturbations``, ``system_noise`` and ``clean``.
-        anomalies: Area under the precision-recall curve (AUPR) of anomaly detection, by model.
+            built-in keys are ``corruptions``, ``perturbations``, ``system_noise``, ``shifts``, ``anomalies`` and
+            ``clean``.
         warnings: Warnings for the reader.
     """
 
     families: Mapping[str, Sequence[Any]]
-    anomalies: Mapping[str, Estimate]
     warnings: Sequence[str]
 
     def facts(self) -> dict[str, Any]:

@@ -124,8 +124,7 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
         names = (layout.baseline(summary) for summary in models.values())
         rows.append(["baseline", *(printable(name) if name else "none" for name in names)])
     rows += [
-        [count.name, *(Number(count.value(summary), count.format) for summary in models.values())]
-        for count in layout.counts
+        [count.name, *(summary_cell(layout, summary, count) for summary in models.values())] for count in layout.counts
     ]
     columns = [Column("metric", number=False), *(Column(model) for model in models)]
     return Table(section, "key figures", _key_note(layout, models), columns, rows)
@@ -133,7 +132,8 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
 
 def summary_cell(layout: ReportLayout[Any], summary: Any, figure: Figure) -> Number:
     """Return the cell of a metric of a summary, marked if it covers only part of the benchmark."""
-    return Number(figure.value(summary), figure.format, partial=bool(coverage(layout, summary, figure)))
+    partial = bool(coverage(layout, summary, figure))
+    return Number(figure.value(summary), figure.format, partial=partial, total=figure.total(summary))
 
 
 def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
