@@ -8,7 +8,8 @@ Columns are resampled before rows. A row of the image is resampled once, and kep
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,8 @@ WHOLE = float(np.finfo(np.float64).eps)
 """Distance from an integer below which INTER_AREA regards a factor as whole."""
 
 
-class Axis(NamedTuple):
+@dataclass(frozen=True)
+class Axis:
     """One axis of a resize, and the outputs to compute."""
 
     size: int
@@ -206,7 +208,7 @@ def average(flat, pitch, starts, columns, across, row_starts, rows, down):
                 copy(flat[pitch * held + CHANNELS * start : pitch * held + CHANNELS * stop], used)
                 for x in range(starts.size - 1):
                     first, count = np.uint64(starts[x]), np.uint64(starts[x + 1] - starts[x])
-                    write_shares(line, at[first], across, first, count, np.uint64(x), resampled)
+                    write_shares(line, at[first], across, first, count, np.uint64(x), resampled)  # type: ignore[call-arg]
             share = down[k]
             for x in range(width):
                 total[x] += resampled[x] * share
