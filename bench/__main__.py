@@ -23,6 +23,7 @@ from bench import (
     loader_speed,
     peers,
     report,
+    resize_speed,
     scaling,
     sequence_speed,
 )
@@ -55,6 +56,7 @@ def main() -> None:
     sections.append(_printed(report.corruption_table("32 x 32", small, list(packages))))
     if options.only_corruptions:
         return
+    sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
     fastest = {row.name: row.peer for row in rows}
     builds = build_speed.measure(photographs, scratch)
     plain = build_speed.measure_plain(photographs, scratch, packages, fastest)
