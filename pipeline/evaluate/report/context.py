@@ -46,6 +46,7 @@ class ReportContext:
         self._names = display_names(evaluations, self.warn)
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         check_clean(self.clean, chosen)
+        self._mistaken = {each.evaluation.location for each in self.clean if self._may_be_mistaken(each)}
         self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}
 
     @property
@@ -101,7 +102,8 @@ class ReportContext:
         Raises:
             UserError: If several evaluations fit.
         """
-        candidates = [clean for clean in self._clean_of_model(evaluation) if not self._is_mistaken(clean)]
+        of_model = self._clean_of_model(evaluation)
+        candidates = [clean for clean in of_model if clean.evaluation.location not in self._mistaken]
         clean = clean_counterpart(evaluation, candidates, self.chosen, self.warn)
         if clean is None and (candidates or evaluation.role == "anomalous"):
             task = evaluation.table.task
@@ -125,14 +127,14 @@ class ReportContext:
                     )
         return same_name
 
-    def _is_mistaken(self, clean: Untransformed) -> bool:
-        """Return whether images that count as clean may be those of a known shift set; warn if they may."""
-        names = mistaken_for(clean)
+    def _may_be_mistaken(self, clean: Untransformed) -> bool:
+        """Return whether images that count as clean may be those of a known set; warn if they may."""
+        names, folder = mistaken_for(clean), clean.evaluation.folder
         if not names or clean.evaluation.location in self.chosen:
             return False
         self.warn(
-            f"{clean.evaluation.folder} is not compared with natural images: it has no task and exactly the classes "
-            f"of {' and '.join(names)}, so it may not be clean. Index the data set again with --task, or choose "
-            f"it with --clean {clean.evaluation.folder}"
+            f"{folder} counts as clean, but it has no task and exactly the classes of {' and '.join(names)}: if it is "
+            "that data set, its error rate has no meaning; index it again with --task. If it is clean, choose it with "
+            f"--clean {folder}, since other natural images are not compared with it otherwise"
         )
         return True
