@@ -383,6 +383,17 @@ def test_area_under_precision_recall_equals_values_computed_by_hand() -> None:
     assert metrics.area_under_precision_recall([np.inf, 0, np.inf, -np.inf], anomalous) == 1
 
 
+@pytest.mark.parametrize(("others", "constant"), [(10_000, 0.166667), (50_000, 0.038462)])
+def test_area_of_imagenet_o(others: int, constant: float) -> None:
+    """ImageNet-O has 2,000 images. Equal scores of anomalous and other images pass together."""
+    anomalous = np.arange(2000 + others) < 2000
+    assert metrics.area_under_precision_recall(np.zeros(2000 + others), anomalous) == pytest.approx(constant, abs=1e-6)
+    assert metrics.area_under_precision_recall(-np.arange(2000 + others), anomalous) == pytest.approx(1)
+    if others == 10_000:
+        wrong = metrics.area_under_precision_recall(np.arange(2000 + others), anomalous)
+        assert wrong == pytest.approx(0.088434, abs=1e-6)
+
+
 def test_anomaly_score_is_the_negated_maximum() -> None:
     scores = metrics.anomaly_score(np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
     np.testing.assert_array_equal(scores, [-0.75, -0.5])

@@ -68,7 +68,12 @@ class Number:
         if self.value is None or not self.exists:
             return NOTHING
         text = self.format.text(value_of(self.value))
-        return f"{text} of {self.format.text(self.total)}" if self.total and value_of(self.value) < self.total else text
+        return f"{text} of {self.format.text(self.total)}" if self.incomplete else text
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the count is smaller than that of the complete data set."""
+        return self.total > 0 and self.value is not None and value_of(self.value) < self.total
 
     @property
     def interval(self) -> str:

@@ -10,7 +10,7 @@ from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
 from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.report.tables import coverage, key_figures
+from pipeline.evaluate.report.tables import coverage, key_figures, missing_images
 from pipeline.text import printable
 
 
@@ -23,7 +23,8 @@ class Headline:
         figure: Name of the metric.
         number: Value.
         baseline: Name of the baseline; empty if the metric is not normalised.
-        part: What the mean covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark.
+        part: What the metric covers, such as ``12 of 15 corruptions`` or ``9 of 10 images``; empty if it covers the
+            whole benchmark.
     """
 
     section: str
@@ -49,7 +50,7 @@ class Section:
             number = Number(figure.value(summary), figure.format)
             if number.exists:
                 baseline = self.layout.baseline(summary) if figure.normalised else None
-                part = coverage(self.layout, summary, figure)
+                part = coverage(self.layout, summary, figure) or missing_images(self.layout, summary)
                 return Headline(self.title, figure.name, number, printable(baseline) if baseline else "", part)
         return None
 

@@ -60,6 +60,12 @@ def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigu
     return f"{counted} of {benchmark.total} {benchmark.what}{levels}"
 
 
+def missing_images(layout: ReportLayout[Any], summary: Any) -> str:
+    """Return how many images of the complete data set a summary covers; empty if all, or if it is unknown."""
+    counts = ((count.name, summary_cell(layout, summary, count)) for count in layout.counts)
+    return ", ".join(f"{number.figure} {name}" for name, number in counts if number.incomplete)
+
+
 def part_notes(
     layout: ReportLayout[Any], models: Models[Any], figures: Iterable[Figure | LevelFigure]
 ) -> Iterator[str]:
