@@ -6,6 +6,7 @@
 # make bench        compare speed with other packages in one run; writes docs/benchmark.md
 # make scale        build 10 million samples without pixels, simulate clusters of 256 and 1,000 workers; writes docs/scale.md
 # make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/reliability.md
+# make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
 # make sheets       draw the contact sheets in docs/
 # make docs         generate docs/cli.md and docs/python.md from the code
@@ -14,7 +15,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos bench scale differences sheets docs lint format clean
+.PHONY: setup demo test chaos emulate bench scale differences sheets docs lint format clean
 
 setup: .venv/.installed
 
@@ -49,6 +50,9 @@ demo: setup
 
 chaos: setup
 	$(BIN)/python -m tests.chaos --seed 1 --faults 200 --report docs/reliability.md
+
+emulate: setup
+	$(BIN)/python -m tests.emulation --page docs/emulation.md $(EMULATE_OPTIONS)
 
 bench: setup
 	$(BIN)/python -m bench

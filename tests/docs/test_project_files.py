@@ -11,6 +11,7 @@ import yaml
 
 from pipeline.transforms.registry import FAMILIES
 from tests.conftest import ROOT
+from tests.emulation.__main__ import FOLDER
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 REQUIRED = {"authors", "cff-version", "message", "title"}
@@ -56,3 +57,16 @@ def test_workflow_runs_the_script_of_ci_on_pushes_and_pull_requests() -> None:
     assert "python:3.11" in job["container"]["image"]
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_workflow_emulates_cpus_every_night() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "emulate.yml").read_text())
+    assert workflow[True].keys() == {"schedule", "workflow_dispatch"}
+    (job,) = workflow["jobs"].values()
+    assert "bookworm" in job["container"]  # the emulated Debian must have the same version of Python
+    steps = job["steps"]
+    assert any(step.get("run", "").startswith("make emulate") for step in steps)
+    cached = {step["with"]["path"] for step in steps if "uses" in step and "actions/cache/" in step["uses"]}
+    assert cached == {FOLDER.as_posix()}
+    (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
+    assert f"--page {upload['with']['path']}" in (ROOT / "Makefile").read_text()

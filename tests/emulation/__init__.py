@@ -1,0 +1,1 @@
+"""``make emulate``: the committed digests, computed on emulated CPUs."""

@@ -1,0 +1,79 @@
+"""The page with the results of ``make emulate``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tests.emulation.outcomes import Outcome
+from tests.golden.digests import Digest
+
+HEAD = """# Emulated CPUs
+
+A data set has the same bytes on every CPU ([why](cpu-independence.md)). `make emulate` checks this without such
+machines: it computes the committed digests (`tests/golden/digests.json`) under QEMU on ARM CPUs and on older x86-64
+CPUs, compares them, and writes this page. It needs Debian 12 on x86-64, but not root. `python -m tests.emulation
+--dry-run` lists what it would download. After a run that was stopped, the same command continues.
+"""
+
+COLUMNS = ("CPU", "kernels compiled for", "digests", "equal", "different", "not computed", "CPU minutes")
+
+
+def page(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> str:
+    """Return the page in Markdown."""
+    return "\n".join([HEAD, *_table(outcomes), "", *_notes(outcomes, committed), ""])
+
+
+def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield a line for each CPU, each difference, and each CPU that did not finish."""
+    for outcome in outcomes:
+        yield f"{outcome.cpu.name}: {outcome.equal} of {len(outcome.committed)} digests are equal"
+        yield from (f"  different: {line}" for line in outcome.different)
+        if outcome.missing:
+            first, *_ = outcome.missing
+            yield f"  not computed: {len(outcome.missing)}, the first is {first} ({outcome.reason})"
+
+
+def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield f"|---|---|{'---:|' * (len(COLUMNS) - 2)}"
+    for outcome in outcomes:
+        cells = (
+            outcome.cpu.title,
+            outcome.record.about.kernels if outcome.record.about else "",
+            len(outcome.committed),
+            outcome.equal,
+            len(outcome.different),
+            len(outcome.missing),
+            f"{outcome.record.seconds / 60:.1f}",
+        )
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _notes(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> Iterator[str]:
+    yield f"Digests: {_counts(committed)}.\n"
+    for versions, titles in _by_versions(outcomes).items():
+        yield f"Libraries on {'; '.join(titles)}: {versions}.\n"
+    for outcome in outcomes:
+        if outcome.different:
+            yield f"Different on {outcome.cpu.title}:\n"
+            yield from (f"- {line}" for line in outcome.different)
+            yield ""
+        if outcome.missing:
+            yield f"Not computed on {outcome.cpu.title} ({outcome.reason}): {_counts(outcome.missing)}.\n"
+
+
+def _counts(names: Iterable[str]) -> str:
+    """Return the number of digests of each part: ``380 corruptions, 48 decoders``."""
+    parts = Counter(name.partition("/")[0] for name in names)
+    return ", ".join(f"{count} {part}" for part, count in parts.items())
+
+
+def _by_versions(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+    """Return the CPUs with the same versions of libraries: versions -> titles."""
+    found: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.record.about:
+            versions = ", ".join(f"{name} {version}" for name, version in outcome.record.about.versions.items())
+            found.setdefault(versions, []).append(outcome.cpu.title)
+    return found
