@@ -21,6 +21,8 @@ from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.recipes.schema import MAX_SHARD_SIZE
 from pipeline.storage import Store
+from pipeline.tasks.labels import LabelSpace
+from pipeline.tasks.schema import Task
 from pipeline.text import shown
 from pipeline.transforms.family import Condition, Family
 from pipeline.transforms.registry import FAMILIES
@@ -89,6 +91,8 @@ class DataSet:
         decoders: Fingerprints of the decoders used to build it, by name.
         resizers: Fingerprints of the resize operators used to build it, by name.
         files: The folder with its shards.
+        labels: What its labels count. None if unknown.
+        task: The task of its images. None if it has none.
     """
 
     store: Store
@@ -98,6 +102,8 @@ class DataSet:
     decoders: Mapping[str, str]
     resizers: Mapping[str, str]
     files: Store
+    labels: LabelSpace | None = None
+    task: Task | None = None
 
     @property
     def family(self) -> Family:

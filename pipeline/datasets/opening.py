@@ -15,6 +15,8 @@ from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, trusted_locations
+from pipeline.tasks.labels import LabelSpace
+from pipeline.tasks.schema import Task
 from pipeline.text import shown
 from pipeline.transforms.registry import FAMILIES
 
@@ -30,6 +32,8 @@ class IndexTable(StrictTable):
     layout: Literal["folders", "tars", "arrays"]
     location: str
     manifest: str = ""
+    labels: LabelSpace | None = None
+    task: Task | None = None
 
 
 def open_data_set(folder: str, data: str | None = None) -> DataSet:
@@ -64,6 +68,8 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
             decoders={},
             resizers={},
             files=_files_of_index(store, table.location, data),
+            labels=table.labels,
+            task=table.task,
         )
     built = _built(store)
     if data is not None:
