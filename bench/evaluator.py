@@ -21,6 +21,7 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
+from pipeline.evaluate.predict.preparation import EvaluatedImages
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.execution.work import Attempt
@@ -48,7 +49,7 @@ def main() -> None:
     print("|---|---:|---:|---:|---:|")
     for precision in PRECISIONS:
         changed = replace(request, precision=precision, channels_last=precision != "fp32")  # type: ignore[arg-type]
-        table = settings(changed, data_set, chunks, model, None)
+        table = settings(changed, EvaluatedImages(data_set, chunks), model, None)
         streamed, memory = _streamed(table, options.data, chunks, options.loaders), _in_memory(table, model, chunks)
         figures = (f"{streamed:,.0f}", f"{memory:,.0f}", f"{streamed / memory:.2f}")
         print(markdown_line((precision, str(table.run.batch), *figures)), flush=True)

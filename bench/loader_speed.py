@@ -18,7 +18,7 @@ from bench.scaling import Stopwatch
 from pipeline.build.run import BuildRequest, run_build
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.predict.stream import BrokenChunk, Normaliser, load
+from pipeline.evaluate.predict.stream import BrokenChunk, Normaliser, Stream, load
 from pipeline.recipes import library
 
 BATCH, SHARD = 64, 960
@@ -62,7 +62,8 @@ def _rate(images: int, run: Callable[[], int]) -> float:
 def _stream(data: Path) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
-    for batch in load(str(data), list(open_data_set(str(data)).chunks()), BATCH, processes=0, pin=False):
+    stream = Stream(str(data), list(open_data_set(str(data)).chunks()), BATCH)
+    for batch in load(stream, processes=0, pin=False):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         normalise(batch.images)

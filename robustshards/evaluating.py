@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,15 @@ def evaluate(
     *,
     weights: Location | None = None,
     name: str | None = None,
+    note: str | None = None,
     device: str = "auto",
     precision: str = "fp32",
     batch_size: int = 0,
     input_size: int | None = None,
     mean: Triple | None = None,
     std: Triple | None = None,
+    steps: Sequence[tuple[str, float]] | None = None,
+    resize: str | None = None,
     channels_last: bool = False,
     compile: bool = False,
     loaders: int | None = None,
@@ -60,12 +64,18 @@ def evaluate(
             a temporary folder, deleted together with the returned object.
         weights: File with a state dict for the model (.pt, .pth, .safetensors).
         name: Name of the model in reports. Default: ``model`` if it is text, else the class name of the module.
+        note: Remark about the model for reports, for example ``"trained with these corruptions"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
         batch_size: Images per batch. 0 picks the fastest.
         input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
         mean: Channel means used in training, RGB, 0 to 1. Default: those of the model, else ImageNet's.
         std: Channel standard deviations used in training, RGB, above 0. Default: like ``mean``.
+        steps: Pairs of name and value that prepare images that are not prepared yet, for example
+            ``[("shorter_side", 256), ("center_crop", 224)]``; ``()`` uses images as they are. Where the model requires
+            another side, the last crop and the resize before it are changed in proportion. Default: the steps of the
+            data set's task, if it has one.
+        resize: Resize operator of the steps. Default: that of the task, else ``"pillow-bilinear"``.
         channels_last: Use the channels-last memory layout.
         compile: Compile the model with ``torch.compile``.
         loaders: Processes per worker that read and decode images. 0: the worker itself. Default: depends on the device.
@@ -90,12 +100,15 @@ def evaluate(
         options = {
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
+            "note": text(note, "note"),
             "device": text(device, "device"),
             "precision": text(precision, "precision"),
             "batch": integer(batch_size, "batch_size", minimum=0),
             "size": None if input_size is None else integer(input_size, "input_size", minimum=0),
             "mean": _triple(mean, "mean"),
             "std": _triple(std, "std"),
+            "steps": _steps(steps),
+            "resize": text(resize, "resize"),
             "channels_last": channels_last,
             "compile": compile,
             "loaders": None if loaders is None else integer(loaders, "loaders", minimum=0),
@@ -143,6 +156,13 @@ def _data_location(data: Location | DataSet) -> tuple[str, str | None]:
     if not isinstance(data, DataSet):
         return location(data, "data"), None
     return data.store.root, data.files.root if isinstance(data, Indexed) else None
+
+
+def _steps(steps: Any) -> Any:
+    """Return preparation steps, or None for None; raise UserError for other values."""
+    from pipeline.evaluate.predict.preparation import checked_steps
+
+    return None if steps is None else checked_steps(steps)
 
 
 def _triple(numbers: Any, name: str) -> Triple | None:

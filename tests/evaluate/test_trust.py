@@ -106,10 +106,11 @@ def test_a_died_loader_process_is_reported_with_its_chunk(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     monkeypatch.setitem(sys.modules, "sitecustomize", None)
+    chunks = stream.Stream(str(built), list(open_data_set(str(built)).chunks()), 4)
     with pytest.raises(
         UserError, match=r"died while reading one of gaussian_noise-1-000000.*robustshards verify.*--loaders"
     ):
-        list(stream.load(str(built), list(open_data_set(str(built)).chunks()), 4, 1, pin=False))
+        list(stream.load(chunks, 1, pin=False))
 
 
 # Resuming

@@ -57,6 +57,14 @@ def evaluate(
             metavar="NAME", rich_help_panel=MODEL, help="Name of the model in reports. Default: the value of --model."
         ),
     ] = None,
+    note: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            rich_help_panel=MODEL,
+            help="Remark about the model for reports, for example: trained with these corruptions.",
+        ),
+    ] = None,
     channels_last: Annotated[
         bool,
         typer.Option(
@@ -94,6 +102,25 @@ def evaluate(
             metavar="R,G,B",
             rich_help_panel=PREPROCESSING,
             help="Channel standard deviations used in training, e.g. 0.229,0.224,0.225. Default: the model's.",
+        ),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=N,...",
+            rich_help_panel=PREPROCESSING,
+            help="Steps for images that are not prepared yet, e.g. shorter_side=256,center_crop=224; or none. "
+            "Default: those of the data set's task, if it has one. Where the model requires another side, the last "
+            "crop and the resize before it are changed in proportion. Names: shorter_side, square, center_crop, "
+            "center_fraction, trim.",
+        ),
+    ] = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=PREPROCESSING,
+            help="Resize operator of the steps. Default: that of the task, else pillow-bilinear.",
         ),
     ] = None,
     device: Annotated[
@@ -145,6 +172,7 @@ def evaluate(
         check_requirements()
         from pipeline.evaluate.predict import run as evaluation
         from pipeline.evaluate.predict import settings
+        from pipeline.evaluate.predict.preparation import parsed_steps
 
         request = settings.EvaluationRequest(
             data_set,
@@ -152,6 +180,7 @@ def evaluate(
             out,
             weights=weights,
             name=name,
+            note=note,
             device=device,
             precision=settings.checked_precision(precision),
             channels_last=channels_last,
@@ -160,6 +189,8 @@ def evaluate(
             size=input_size,
             mean=triple(mean),
             std=triple(std, positive=True),
+            steps=parsed_steps(steps),
+            resize=resize,
             loaders=loaders,
             workers=workers,
             address=address,

@@ -55,6 +55,11 @@ class Model:
     code: str = ""
     software: Mapping[str, str] = field(default_factory=library_versions)
 
+    @property
+    def parameters(self) -> int | None:
+        """The number of parameters; None if the model has none that torch knows, as in an ONNX file."""
+        return sum(weights.numel() for weights in self.module.parameters()) or None
+
 
 @dataclass(frozen=True)
 class ModelRequest:

@@ -18,7 +18,8 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
-from pipeline.evaluate.predict.stream import Batch, BrokenChunk, load
+from pipeline.evaluate.predict.preparation import DECODER, recorded_preparation
+from pipeline.evaluate.predict.stream import Batch, BrokenChunk, Stream, load
 from pipeline.evaluate.results.folder import (
     FACT_CHUNK,
     FACT_PIXELS_CHANGED,
@@ -26,8 +27,9 @@ from pipeline.evaluate.results.folder import (
     EvaluationTable,
     part_file,
 )
-from pipeline.evaluate.results.predictions import Frames, Outputs, write_part
+from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.execution.work import Attempt
+from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
@@ -85,6 +87,7 @@ class Predictor:
         model = loaded or load_model(job.table.model.spec, job.table.model.weights or None, job.folder, job.trust_model)
         check_unchanged(job.table, model)
         self._classifier = Classifier(job.table, model)
+        self._preparation = recorded_preparation(job.table.input)
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
         """Predict chunks and publish their parts.
@@ -105,7 +108,7 @@ class Predictor:
                 self._commit(chunk, part, counts)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
-        stream = load(job.data_set, chunks, batch, job.loaders, pin, job.data)
+        stream = load(Stream(job.data_set, chunks, batch, job.data, self._preparation), job.loaders, pin)
         in_flight: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
@@ -168,18 +171,20 @@ def _no_outputs(labels: int) -> Outputs:
 
 
 def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
-    """Return the hexadecimal SHA-256 of everything that determines the predictions of a chunk."""
-    return hashlib.sha256(f"{table.digest}\n{chunk}".encode()).hexdigest()
+    """Return the hexadecimal SHA-256 of everything that determines the predictions of a chunk, and of their columns."""
+    return hashlib.sha256(f"{table.digest}\n{chunk}\n{','.join(SCHEMA.names)}".encode()).hexdigest()
 
 
 def check_unchanged(table: EvaluationTable, model: Model) -> None:
     """Raise UserError if the model, or a library that it uses, has changed since the evaluation was started."""
     expected, current = table.model, {**model.software}
+    decoder = decoder_fingerprint(DECODER) if table.input.decoder else ""
     differ = [
         f"{name} is {now[:12] or 'none'} instead of {before[:12] or 'none'}"
         for name, before, now in (
             ("the digest of its weights", expected.digest, model.digest),
             ("the digest of its code", expected.code, model.code),
+            ("the decoder of its images", table.input.decoder or "", decoder),
             *(
                 (name, table.software.get(name, ""), current.get(name, ""))
                 for name in sorted({*table.software, *current})

@@ -6,8 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.datasets.base import DataSet
 from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.preparation import recorded_preparation
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable
+from pipeline.tasks.labels import Numbering
+from pipeline.text import counted
+
+
+def described_labels(data_set: DataSet) -> str:
+    """Return what the outputs of a model are compared with; empty if this is obvious or unknown."""
+    if task := data_set.task:
+        groups = f"{counted(len(task.groups), 'group')} of " if task.groups else ""
+        return f"{groups}{counted(task.outputs, 'output')} ({task.outputs_are}), by the task {task.name}"
+    space = data_set.labels
+    return str(space) if space and (space.is_partial or space.numbering != Numbering.IMAGENET) else ""
 
 
 @dataclass
@@ -23,6 +36,9 @@ class EvaluationResult:
         seconds: Duration in seconds.
         data_set: Path or URL of the data set.
         output: Path or URL of the evaluation folder.
+        labels: What the outputs of the model are compared with. Empty if these are the 1,000 classes of ImageNet, or
+            if it is unknown.
+        unprepared: Number of images that are smaller than a crop of the preparation, which count as failed.
     """
 
     table: EvaluationTable
@@ -33,6 +49,8 @@ class EvaluationResult:
     seconds: float = 0.0
     data_set: str = ""
     output: str = ""
+    labels: str = ""
+    unprepared: int = 0
 
     @property
     def complete(self) -> bool:
@@ -50,6 +68,9 @@ class EvaluationResult:
             "frames_made": self.done.frames,
             "batch": self.table.run.batch,
             "device": self.table.run.device,
+            "labels": self.labels,
+            "steps": [list(step) for step in self.table.input.steps or ()],
+            "unprepared": self.unprepared,
             "pixels_checked": self.done.compared,
             "pixels_changed": self.done.changed,
             "complete": self.complete,
@@ -59,6 +80,12 @@ class EvaluationResult:
 
     def summary(self, output: str) -> Iterator[str]:
         """Yield the lines of a summary for the terminal."""
+        if self.labels:
+            yield f"labels: {self.labels}"
+        if prepared := recorded_preparation(self.table.input):
+            yield f"preparation: {prepared}, {prepared.resize}"
+        if self.unprepared:
+            yield f"WARNING {counted(self.unprepared, 'image')} smaller than a crop: not evaluated, counted as failed"
         if self.done.chunks:
             rate = self.done.frames / max(self.seconds, 1e-9)
             yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"

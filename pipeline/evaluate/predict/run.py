@@ -21,8 +21,9 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
-from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.predict.settings import EvaluationRequest, settings
+from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
+from pipeline.evaluate.predict.result import EvaluationResult, described_labels
+from pipeline.evaluate.predict.settings import EvaluationRequest, preparation, settings
 from pipeline.evaluate.report.families import report_of
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
@@ -38,7 +39,7 @@ from pipeline.evaluate.results.folder import (
     part_file,
     read_table,
 )
-from pipeline.evaluate.results.predictions import SCHEMA
+from pipeline.evaluate.results.predictions import SCHEMA, has_all_columns
 from pipeline.execution.base import Pool
 from pipeline.execution.pools import Executor, InProcessPool, open_pool, parse_executor
 from pipeline.execution.resumable import run_resumable
@@ -100,7 +101,8 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
     model = loaded or load_model(request.model, request.weights, trust=request.trust_model)
-    evaluation = _Evaluation(request, data_set, chunks, model, watcher, loaded)
+    images = images_of(data_set, chunks, preparation(request, data_set, model))
+    evaluation = _Evaluation(request, images, model, watcher, loaded)
     run_resumable(evaluation.store, evaluation, Tally(PredictionCounts))
     return evaluation.result
 
@@ -113,13 +115,12 @@ class _Evaluation:
     def __init__(
         self,
         request: EvaluationRequest,
-        data_set: DataSet,
-        chunks: Sequence[Chunk],
+        images: EvaluatedImages,
         model: Model,
         watcher: EvaluationWatcher,
         loaded: Model | None,
     ) -> None:
-        self._request, self._data_set, self._chunks = request, data_set, chunks
+        self._request, self._images, self._chunks = request, images, images.chunks
         self._model, self._watcher, self._loaded = model, watcher, loaded
         self.store = open_store(request.output)
         self._missing: Sequence[Chunk] = ()
@@ -127,18 +128,23 @@ class _Evaluation:
 
     def claim(self) -> None:
         """Determine the settings, and check that the output folder is empty or contains the same evaluation."""
-        table = settings(self._request, self._data_set, self._chunks, self._model, _earlier_settings(self.store))
-        self._table = _claim(self.store, table)
-        request = self._request
-        self.result = EvaluationResult(table, len(self._chunks), data_set=request.data_set, output=request.output)
+        request, images = self._request, self._images
+        self._table = table = settings(request, images, self._model, _earlier_settings(self.store))
+        _claim(self.store, table)
+        self.result = EvaluationResult(
+            table,
+            len(self._chunks),
+            data_set=request.data_set,
+            output=request.output,
+            labels=described_labels(images.data_set),
+            unprepared=images.unprepared,
+        )
 
     def find_missing(self) -> bool:
         """Find the chunks without predictions, and report their number to the watcher."""
         self._start = perf_counter()
-        done, chunks = committed_parts(self.store), self._chunks
-        self._missing = [
-            chunk for chunk in chunks if done.get(part_file(chunk.name)) != chunk_digest(self._table, chunk)
-        ]
+        chunks = self._chunks
+        self._missing = [] if self._is_of_earlier_version() else self._chunks_without_part()
         self.result.chunks_before = len(chunks) - len(self._missing)
         self.store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
         frames = _frames(chunks)
@@ -194,6 +200,16 @@ class _Evaluation:
         """Record the duration."""
         self.result.seconds = perf_counter() - self._start
 
+    def _is_of_earlier_version(self) -> bool:
+        """Whether an earlier version, which wrote fewer columns, has finished the evaluation. It is left as it is."""
+        finished = is_finished(self.store, self._table, _frames(self._chunks))
+        return finished and not has_all_columns(self.store.path(PREDICTIONS_FILE))
+
+    def _chunks_without_part(self) -> list[Chunk]:
+        """Return the chunks whose predictions are missing, damaged or of other settings."""
+        done = committed_parts(self.store)
+        return [chunk for chunk in self._chunks if done.get(part_file(chunk.name)) != chunk_digest(self._table, chunk)]
+
     @property
     def _in_process(self) -> bool:
         """Whether to predict in this process: it can use all CPUs, and has already loaded the model."""
@@ -202,7 +218,7 @@ class _Evaluation:
         return alone or self._loaded is not None
 
     def _job(self) -> EvaluationJob:
-        request, data_set = self._request, self._data_set
+        request, data_set = self._request, self._images.data_set
         return EvaluationJob(
             self._table,
             trusted_locations.absolute(request.data_set),
@@ -266,7 +282,7 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 
-def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
+def _claim(store: Store, table: EvaluationTable) -> None:
     """Write evaluation.toml. Raise UserError if the folder contains another evaluation or unknown files."""
     if store.size(EVALUATION_FILE) >= 0:
         current, requested = _flat(read_table(store)), _flat(table)
@@ -280,7 +296,9 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
             raise UserError(
                 f"{store.root} contains another evaluation ({what}): choose another folder, or use the same options"
             )
-        return table
+        if read_table(store) != table:
+            store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
+        return
     unknown_files = [name for name in (PREDICTIONS_FILE, CHUNKS_FILE) if store.size(name) >= 0]
     unknown_files += islice(store.listing(PARTS, ".parquet"), 1)
     if unknown_files:
@@ -289,11 +307,13 @@ def _claim(store: Store, table: EvaluationTable) -> EvaluationTable:
             "overwritten: choose another folder"
         )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
-    return table
 
 
 def _flat(table: EvaluationTable) -> dict[str, Any]:
-    content = table.model_dump(mode="json", exclude_none=True)
+    """Return all settings that predictions depend on, with the digest of the task instead of its fields."""
+    content = table.identity()
+    if table.task:
+        content["task"] = {"name": table.task.name, "digest": table.task.digest}
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 from unicodedata import category
 
 import torch
 
-from pipeline.datasets.base import Chunk, DataSet
+from corruptions.catalogue import PROFILE_SIDES
+from pipeline.datasets.base import DataSet
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
+from pipeline.evaluate.predict.multiply_adds import multiply_adds
+from pipeline.evaluate.predict.preparation import DECODER, EvaluatedImages, Preparation, choose_preparation
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
+from pipeline.images.fingerprints import decoder_fingerprint
+from pipeline.tasks.schema import Steps
 
 CANDIDATE_BATCHES = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Batch sizes that are timed to find the fastest."""
@@ -39,8 +43,11 @@ NORMALISATION_LIMITS = 1e-6, 1e6
 MAX_NAME_LENGTH = 200
 """Maximum length of a model's display name, in characters."""
 
+MAX_NOTE_LENGTH = 500
+"""Maximum length of a remark about a model, in characters."""
+
 FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories not allowed in names: control characters, surrogates, line and paragraph separators."""
+"""Unicode categories not allowed in names and notes: control characters, surrogates, line and paragraph separators."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Supported device types. Other torch devices, for example meta, cannot run a model."""
@@ -56,6 +63,7 @@ class EvaluationRequest:
         output: Path or URL of the evaluation folder.
         weights: File with a state dict for the model. None uses the model's own weights.
         name: Display name of the model in reports. None uses ``model``.
+        note: Remark about the model for reports. None keeps that of an earlier run.
         device: auto, cpu, cuda, cuda:1, ... auto uses a GPU if available.
         precision: fp32, bf16 or fp16.
         channels_last: Whether to use the channels-last memory layout.
@@ -64,6 +72,8 @@ class EvaluationRequest:
         size: Side that images are resized to, in pixels. 0 keeps their size; None uses the size of the model.
         mean: Channel means for pixel values 0..1. None uses those of the model.
         std: Channel standard deviations for pixel values 0..1. None uses those of the model.
+        steps: Preparation steps of images that are not prepared yet. None uses those of the task; () uses none.
+        resize: Resize operator of these steps. None uses that of the task, else pillow-bilinear.
         loaders: Number of loader processes per worker. None picks the number.
         workers: Number of workers. 0 picks the number.
         address: Address of a Ray cluster. None uses this machine.
@@ -78,6 +88,7 @@ class EvaluationRequest:
     _: KW_ONLY
     weights: str | None = None
     name: str | None = None
+    note: str | None = None
     device: str = "auto"
     precision: Precision = "fp32"
     channels_last: bool = False
@@ -86,6 +97,8 @@ class EvaluationRequest:
     size: int | None = None
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
+    steps: Steps | None = None
+    resize: str | None = None
     loaders: int | None = None
     workers: int = 0
     address: str | None = None
@@ -101,39 +114,29 @@ def checked_precision(name: str) -> Precision:
     return name  # type: ignore[return-value]
 
 
+def preparation(request: EvaluationRequest, data_set: DataSet, model: Model) -> Preparation | None:
+    """Return how the images of a data set are prepared for a model. Raise UserError for invalid options."""
+    return choose_preparation(data_set, request.steps, request.resize, _input_size(request, model))
+
+
 def settings(
-    request: EvaluationRequest,
-    data_set: DataSet,
-    chunks: Sequence[Chunk],
-    model: Model,
-    earlier: EvaluationTable | None,
+    request: EvaluationRequest, images: EvaluatedImages, model: Model, earlier: EvaluationTable | None
 ) -> EvaluationTable:
     """Return all settings that determine the predictions.
 
     Args:
         request: Request of the user.
-        data_set: Data set to evaluate on.
-        chunks: All chunks of the data set.
+        images: Images to evaluate on.
         model: Loaded model.
-        earlier: Settings of an earlier run in the same folder, whose batch size is reused. None if there is no earlier
-            run.
+        earlier: Settings of an earlier run in the same folder, whose batch size and note are reused. None if there is
+            no earlier run.
 
     Raises:
-        UserError: A setting is invalid, or the model does not accept the images.
+        UserError: A setting is invalid, the model does not accept the images, or its outputs do not fit the labels.
     """
-    first = next((chunk for chunk in chunks if chunk.frames), None)
-    if first is None:
-        raise UserError(
-            f"{data_set.name} has no samples to evaluate, since all of them failed in the build: build it again"
-        )
-    row = next(row for row in data_set.rows_of(first) if row.height)
-    height, width = row.height or 0, row.width or 0
-    model_input = model.input
-    size = model_input.size if request.size is None else request.size
-    if size is not None and not 0 <= size <= MAX_SIDE:
-        raise UserError(
-            f"invalid input size {size}: use --input-size 1 to {MAX_SIDE}, or 0 to keep the size of the images"
-        )
+    data_set, chunks = images.data_set, images.chunks
+    height, width = images.size()
+    model_input, size = model.input, _input_size(request, model)
     manifest = file_digest(data_set.store.path(MANIFEST_FILE))
     batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
     if model.batch and batch != model.batch:
@@ -144,6 +147,7 @@ def settings(
             f"invalid batch size {batch} for images of {width} x {height}: use --batch-size 1 to {largest}, or 0 to "
             "pick the fastest"
         )
+    steps = images.preparation
     table = EvaluationTable(
         model=ModelTable(
             name=_display_name(request),
@@ -152,11 +156,16 @@ def settings(
             digest=model.digest,
             code=model.code,
             classes=1,
+            note=_note(request, earlier),
+            parameters=model.parameters,
         ),
         input=InputTable(
             size=0 if size is None or (height, width) == (size, size) else size,
             mean=_normalisation(request.mean or model_input.mean, "--mean", -NORMALISATION_LIMITS[1]),
             std=_normalisation(request.std or model_input.std, "--std", NORMALISATION_LIMITS[0]),
+            steps=steps.steps if steps else None,
+            resize=steps.resize if steps else None,
+            decoder=decoder_fingerprint(DECODER) if steps else None,
         ),
         run=RunTable(
             device=_device(request.device),
@@ -168,16 +177,50 @@ def settings(
         data_set=DataSetTable(
             name=data_set.name,
             family=data_set.family_name,
-            profile=row.profile,
+            profile=_profile(images),
             manifest_sha256=manifest,
             samples=sum(chunk.samples for chunk in chunks),
             failed=sum(chunk.count - chunk.samples for chunk in chunks),
         ),
+        task=data_set.task,
         software=dict(model.software),
     )
     classes = _count_classes(table, model, height, width)
-    table = table.model_copy(update={"model": table.model.model_copy(update={"classes": classes})})
+    check_labels(data_set, table.model.name, classes)
+    facts = {"classes": classes, "multiply_adds": multiply_adds(table, model, height, width)}
+    table = table.model_copy(update={"model": table.model.model_copy(update=facts)})
     return table if batch else _with_fastest_batch(table, model, height, width, largest)
+
+
+def check_labels(data_set: DataSet, model: str, classes: int) -> None:
+    """Raise UserError if the outputs of a model cannot be the labels of a data set.
+
+    Args:
+        data_set: The data set. If it has a task, only the task decides.
+        model: Name of the model.
+        classes: Number of outputs of the model.
+    """
+    known = data_set.task or data_set.labels
+    if known and (reason := known.mismatch(classes)):
+        raise UserError(f"{model} cannot be evaluated on {data_set.name}: {reason}")
+
+
+def _input_size(request: EvaluationRequest, model: Model) -> int | None:
+    """Return the side that images are resized to; 0 or None to keep their size. Raise UserError if it is invalid."""
+    size = model.input.size if request.size is None else request.size
+    if size is not None and not 0 <= size <= MAX_SIDE:
+        raise UserError(
+            f"invalid input size {size}: use --input-size 1 to {MAX_SIDE}, or 0 to keep the size of the images"
+        )
+    return size
+
+
+def _profile(images: EvaluatedImages) -> str:
+    """Return the profile of the images: that of the manifest, or for prepared images that of their size."""
+    if images.preparation:
+        return next((name for name, side in PROFILE_SIDES.items() if images.size() == (side, side)), "")
+    first = next(chunk for chunk in images.chunks if chunk.frames)
+    return next(row.profile for row in images.data_set.rows_of(first) if row.height)
 
 
 def largest_batch(height: int, width: int, size: int | None) -> int:
@@ -197,6 +240,19 @@ def _display_name(request: EvaluationRequest) -> str:
             "control characters or line breaks"
         )
     return name
+
+
+def _note(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
+    """Return the remark about the model, or that of an earlier run. Raise UserError if it is invalid."""
+    note = request.note
+    if note is None:
+        return earlier.model.note if earlier else None
+    if len(note) > MAX_NOTE_LENGTH or {*map(category, note)} & FORBIDDEN_CATEGORIES:
+        raise UserError(
+            f"invalid note {note[:MAX_NAME_LENGTH]!a}: use --note with up to {MAX_NOTE_LENGTH} characters, without "
+            "control characters or line breaks"
+        )
+    return note.strip() or None
 
 
 def _encodable(text: str, option: str) -> str:

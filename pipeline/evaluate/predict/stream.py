@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-import manifests
 from manifests import Row
 from pipeline.datasets.base import Chunk, DamagedShardError, DataSet
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
-from pipeline.errors import UserError
+from pipeline.errors import SampleError, UserError
+from pipeline.evaluate.predict.preparation import Preparation, different_sizes, prepared_size
 
 COMPARED_SAMPLES = 4
 """Number of samples per chunk whose decoded pixels are compared. A few suffice: another decoder changes all."""
@@ -87,10 +87,26 @@ class _PartialBatch:
 class Stream(IterableDataset[Batch | BrokenChunk]):
     """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks."""
 
-    def __init__(self, folder: str, chunks: Sequence[Chunk], batch: int, data: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        chunks: Sequence[Chunk],
+        batch: int,
+        data: str | None = None,
+        preparation: Preparation | None = None,
+    ) -> None:
+        """Initialise the stream.
+
+        Args:
+            folder: Path or URL of the data set.
+            chunks: Chunks to read.
+            batch: Maximum number of images per batch.
+            data: Folder with the files of an index. None uses the folder recorded in the index.
+            preparation: How images are prepared. None if they are used as they are.
+        """
         self._folder, self._data = folder, data
-        self._chunks = chunks
-        self._batch = batch
+        self.chunks = chunks
+        self._batch, self._preparation = batch, preparation
 
     def __iter__(self) -> Iterator[Batch | BrokenChunk]:
         """Yield the batches of all chunks, or in a loader process those of its share."""
@@ -98,32 +114,26 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
         worker = get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
         data_set = open_data_set(self._folder, self._data)
-        for index, chunk in islice(enumerate(self._chunks), first, None, step):
+        for index, chunk in islice(enumerate(self.chunks), first, None, step):
             try:
-                yield from _batches(data_set, index, chunk, self._batch)
-            except (UserError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
+                yield from _batches(data_set, index, chunk, self._batch, self._preparation)
+            except (UserError, SampleError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
                 yield BrokenChunk(index, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
-def load(
-    folder: str, chunks: Sequence[Chunk], batch: int, processes: int, pin: bool, data: str | None = None
-) -> Iterator[Batch | BrokenChunk]:
+def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenChunk]:
     """Yield the batches of chunks.
 
     Args:
-        folder: Path or URL of the data set.
-        chunks: Chunks to read.
-        batch: Maximum number of images per batch.
+        stream: Chunks to read.
         processes: Number of loader processes. 0 reads and decodes in this process.
         pin: Whether to pin the memory of batches, for a GPU.
-        data: Folder with the files of an index. None uses the folder recorded in the index.
 
     Raises:
         UserError: A loader process died.
     """
     gc.freeze()  # exclude all objects loaded so far from garbage collection
-    stream = Stream(folder, chunks, batch, data)
-    workers = min(processes, len(chunks))
+    workers = min(processes, len(stream.chunks))
     options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"} if workers else {}
     loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
     finished = set[int]()
@@ -137,7 +147,7 @@ def load(
     except RuntimeError as error:  # torch raises RuntimeError if a loader process died
         if not str(error).startswith(_WORKER_DIED):
             raise
-        raise UserError(_death_message(chunks, finished, workers)) from error
+        raise UserError(_death_message(stream.chunks, finished, workers)) from error
 
 
 def _death_message(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
@@ -212,25 +222,28 @@ class Normaliser:
         return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _batches(data_set: DataSet, index: int, chunk: Chunk, size: int) -> Iterator[Batch]:
+def _batches(
+    data_set: DataSet, index: int, chunk: Chunk, batch: int, preparation: Preparation | None
+) -> Iterator[Batch]:
     """Yield the batches of a chunk. Raise DamagedShardError, UserError, OSError or ValueError if it is damaged."""
     rows = data_set.rows_of(chunk)
     partial_batch: _PartialBatch | None = None
     remaining, compared, changed = chunk.frames, 0, 0
-    shape = next(((row.height or 0, row.width or 0, 3) for row in rows if row.status == manifests.OK), (0, 0, 3))
+    first: tuple[int, int] | None = None
     for count, sample in enumerate(data_set.intact_samples(rows)):
         row = sample.row
-        if (row.height, row.width) != shape[:2]:
-            raise ValueError(
-                f"{row.key} is {row.width} x {row.height}, but earlier images are {shape[1]} x {shape[0]}: "
-                "build the clean companion data set, whose images all have one size"
-            )
+        size = prepared_size(preparation, row)
+        if size is None:
+            continue
+        first = first or size
+        if size != first:
+            raise ValueError(f"{row.key}: {different_sizes([first, size])}")
         if count < COMPARED_SAMPLES:
             compared += 1
             changed += pixel_digest(sample.pixels()) != row.pixel_sha256
-        for frame, decode_into in enumerate(_frames(sample)):
+        for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else _frames(sample)):
             if partial_batch is None:
-                partial_batch = _PartialBatch(np.empty((min(size, remaining), *shape), np.uint8))
+                partial_batch = _PartialBatch(np.empty((min(batch, remaining), *size, 3), np.uint8))
             decode_into(partial_batch.images[len(partial_batch.rows)])
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
@@ -242,6 +255,11 @@ def _batches(data_set: DataSet, index: int, chunk: Chunk, size: int) -> Iterator
         raise ValueError(
             f"{chunk.name} has {chunk.frames - remaining} frames instead of the {chunk.frames} in the manifest"
         )
+
+
+def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np.ndarray], None]]:
+    """Yield a function that writes the prepared image into an array."""
+    yield lambda target: np.copyto(target, preparation.pixels(sample))
 
 
 def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:

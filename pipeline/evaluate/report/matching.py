@@ -11,13 +11,14 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed, list_names
+from pipeline.evaluate.results.folder import DESCRIPTIVE
 from pipeline.text import printable
 
 Warn = Callable[[str], None]
 """A function that adds a warning to the report."""
 
-NOT_IDENTITY = {"name", "spec", "weights"}
-"""Fields of ``[model]`` that may differ between evaluations of one model: its names and its files' locations."""
+NOT_IDENTITY = {"name", "spec", "weights", *DESCRIPTIVE}
+"""Fields of ``[model]`` that may differ between evaluations of one model: names, locations of files, descriptions."""
 
 SETTINGS = (
     ("input", "size"),

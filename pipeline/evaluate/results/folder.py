@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +31,9 @@ FACT_EVALUATION = "evaluation"
 """Metadata key of the merged file: the digest of the evaluation's settings."""
 
 Precision = Literal["fp32", "bf16", "fp16"]
+
+DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
+"""Fields of ``[model]`` that predictions do not depend on. They are not part of the identity of an evaluation."""
 
 MAX_SHARDS_SHOWN = 5
 """Maximum number of missing shards listed in an error message."""
@@ -121,13 +124,17 @@ class EvaluationTable(StrictTable):
 
     @property
     def labels(self) -> int:
-        """Return the number of labels that the model chooses among: of the groups of the task, or of its outputs."""
+        """The number of labels that the model chooses among: the groups of the task, or all outputs."""
         return self.task.labels if self.task else self.model.classes
 
     @property
     def digest(self) -> str:
-        """Return the hexadecimal SHA-256 of all settings."""
-        return hashlib.sha256(self.to_toml().encode()).hexdigest()
+        """The hexadecimal SHA-256 of all settings that predictions depend on."""
+        return hashlib.sha256(tomli_w.dumps(self.identity()).encode()).hexdigest()
+
+    def identity(self) -> dict[str, Any]:
+        """Return all settings that predictions depend on, as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"model": DESCRIPTIVE})
 
 
 def part_file(chunk: str) -> str:
