@@ -38,8 +38,10 @@ RECORD = "python -m tests.golden.digests --write"
 
 SEED = 20_190_301
 """Seed of all transforms."""
-HEIGHT, WIDTH, SIDE = 150, 201, 57
-"""Sides of the photograph, and of the resized photograph, in pixels."""
+HEIGHT, WIDTH = 150, 201
+"""Sides of the photograph in pixels."""
+RESIZED: Mapping[str, int] = {"down": 57, "less down": 101, "up": 603}
+"""Label -> side of the resized photograph. Libraries have other code for reductions to more than a third."""
 LEVEL = 3
 """Severity and difficulty of the transforms with draws of NumPy's legacy generator."""
 
@@ -185,7 +187,7 @@ def _decoded(data: bytes, decoder: str) -> Digest:
 def _operators() -> Iterator[tuple[str, Compute]]:
     for name in OPERATORS:
         if name not in NOT_REPRODUCIBLE:
-            for label, side in (("down", SIDE), ("up", 3 * WIDTH)):
+            for label, side in RESIZED.items():
                 yield f"operators/{name}/{label}", partial(_resized, side, name)
 
 
