@@ -13,11 +13,11 @@ from tests.emulation.cpus import Cpu
 from tests.emulation.downloads import ROOT
 from tests.golden.digests import Digest
 
-SOURCES = (
-    *("corruptions", "perturbations", "pipeline/images", "pipeline/transforms"),
-    *("pipeline/datasets/samples.py", "tests/golden/digests.py"),
-)
+SOURCES = ("corruptions", "perturbations", "pipeline/images", "pipeline/transforms", "tests/golden/digests.py")
 """Folders and files of the project that determine the digests."""
+
+SUFFIXES = frozenset({".jpg", ".py"})
+"""Suffixes of those files in the folders."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def source_files(root: Path) -> Iterator[Path]:
     for source in SOURCES:
         path = root / source
         files = path.rglob("*") if path.is_dir() else (path,)
-        yield from sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts)
+        yield from sorted(file for file in files if file.suffix in SUFFIXES)
 
 
 def _line(content: Mapping[str, Any]) -> str:

@@ -112,7 +112,6 @@ def test_sources_of_digests_exist() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in records.source_files(ROOT)}
     assert names >= {"corruptions/kernels/contrast.py", "pipeline/images/decoders.py", "tests/golden/digests.py"}
     assert any(name.endswith(".jpg") for name in names)
-    assert not any(name.endswith(".pyc") for name in names)
 
 
 def test_differences_are_named_and_decide_the_exit_code() -> None:
