@@ -23,7 +23,9 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.libraries import from_module
+from pipeline.evaluate.predict import preparation
 from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.predictor import check_unchanged
 from pipeline.evaluate.predict.preparation import Preparation, checked_steps, choose_preparation, parsed_steps
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.run import evaluate
@@ -299,6 +301,23 @@ def test_other_steps_are_another_evaluation(few: Path, tmp_path: Path) -> None:
         run(few, tmp_path / "out", loaded(true_class), steps=(("shorter_side", 40.0), ("center_crop", 32.0)))
 
 
+def test_a_decoder_with_other_pixels_is_another_evaluation(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(few, tmp_path / "out", loaded(true_class))
+    recorded = settings_of(tmp_path / "out").input.decoder
+    assert recorded == decoder_fingerprint("pillow")
+    digest = recorded.rpartition("; ")[2]
+    monkeypatch.setattr(preparation, "decoder_fingerprint", lambda name: f"Pillow 99; {digest}")
+    assert run(few, tmp_path / "out", loaded(true_class)).done.frames == 0
+    assert settings_of(tmp_path / "out").input.decoder == recorded
+    monkeypatch.setattr(preparation, "decoder_fingerprint", lambda name: "Pillow 99; 0123")
+    with pytest.raises(UserError, match=r"another evaluation \(input.decoder: .*, Pillow 99; 0123 requested\)"):
+        run(few, tmp_path / "out", loaded(true_class))
+    with pytest.raises(UserError, match="the decoder of its images is Pillow 99; 0 instead of Pillow"):
+        check_unchanged(settings_of(tmp_path / "out"), loaded(true_class))
+
+
 def test_another_task_is_another_evaluation(few: Path, tmp_path: Path) -> None:
     run(few, tmp_path / "out", loaded(true_class))
     task = load("imagenet-a").task
@@ -385,14 +404,14 @@ def test_originals_are_decoded_as_sources_decode_them(tmp_path: Path) -> None:
     images["colour"].save(tmp_path / "data" / "colour" / "image.jpg")
     (tmp_path / "data" / "colour" / "image.png").unlink()
     index(str(tmp_path / "data"), str(tmp_path / "index"))
-    preparation = Preparation((("square", 8.0),), "pillow-bilinear")
+    prepared = Preparation((("square", 8.0),), "pillow-bilinear")
     samples = list(open_data_set(str(tmp_path / "index")).samples())
     assert len(samples) == 4
     for sample in samples:
         original = decode((tmp_path / "data" / sample.row.shard).read_bytes())
-        assert np.array_equal(preparation.pixels(sample), prepare(original, preparation.steps))
+        assert np.array_equal(prepared.pixels(sample), prepare(original, prepared.steps))
     model = loaded(lambda classes: torch.zeros(len(classes), 4))
-    done = run(tmp_path / "index", tmp_path / "out", model, steps=preparation.steps, size=0)
+    done = run(tmp_path / "index", tmp_path / "out", model, steps=prepared.steps, size=0)
     assert (done.done.compared, done.done.changed) == (4, 0)
 
 

@@ -18,7 +18,7 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
-from pipeline.evaluate.predict.preparation import DECODER, recorded_preparation
+from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.stream import Batch, BrokenChunk, Stream, load
 from pipeline.evaluate.results.folder import (
     FACT_CHUNK,
@@ -29,7 +29,6 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.execution.work import Attempt
-from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.storage import open_store
 
 IN_FLIGHT = 2
@@ -178,13 +177,13 @@ def chunk_digest(table: EvaluationTable, chunk: Chunk) -> str:
 def check_unchanged(table: EvaluationTable, model: Model) -> None:
     """Raise UserError if the model, or a library that it uses, has changed since the evaluation was started."""
     expected, current = table.model, {**model.software}
-    decoder = decoder_fingerprint(DECODER) if table.input.decoder else ""
+    decoder = table.input.decoder or ""
     differ = [
         f"{name} is {now[:12] or 'none'} instead of {before[:12] or 'none'}"
         for name, before, now in (
             ("the digest of its weights", expected.digest, model.digest),
             ("the digest of its code", expected.code, model.code),
-            ("the decoder of its images", table.input.decoder or "", decoder),
+            ("the decoder of its images", decoder, decoder and current_decoder(decoder)),
             *(
                 (name, table.software.get(name, ""), current.get(name, ""))
                 for name in sorted({*table.software, *current})

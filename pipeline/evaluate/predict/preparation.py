@@ -19,6 +19,7 @@ from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.evaluate.results.folder import InputTable
 from pipeline.images.decoders import Image, decode
+from pipeline.images.fingerprints import decoder_fingerprint, same_pixels
 from pipeline.images.resizers import OPERATORS, prepare
 from pipeline.tasks.schema import Steps
 from pipeline.text import counted, shown
@@ -126,6 +127,12 @@ def different_sizes(sizes: Sequence[tuple[int, int]]) -> str:
         f"images of different sizes, for example {width} x {height} and {other_width} x {other_height}: prepare them "
         "with --steps, for example shorter_side=256,center_crop=224, or index them with a --task"
     )
+
+
+def current_decoder(recorded: str | None) -> str:
+    """Return the fingerprint of this machine's decoder, or the recorded one if both give the same pixels."""
+    current = decoder_fingerprint(DECODER)
+    return recorded if recorded and same_pixels(recorded, current) else current
 
 
 def recorded_preparation(table: InputTable) -> Preparation | None:

@@ -17,9 +17,8 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
 from pipeline.evaluate.predict.multiply_adds import multiply_adds
-from pipeline.evaluate.predict.preparation import DECODER, EvaluatedImages, Preparation, choose_preparation
+from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, choose_preparation, current_decoder
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
-from pipeline.images.fingerprints import decoder_fingerprint
 from pipeline.tasks.schema import Steps
 
 CANDIDATE_BATCHES = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -165,7 +164,7 @@ def settings(
             std=_normalisation(request.std or model_input.std, "--std", NORMALISATION_LIMITS[0]),
             steps=steps.steps if steps else None,
             resize=steps.resize if steps else None,
-            decoder=decoder_fingerprint(DECODER) if steps else None,
+            decoder=current_decoder(earlier.input.decoder if earlier else None) if steps else None,
         ),
         run=RunTable(
             device=_device(request.device),
