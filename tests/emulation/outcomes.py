@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from corruptions.catalogue import PROFILE_SIDES
@@ -30,7 +30,7 @@ class Outcome:
     @property
     def missing(self) -> list[str]:
         """Names of digests that are not computed yet."""
-        return missing(self.committed, self.record)
+        return missing(self.committed, self.record.digests.keys() | self.record.errors.keys())
 
     @property
     def different(self) -> list[str]:
@@ -44,9 +44,8 @@ class Outcome:
         return len(self.committed) - len(self.missing) - len(self.different)
 
 
-def missing(committed: Mapping[str, Digest], record: Record) -> list[str]:
-    """Return the names that are not computed yet, those of small images first."""
-    finished = record.digests.keys() | record.errors.keys()
+def missing(committed: Iterable[str], finished: Collection[str]) -> list[str]:
+    """Return the names that are not finished yet, those of small images first."""
     return sorted((name for name in committed if name not in finished), key=_side)
 
 

@@ -74,6 +74,7 @@ def read_record(path: Path) -> Record:
         record.seconds += content["seconds"]
         if "digest" in content:
             record.digests[content["name"]] = Digest(*content["digest"])
+            record.errors.pop(content["name"], None)  # of an earlier run
         else:
             record.errors[content["name"]] = content["error"]
     return record

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,8 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def test_small_images_come_first_and_finished_digests_are_left_out() -> None:
-    assert missing(EXPECTED, Record()) == [FILE, SMALL, LARGE]
-    assert missing(EXPECTED, Record(digests={FILE: EXPECTED[FILE]}, errors={LARGE: "MemoryError"})) == [SMALL]
+    assert missing(EXPECTED, []) == [FILE, SMALL, LARGE]
+    assert missing(EXPECTED, {FILE, LARGE}) == [SMALL]
 
 
 def test_a_stopped_run_keeps_its_complete_lines(tmp_path: Path) -> None:
@@ -89,8 +90,8 @@ def test_a_stopped_run_keeps_its_complete_lines(tmp_path: Path) -> None:
     assert read_record(path) == Record(about, {SMALL: EXPECTED[SMALL]}, {LARGE: "MemoryError"}, 5)
     end_last_line(path)
     with open(path, "a") as file:
-        file.write(digest_line(FILE, EXPECTED[FILE], 1))
-    assert read_record(path).digests == {SMALL: EXPECTED[SMALL], FILE: EXPECTED[FILE]}
+        file.write(digest_line(FILE, EXPECTED[FILE], 1) + digest_line(LARGE, EXPECTED[LARGE], 1))
+    assert read_record(path) == Record(about, EXPECTED, {}, 7)
 
 
 def test_digests_of_other_sources_and_software_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,9 +210,20 @@ def test_emulate_computes_compares_and_resumes(downloads: Downloads, capsys: pyt
     changed = {**expected, IN_FILES[0]: Digest(1, "other", "other"), "decoders/none/none": Digest(1, "a", "b")}
     capsys.readouterr()
     (outcome,) = program.emulate([HERE], changed, downloads, 2, 120)
-    assert f"1 of {len(changed)} digests to compute" in capsys.readouterr().out
+    assert f"here: 1 of {len(changed)} digests to compute" in capsys.readouterr().out
     assert [line.partition(" ")[0] for line in outcome.different] == [IN_FILES[0], "decoders/none/none"]
     assert "KeyError" in outcome.different[1]
+
+
+def test_digests_of_sources_that_changed_during_the_run_do_not_count(
+    downloads: Downloads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = count()
+    monkeypatch.setattr(program, "record_path", lambda folder, cpu, software: folder / f"{next(numbers)}.jsonl")
+    monkeypatch.setattr(program, "run", lambda jobs, processes, seconds: {})
+    (outcome,) = program.emulate([HERE], EXPECTED, downloads, 2, 120)
+    assert outcome.missing == [FILE, SMALL, LARGE]
+    assert outcome.reason == "the sources changed during the run"
 
 
 def test_features_of_kernels_can_be_overridden(downloads: Downloads) -> None:
