@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
 from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
 from pipeline.datasets.samples import Sample
-from pipeline.images.encoders import ENCODERS, Npy, npy_header
+from pipeline.errors import SampleError
+from pipeline.images.decoders import decode
+from pipeline.images.encoders import ENCODERS, Encoder, Npy, npy_header
 from pipeline.text import shown
 
 PIXELS = "pixels"
 """Encoder name of samples that are raw pixels in a larger array."""
 
+ORIGINAL = "original"
+"""Encoder name of image files that are decoded like the images of a source."""
 
 CHUNK_ROWS = 1000
 """Number of rows in a chunk of an index."""
+
+
+class Original(Encoder):
+    """An image file of any format that sources read, and with its suffix. Only data sets with a task have these."""
+
+    name: Literal["original"] = "original"
+    suffix = ""
+    whole_sequence = True
+
+    def decode(self, data: bytes) -> NDArray[np.uint8]:
+        """Return the pixels of the image as sources read it."""
+        try:
+            return decode(data)
+        except SampleError as error:
+            raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +74,17 @@ class Indexed(DataSet):
         return indexed_sample(row, file.read(payload_size(row)))
 
 
+_FILES: Mapping[str, type[Encoder]] = {**ENCODERS, ORIGINAL: Original}
+"""Encoders of samples that are files of their own or members of tars, by name."""
+
+
 def indexed_sample(row: Row, data: bytes) -> Sample:
     """Return the sample with the payload ``data``. Raw pixels get the header of an array file."""
     if row.encoder != PIXELS:
-        if row.encoder not in ENCODERS:
-            allowed = ", ".join((*ENCODERS, PIXELS))
+        if row.encoder not in _FILES:
+            allowed = ", ".join((*_FILES, PIXELS))
             raise ValueError(f"has the unknown encoder {shown(row.encoder)} in the manifest; allowed: {allowed}")
-        encoder = ENCODERS[row.encoder](name=row.encoder)
+        encoder = _FILES[row.encoder](name=row.encoder)
         return Sample(row, {encoder.suffix: data}, encoder)
     npy = Npy()
     frames = () if row.frames == 1 else (row.frames or 0,)

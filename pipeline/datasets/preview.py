@@ -34,7 +34,7 @@ MAX_ROWS = 10_000
 
 DOCTYPE = "<!doctype html>"
 
-MEDIA_TYPES: Mapping[str, str] = {".jpg": "image/jpeg", ".png": "image/png"}
+MEDIA_TYPES: Mapping[str, str] = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png"}
 """Payloads that browsers can show: suffix -> media type."""
 
 STYLE = """
@@ -179,9 +179,8 @@ def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
 
 def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
     """Yield frame name, media type and data of each picture. Raise UserError if the sample cannot be decoded."""
-    suffixes = list(sample.members)
-    if len(suffixes) == 1 and suffixes[0] in MEDIA_TYPES:
-        yield "", MEDIA_TYPES[suffixes[0]], sample.payload()
+    if sample.encoder.suffix in sample.members and sample.suffix in MEDIA_TYPES:
+        yield "", MEDIA_TYPES[sample.suffix], sample.payload()
         return
     try:
         pixels = sample.pixels()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,11 @@ class Sample:
     def pixels(self) -> NDArray[np.uint8]:
         """Decode the payload: uint8 (H, W, 3), or (T, H, W, 3) for a sequence. Raise ValueError if it is damaged."""
         return decode_members(self.encoder, self.members)
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of a file with the payload: that of the encoder, or of the file that was indexed."""
+        return self.encoder.suffix or os.path.splitext(self.row.origin)[1].lower()
 
     def payload(self) -> bytes:
         """Return the only payload member, of an image or of a sequence stored in one file."""

@@ -111,7 +111,7 @@ def _image(sample: Sample) -> tuple[str, bytes]:
     """Return suffix and content of an image file: the payload, or a PNG with the same pixels if that is an array."""
     if isinstance(sample.encoder, Npy):
         return Png.suffix, Png().encode(pixels_of(sample))
-    return sample.encoder.suffix, sample.payload()
+    return sample.suffix, sample.payload()
 
 
 def _mp4_file(running: Export, sample: Sample) -> Iterator[tuple[str, bytes]]:
