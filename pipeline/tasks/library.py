@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
+from typing import cast, get_args
 
 from pipeline.config import read_toml, validated
 from pipeline.errors import UserError
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
+from pipeline.tasks import objectnet
 from pipeline.tasks.lists import position_by_name, shipped_list
-from pipeline.tasks.schema import LoadedTask, Task, TaskFile
+from pipeline.tasks.schema import LoadedTask, Role, Task, TaskFile
 from pipeline.text import counted, shown
 
 _SHIPPED = resources.files(__package__).joinpath("shipped")
 
 SHIPPED_OUTPUTS: Mapping[str, str] = {"imagenet": "the WordNet ids of ILSVRC2012"}
 """Outputs that a task can name instead of a file, which are also names of shipped lists -> description."""
+
+ROLES: tuple[str, ...] = get_args(Role)
 
 ReadLines = Callable[[str], Sequence[str]]
 """A function that returns the lines of a file that a task names."""
@@ -53,6 +57,32 @@ def load(name: str) -> LoadedTask:
         UserError: The task does not exist, or it or one of its lists is invalid.
     """
     return resolved(*_read(name))
+
+
+def chosen(name: str | None, role: str | None = None, mappings: str | None = None) -> LoadedTask | None:
+    """Return the task of a data set.
+
+    Args:
+        name: Name of a shipped task, or path of a .toml file. None for a data set without a task.
+        role: Role of the images. None uses that of the task.
+        mappings: Folder ``mappings`` of the download of ObjectNet, with which the shipped task is compared.
+
+    Raises:
+        UserError: The task or the role is invalid, the mappings differ from the task, or an option needs a task.
+    """
+    if name is None:
+        for option, value in (("--role", role), ("--mappings", mappings)):
+            if value is not None:
+                raise UserError(f"{option} {value} has no effect without a task: give --task too, or omit {option}")
+        return None
+    if role not in (None, *ROLES):
+        raise UserError(f"unknown role {shown(str(role))}; allowed: {', '.join(ROLES)}")
+    task = load(name)
+    if mappings is not None:
+        if name != objectnet.TASK:
+            raise UserError(f"--mappings is only for --task {objectnet.TASK}: omit it")
+        objectnet.check_mappings(task, mappings)
+    return task if role is None else task.with_role(cast(Role, role))
 
 
 def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
@@ -92,7 +122,7 @@ def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
         folders = {key: label_of_output[output] for output, key in enumerate(keys) if output in label_of_output}
     else:
         folders = dict(_table(file, lines, positions, label_of_output, where))
-    return LoadedTask(task, folders, by_number, file.number_prefix, file.other_folders == "refuse")
+    return LoadedTask(task, file.name, folders, by_number, file.number_prefix, file.other_folders == "refuse")
 
 
 def _read(name: str) -> tuple[TaskFile, ReadLines, str]:
@@ -112,6 +142,7 @@ def _read(name: str) -> tuple[TaskFile, ReadLines, str]:
 
     def lines(list_name: str) -> Sequence[str]:
         try:
+            folder.path(list_name)  # raises UserError for a file outside of the folder
             text = folder.read(list_name, limit=SMALL_FILE).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read {list_name}, which the task {path} names: {error}") from error

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,7 +16,7 @@ from pipeline.config import StrictTable, one_of
 from pipeline.errors import UserError
 from pipeline.images.resizers import OPERATORS
 from pipeline.tasks.labels import is_number
-from pipeline.text import counted
+from pipeline.text import counted, shown
 
 Role = Literal["clean", "shift", "anomalous"]
 """What the images of a data set are to a report: clean images, which give the clean error; natural images under a
@@ -118,6 +118,7 @@ class LoadedTask:
 
     Attributes:
         task: The task.
+        data_set: Default name of a data set with this task.
         folders: Label of each folder that the task names.
         by_number: Whether folders are named by the indices of outputs, instead of by the keys of ``folders``.
         number_prefix: Whether a number before the name of a folder is ignored.
@@ -125,10 +126,18 @@ class LoadedTask:
     """
 
     task: Task
+    data_set: str
     folders: Mapping[str, int]
     by_number: bool = False
     number_prefix: bool = False
     refuses_others: bool = False
+
+    def key(self, folder: str) -> str | None:
+        """Return the key of ``folders`` that a folder matches; None if the task does not name it."""
+        name = folder.lstrip("0") or "0" if self.by_number and is_number(folder) else folder
+        if name not in self.folders and self.number_prefix:
+            name = _NUMBER_PREFIX.sub("", folder)
+        return name if name in self.folders else None
 
     def label(self, folder: str) -> int | None:
         """Return the label of a folder; None if the task does not name it.
@@ -136,13 +145,17 @@ class LoadedTask:
         Raises:
             UserError: The task does not name the folder, and allows no other folders.
         """
-        name = folder.lstrip("0") or "0" if self.by_number and is_number(folder) else folder
-        if name not in self.folders and self.number_prefix:
-            name = _NUMBER_PREFIX.sub("", folder)
-        label = self.folders.get(name)
-        if label is None and self.refuses_others:
+        key = self.key(folder)
+        if key is None and self.refuses_others:
             raise UserError(
-                f"the folder {folder!r} is not in the task {self.task.name}, which names {len(self.folders)} folders: "
-                "remove it, or rename it"
+                f"the folder {shown(folder)} is not in the task {self.task.name}, which names {len(self.folders)} "
+                "folders: remove it, or rename it"
             )
-        return label
+        return None if key is None else self.folders[key]
+
+    def with_role(self, role: Role) -> LoadedTask:
+        """Return the task of other images than those of its own data set: their number is unknown."""
+        if role == self.task.role:
+            return self
+        changed = self.task.model_copy(update={"role": role, "images": 0})
+        return replace(self, task=changed, data_set=f"{self.data_set}-{role}")

@@ -9,7 +9,6 @@ import typer
 from pipeline.cli.console import print_json, print_line, report_errors
 from pipeline.cli.options import IMAGES, JsonOption, ThreadsOption, class_names, numbers
 from pipeline.errors import Exit
-from pipeline.text import counted
 
 
 def index(
@@ -22,7 +21,9 @@ def index(
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", rich_help_panel=IMAGES, help="Name of the data set. Default: the name of its folder."
+            metavar="NAME",
+            rich_help_panel=IMAGES,
+            help="Name of the data set. Default: the name of its task, or of its folder.",
         ),
     ] = None,
     classes: Annotated[
@@ -30,7 +31,33 @@ def index(
         typer.Option(
             metavar="FILE",
             rich_help_panel=IMAGES,
-            help="Text file with one class name per line, in label order. Default: the class folders, sorted by name.",
+            help="Text file with one class name per line, in label order. Default: class folders named by numbers have "
+            "these labels, WordNet ids of ImageNet's classes their index among the 1,000; others are numbered by name.",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=IMAGES,
+            help="Task of a set of natural images, e.g. imagenet-a (see robustshards list), or path of a .toml file: "
+            "which class folders are used, which outputs of a model they count, and how images are prepared.",
+        ),
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            metavar="clean|shift|anomalous",
+            rich_help_panel=IMAGES,
+            help="Role of the images in reports. Default: the task's. clean: these are the clean images of the task.",
+        ),
+    ] = None,
+    mappings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=IMAGES,
+            help="For --task objectnet: folder mappings of the download, which is compared with the task.",
         ),
     ] = None,
     levels: Annotated[
@@ -54,19 +81,25 @@ def index(
         from pipeline.cli.progress import conditions_shown
         from pipeline.datasets.index import index as write
         from pipeline.software import cpu_count
+        from pipeline.tasks.library import chosen
 
-        label_names = class_names(classes)
+        label_names, levels_of_arrays = class_names(classes), numbers(levels) or ()
         with conditions_shown() as shown:
-            result = write(data, out, name, label_names, numbers(levels) or (), threads or cpu_count(), shown)
+            result = write(
+                data,
+                out,
+                name,
+                label_names,
+                levels_of_arrays,
+                threads or cpu_count(),
+                shown,
+                chosen(task, role, mappings),
+            )
         if as_json:
             print_json(**result.facts(), output=out)
         else:
-            damaged = f"; {counted(result.failed, 'sample')} damaged" if result.failed else ""
-            skipped = f"; skipped {counted(result.passed_over, 'other file')}" if result.passed_over else ""
-            print_line(
-                f"indexed {result.name} (layout: {result.layout}): {counted(result.samples, 'sample')}, "
-                f"{counted(len(result.conditions), 'combination')} of transform and level{damaged}{skipped}"
-            )
+            for line in result.lines():
+                print_line(line)
             print_line(f"index folder: {out}")
         if result.failed:
             raise typer.Exit(Exit.FAULTS)

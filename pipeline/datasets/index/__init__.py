@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,24 @@ from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
 from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_folders, family_of
 from pipeline.datasets.index.folders import EXPORT_FILE, TAR, files_with, find_folders, find_tars
+from pipeline.datasets.index.labelling import EXAMPLES, ByName, ByTask
 from pipeline.datasets.indexed import indexed_sample
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
-from pipeline.sources.base import identifier, is_system_folder, refuse_duplicates
+from pipeline.sources.base import COMPRESSIONS, identifier, is_system_folder, refuse_duplicates
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, trusted_locations
+from pipeline.tasks.labels import LabelSpace
+from pipeline.tasks.schema import LoadedTask, Task
+from pipeline.text import counted
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
 PART_ROWS = 1000
 """Number of rows that are read and written together."""
+
+COMPRESSED_TARS = (".tgz", *(TAR + compression for compression in COMPRESSIONS))
+"""Suffixes of compressed tars, whose members cannot be read one by one."""
 
 ARRAY_LEVELS = (1, 2, 3, 4, 5)
 """Severities stacked in each array of CIFAR-10-C, in order."""
@@ -39,7 +46,21 @@ ARRAY_LEVELS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class IndexResult:
-    """The result of indexing. ``passed_over`` is the number of files that are not samples."""
+    """The result of indexing.
+
+    Attributes:
+        name: Name of the data set.
+        layout: Name of the detected layout.
+        family: Name of the family of its transforms.
+        conditions: Its transforms and levels.
+        samples: Number of samples, including failed ones.
+        failed: Number of samples that could not be read.
+        passed_over: Number of files that are not samples.
+        labels: What the labels count. None if unknown, or if a task says it.
+        task: The task. None if there is none.
+        left_out: Folders that the task does not name, and the number of images in each.
+        missing: Folders that the task names and that have no images.
+    """
 
     name: str
     layout: str
@@ -48,11 +69,56 @@ class IndexResult:
     samples: int
     failed: int
     passed_over: int
+    labels: LabelSpace | None
+    task: Task | None
+    left_out: Mapping[str, int]
+    missing: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
         """Return the result for JSON output."""
-        fields = {name: value for name, value in vars(self).items() if name != "conditions"}
-        return {**fields, "steps": list(map(str, self.conditions))}
+        counts = ("name", "layout", "family", "samples", "failed", "passed_over")
+        return {
+            **{name: getattr(self, name) for name in counts},
+            "steps": list(map(str, self.conditions)),
+            "labels": self.labels and {**self.labels.model_dump(mode="json"), "description": str(self.labels)},
+            "task": self.task and self._task_facts(self.task),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the result as lines of text."""
+        damaged = f"; {counted(self.failed, 'sample')} damaged" if self.failed else ""
+        skipped = f"; skipped {counted(self.passed_over, 'other file')}" if self.passed_over else ""
+        yield (
+            f"indexed {self.name} (layout: {self.layout}): {counted(self.samples, 'sample')}, "
+            f"{counted(len(self.conditions), 'combination')} of transform and level{damaged}{skipped}"
+        )
+        if self.labels:
+            yield f"labels: {self.labels}"
+        if self.task:
+            yield from self._task_lines(self.task)
+
+    def _task_facts(self, task: Task) -> dict[str, Any]:
+        return {
+            "name": task.name,
+            "role": task.role,
+            "labels": task.labels,
+            "left_out_folders": len(self.left_out),
+            "left_out_images": sum(self.left_out.values()),
+            "missing_folders": list(self.missing),
+            "complete_images": task.images or None,
+        }
+
+    def _task_lines(self, task: Task) -> Iterator[str]:
+        kind = "group" if task.groups else "class"
+        yield f"task: {task.name}, {counted(task.labels, kind, f'{kind}s' if task.groups else 'classes')}, {task.role}"
+        if self.left_out:
+            folders, images = len(self.left_out), sum(self.left_out.values())
+            yield f"left out: {counted(folders, 'folder')} of other classes ({counted(images, 'image')})"
+        if self.missing:
+            examples = ", ".join(self.missing[:EXAMPLES]) + (" ..." if len(self.missing) > EXAMPLES else "")
+            yield f"missing: {counted(len(self.missing), 'class folder')} of the task: {examples}"
+        if task.images and self.samples != task.images:
+            yield f"images: {self.samples:,}; the complete data set has {task.images:,}"
 
 
 def index(
@@ -63,6 +129,7 @@ def index(
     levels: Sequence[int] = ARRAY_LEVELS,
     threads: int = 1,
     progress: Callable[[str], None] = lambda condition: None,
+    task: LoadedTask | None = None,
 ) -> IndexResult:
     """Write a manifest of the data set at ``location`` to ``out``. The data is not copied or changed.
 
@@ -71,11 +138,12 @@ def index(
     Args:
         location: Local folder or tar.
         out: Folder or URL for the manifest: outside of the data, or the folder of the data itself.
-        name: Name of the data set. Default: the name of the folder.
-        classes: Class names in label order. Default: the sorted names of all class folders.
+        name: Name of the data set. Default: the name of the folder, or of the task.
+        classes: Class names in label order. Default: labels follow from the names of the class folders.
         levels: Levels stacked in each array, in order. Arrays of transforms without levels have one.
         threads: Number of samples read concurrently.
         progress: Function called with the name of each condition before it is read.
+        task: Task of the images, which chooses and labels class folders instead of ``classes``.
 
     Returns:
         The result, with counts.
@@ -85,10 +153,12 @@ def index(
     """
     if is_url(location):
         raise UserError(f"{location} is a URL: copy the data set to a local folder first, because every sample is read")
+    if task and classes:
+        raise UserError(f"--classes and --task {task.task.name} both number the classes: give one of them")
     _check_names(name, classes)
     data = _absolute(location)
     _refuse_inside(data, out)
-    layout = _detect(data, classes, levels)
+    layout = _detect(data, task, classes, levels)
     store, files = open_store(out), LocalStore(str(layout.root))
     conditions = sorted(layout.conditions, key=_published_order)
     with store.exclusive():
@@ -103,20 +173,38 @@ def index(
                     manifests.write_part(rows, {}, parts[condition][-1])
                     failed += sum(row.status == manifests.FAILED for row in rows)
                     families.update((row.status, family_of(row.transform, row.frames or 1)) for row in rows)
-        family = _one_family(families, location)
-        result = IndexResult(
-            name or layout.root.name, layout.name, family, tuple(conditions), 0, failed, layout.passed_over
-        )
-        recorded = _recorded_location(layout.root, out)
-        table = {"name": result.name, "family": family, "layout": layout.name, "location": recorded}
         merged = store.scratch()
-        result = replace(result, samples=manifests.merge(parts.values(), {}, merged).rows)
-        table["manifest"] = file_digest(merged)
+        result = IndexResult(
+            name=name or (task.data_set if task else layout.root.name),
+            layout=layout.name,
+            family=_one_family(families, location),
+            conditions=tuple(conditions),
+            samples=manifests.merge(parts.values(), {}, merged).rows,
+            failed=failed,
+            passed_over=layout.passed_over,
+            labels=layout.labels,
+            task=task.task if task else None,
+            left_out=layout.left_out,
+            missing=layout.missing,
+        )
         store.remove(MANIFEST_FILE)
-        store.publish_bytes(tomli_w.dumps(table).encode(), INDEX_FILE)
+        store.publish_bytes(tomli_w.dumps(_table(result, layout, out, merged)).encode(), INDEX_FILE)
         store.publish(merged, MANIFEST_FILE)
         trusted_locations.remember(out, "data", str(layout.root))
     return result
+
+
+def _table(result: IndexResult, layout: DetectedLayout, out: str, manifest: Path) -> dict[str, Any]:
+    """Return the content of index.toml."""
+    described = {"labels": result.labels, "task": result.task}
+    return {
+        "name": result.name,
+        "family": result.family,
+        "layout": result.layout,
+        "location": _recorded_location(layout.root, out),
+        "manifest": file_digest(manifest),
+        **{name: table.model_dump(mode="json") for name, table in described.items() if table},
+    }
 
 
 def _check_names(name: str | None, classes: Sequence[str]) -> None:
@@ -173,28 +261,44 @@ def _one_family(families: Counter[tuple[str, str]], location: str) -> str:
     return found.pop()
 
 
-def _detect(path: Path, classes: Sequence[str], levels: Sequence[int]) -> DetectedLayout:
+def _detect(path: Path, task: LoadedTask | None, classes: Sequence[str], levels: Sequence[int]) -> DetectedLayout:
     """Return the layout detected at a location. Raise UserError if there is none."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give the folder or the tar with the data set")
+    _refuse_compressed(path)
+    unlabelled = _unlabelled_of_export(path) if path.is_dir() else []
+    labelling = ByTask(task) if task else ByName(classes, unlabelled)
     if not path.is_dir():
-        layout = find_tars(path, classes)
+        layout = find_tars(path, labelling)
     else:
-        unlabelled = _unlabelled_of_export(path)
         kinds = {kind: files_with(path, kind) for kind in (TAR, ARRAY)}
         _refuse_mixture(path, kinds)
         if kinds[TAR]:
-            layout = find_tars(path, classes)
+            layout = find_tars(path, labelling)
+        elif kinds[ARRAY] and task:
+            raise UserError(
+                f"{path} contains arrays such as {kinds[ARRAY][0]!r}, but the task {task.task.name} labels images by "
+                "their class folders: index arrays without --task"
+            )
         elif kinds[ARRAY]:
             layout = find_arrays(path, classes, levels)
         else:
-            layout = find_folders(path, classes, unlabelled)
+            layout = find_folders(path, labelling)
     if not layout.conditions:
         raise UserError(
             f"{path} contains no images; supported folders: {expected_folders()}; also supported: tars, and "
             "<corruption>.npy"
         )
     return layout
+
+
+def _refuse_compressed(path: Path) -> None:
+    """Raise UserError for a compressed tar, unless it lies beside folders, to which it may have been unpacked."""
+    entries = LocalStore(str(path)).entries("") if path.is_dir() else []
+    names = [] if any(entry.is_folder for entry in entries) else [entry.name for entry in entries]
+    for name in names if path.is_dir() else [path.name]:
+        if name.lower().endswith(COMPRESSED_TARS):
+            raise UserError(f"{path / name if names else path} is compressed: unpack it, or repack it as .tar")
 
 
 def _unlabelled_of_export(path: Path) -> list[str]:
@@ -244,7 +348,7 @@ def _rows(
     layout: DetectedLayout, condition: Condition, files: Store, digests: dict[str, str], pool: ThreadPoolExecutor
 ) -> Iterator[list[Row]]:
     """Yield the rows of a condition in lists of PART_ROWS. ``digests`` caches the sha256 of tars and arrays."""
-    entries = list(layout.conditions[condition](layout.classes))
+    entries = list(layout.conditions[condition]())
     refuse_duplicates(f"{condition} has the files", ((entry.id, entry.origin) for entry in entries))
     listed = iter(entries)
     while batch := list(islice(listed, PART_ROWS)):

@@ -27,6 +27,7 @@ from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
 from pipeline.sources.base import LONGEST_LIST, MAX_LABEL, UNLABELLED
 from pipeline.storage import LocalStore
+from pipeline.tasks.labels import LabelSpace, Numbering
 from pipeline.transforms.family import Condition
 
 ARRAY = ".npy"
@@ -94,9 +95,13 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> De
         for index, condition in enumerate(stacked):
             if condition in conditions:
                 raise UserError(f"{root} has {condition} twice, in {name} and in another array: remove one")
-            conditions[condition] = partial(_rows, root, name, header, labels, index * count, count)
+            conditions[condition] = partial(_rows, root, name, header, labels, index * count, count, classes)
     beside = [entry.name for entry in store.entries("") if not entry.is_folder]
-    return DetectedLayout("arrays", root, conditions, classes, len(set(beside).difference(names, GENERATED_FILES)))
+    space = None
+    if labels is not None and classes:
+        present = len(set(labels) - {UNLABELLED})
+        space = LabelSpace(numbering=Numbering.LISTED, classes=len(classes), present=present)
+    return DetectedLayout("arrays", root, conditions, space, len(set(beside).difference(names, GENERATED_FILES)))
 
 
 def _rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pipeline.errors import UserError
-from pipeline.sources.base import UNLABELLED, identifier, suffix
+from pipeline.sources.base import UNLABELLED, identifier
+from pipeline.tasks.labels import LabelSpace, is_number
 from pipeline.text import shown
 from pipeline.transforms.clean import CLEAN
 from pipeline.transforms.family import Condition
@@ -43,19 +44,31 @@ class Entry:
     shape: tuple[int, ...] = ()
 
 
-Listing = Callable[[Sequence[str]], Iterable[Entry]]
-"""Function that takes the class names and returns the samples of one condition. A condition may have 50,000."""
+Listing = Callable[[], Iterable[Entry]]
+"""Function that returns the samples of one condition. A condition may have 50,000."""
 
 
 @dataclass(frozen=True)
 class DetectedLayout:
-    """A detected layout. ``classes`` are in label order; ``passed_over`` counts files that are not samples."""
+    """A detected layout.
+
+    Attributes:
+        name: Name of the layout.
+        root: Folder with the files.
+        conditions: The samples of each condition.
+        labels: What the labels count. None if unknown, or if a task says it.
+        passed_over: Number of files that are not samples.
+        left_out: Folders that the task does not name, and the number of images in each.
+        missing: Folders that the task names and that have no images.
+    """
 
     name: str
     root: Path
     conditions: Mapping[Condition, Listing]
-    classes: Sequence[str]
+    labels: LabelSpace | None
     passed_over: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 def expected_folders() -> str:
@@ -87,12 +100,12 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
         return CLEAN
     last = folders[-1]
     identifier(last)
-    if _is_number(last) and len(folders) > 1:
+    if is_number(last) and len(folders) > 1:
         return Condition(identifier_of_transform(folders[-2]), level_of(last, path))
     if (bare := bare_level(last)) is not None:
         return Condition(last, bare)
     name, _, level = last.rpartition("_")
-    if name and _is_number(level):
+    if name and is_number(level):
         return Condition(name, level_of(level, path))
     raise UserError(f"{path} does not match a transform and a level; supported folders: {expected_folders()}")
 
@@ -110,17 +123,8 @@ def level_of(text: str, path: str) -> int:
     return int(text)
 
 
-def file_entry(path: str, shard: str, offset: int, size: int, labels: Mapping[str, int]) -> Entry:
-    """Return the sample of a file in a class folder. Raise UserError if ``labels`` lacks the class."""
+def file_entry(path: str, shard: str, offset: int, size: int, label: int, encoder: str) -> Entry:
+    """Return the sample of a file in a class folder."""
     *_, class_name, name = PurePosixPath(path).parts
-    if class_name not in labels:
-        raise UserError(
-            f"{path}: class {class_name!r} is not one of the {len(labels)} given classes: add it to --classes"
-        )
-    encoder, id_ = ENCODER_OF_SUFFIX[suffix(name)], identifier(f"{class_name}/{name}")
-    label = labels[class_name]
-    return Entry(id_, path, label, class_name if label != UNLABELLED else "", shard, offset, size, encoder)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    id_, shown_class = identifier(f"{class_name}/{name}"), "" if label == UNLABELLED else class_name
+    return Entry(id_, path, label, shown_class, shard, offset, size, encoder)

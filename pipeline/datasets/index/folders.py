@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-from pipeline.datasets.index.detected import (
-    ENCODER_OF_SUFFIX,
-    DetectedLayout,
-    Entry,
-    condition_of,
-    expected_folders,
-    file_entry,
-)
+from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_folders, file_entry
+from pipeline.datasets.index.labelling import Labelling, last_component
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
 from pipeline.errors import UserError
-from pipeline.sources.base import LONGEST_LIST, SUFFIXES, UNLABELLED, is_hidden, is_system_folder, suffix
+from pipeline.sources.base import LONGEST_LIST, SUFFIXES, is_hidden, is_system_folder, suffix
 from pipeline.storage import LocalStore
 from pipeline.storage.tar_index import TarIndex
 from pipeline.text import SHOWN, shown
-from pipeline.transforms.family import Condition
 
 EXPORT_FILE = "export.toml"
 """File that an export writes beside its images."""
@@ -36,112 +30,112 @@ LABEL_MEMBER = ".cls"
 
 _LABEL = re.compile("-1|[0-9]{1,7}")
 
-Parts = tuple[str, ...]
-"""The components of a path in a tar."""
+
+class TarSample(NamedTuple):
+    """A sample in a tar: its path there, the tar, and the position and size of its data in bytes."""
+
+    path: str
+    tar: str
+    offset: int
+    size: int
 
 
-def find_folders(root: Path, classes: Sequence[str], unlabelled: Collection[str] = ()) -> DetectedLayout:
+def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
     """Return the layout of class folders.
 
     Args:
         root: The folder.
-        classes: Class names in label order. Default: the sorted names of all class folders, including empty ones.
-        unlabelled: Class folders of images without a label.
+        labelling: Rule that chooses and labels class folders.
 
     Raises:
         UserError: The folders do not match a known layout, or images would be skipped.
     """
-    store = LocalStore(str(root))
-    found: dict[Condition, list[str]] = {}
-    nonempty: set[Condition] = set()
+    store, encoders = LocalStore(str(root)), labelling.encoders
+    images: dict[str, int] = {}
     passed_over = 0
     for folder, below, files in _walk(store):
-        samples = sum(is_sample(name, f"{root}/{folder}") for name in files)
+        samples = sum(is_sample(name, f"{root}/{folder}", encoders) for name in files)
         passed_over += len(files) - samples - (0 if folder else len(GENERATED_FILES.intersection(files)))
         if below and samples:
             raise UserError(f"{root / folder} contains images and folders; supported folders: {expected_folders()}")
         if below or not folder:
             continue
-        if files and not samples:
+        if labelling.names_every_folder and files and not samples:
             raise UserError(f"{root / folder} contains files but no images, and would count as a class: move it away")
-        condition = condition_of(folder.split("/")[:-1], str(root / folder))
-        found.setdefault(condition, []).append(folder)
-        nonempty |= {condition} if samples else set()
-    for condition in found.keys() - nonempty if nonempty else ():
-        raise UserError(
-            f"{root / found[condition][0]} is empty, like all class folders of {condition}: remove it, or add "
-            "the images"
-        )
-    named = sorted({_last_component(folder) for folders in found.values() for folder in folders}.difference(unlabelled))
+        images[folder] = samples
+    chosen = labelling.choose(images, lambda folder: str(root / folder))
 
-    def listing(folders: list[str], labels: Sequence[str]) -> Iterator[Entry]:
-        positions = {name: label for label, name in enumerate(labels)} | dict.fromkeys(unlabelled, UNLABELLED)
+    def listing(folders: Sequence[str]) -> Iterator[Entry]:
         lists = {place for folder in folders for place in (folder, folder.rpartition("/")[0]) if place}
         listed = {path: label for place in sorted(lists) for path, label in _listed_labels(store, place)}
-        for folder in sorted(folders, key=_last_component):
+        for folder in sorted(folders, key=last_component):
             for entry in store.entries(folder):
-                if not entry.is_folder and suffix(entry.name) in ENCODER_OF_SUFFIX:
+                if not entry.is_folder and suffix(entry.name) in encoders:
                     path = f"{folder}/{entry.name}"
-                    found = file_entry(path, path, 0, entry.size, positions)
-                    if listed.get(path, found.label) != found.label:
+                    found = file_entry(path, path, 0, entry.size, chosen.label(path), encoders[suffix(path)])
+                    if labelling.names_every_folder and listed.get(path, found.label) != found.label:
                         raise UserError(
                             f"{root}/{path} has label {found.label} from its folder, but {listed[path]} in the list "
                             "file beside it: give the class names in label order with --classes"
                         )
                     yield found
 
-    conditions = {condition: partial(listing, each) for condition, each in found.items() if condition in nonempty}
-    return DetectedLayout("folders", root, conditions, classes or named, passed_over)
+    conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
+    return DetectedLayout("folders", root, conditions, chosen.space, passed_over, chosen.left_out, chosen.missing)
 
 
-def find_tars(path: Path, classes: Sequence[str]) -> DetectedLayout:
+def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
     """Return the layout of class folders in tars. Raise UserError if they do not match a known layout."""
-    found: dict[Condition, list[tuple[str, str, int, int]]] = {}
+    found: dict[str, list[TarSample]] = {}
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
-    named, folders, passed_over = set[str](), list[Parts](), 0
-    beside, nonempty, other = set[Parts](), set[Parts](), set[Parts]()
+    encoders, folders, passed_over = labelling.encoders, list[str](), 0
+    other = set[str]()
     label_members: dict[tuple[str, str], tuple[int, int]] = {}
     for tar in tars:
         content = TarIndex(LocalStore(str(root)), tar)
         for name, member in content.members().items():
-            parts = PurePosixPath(name).parts
-            if is_hidden(name) or not is_sample(name, f"{root / tar}"):
+            folder, _, file = PurePosixPath(name).as_posix().rpartition("/")
+            if is_hidden(name) or not is_sample(name, f"{root / tar}", encoders):
                 passed_over += 1
-                other.add(parts[:-1])
+                other.add(folder)
                 if suffix(name) == LABEL_MEMBER:
                     label_members[tar, PurePosixPath(name).with_suffix("").as_posix()] = member
                 continue
-            if len(parts) < 2:
+            if not folder:
                 raise UserError(f"{root / tar}: {name} is not in a class folder; supported: {expected_folders()}")
-            condition = condition_of(parts[:-2], f"{root / tar}: {name}")
-            found.setdefault(condition, []).append((PurePosixPath(name).as_posix(), tar, *member))
-            named.add(parts[-2])
-            nonempty.add(parts[:-1])
-            beside.add(parts[:-2])
-        folders += [PurePosixPath(name).parts for name in content.folders() if not is_hidden(f"{name}/x")]
-    for parts in folders:  # a folder beside class folders is a class too, even if it is empty
-        if parts and parts[:-1] in beside and parts not in beside:
-            if parts in other and parts not in nonempty:
-                where = "/".join(parts)
+            found.setdefault(folder, []).append(TarSample(f"{folder}/{file}", tar, *member))
+        folders += [PurePosixPath(name).as_posix() for name in content.folders() if not is_hidden(f"{name}/x")]
+    images = {folder: len(samples) for folder, samples in found.items()}
+    beside = {folder.rpartition("/")[0] for folder in found}
+    for folder in folders:  # a folder beside class folders is a class too, even if it is empty
+        if folder != "." and folder.rpartition("/")[0] in beside and folder not in beside:
+            if labelling.names_every_folder and folder in other and folder not in found:
                 what = "contains files but no images, and would count as a class"
-                raise UserError(f"{path}: {where} {what}: remove it from the tar")
-            named.add(parts[-1])
+                raise UserError(f"{path}: {folder} {what}: remove it from the tar")
+            images.setdefault(folder, 0)
 
-    def listing(members: list[tuple[str, str, int, int]], labels: Sequence[str]) -> Iterator[Entry]:
-        positions = {name: label for label, name in enumerate(labels)}
-        for name, tar, offset, size in sorted(members, key=lambda each: PurePosixPath(each[0]).parts[-2:]):
-            found = file_entry(name, tar, offset, size, positions)
-            if span := label_members.get((tar, PurePosixPath(name).with_suffix("").as_posix())):
+    def where(folder: str) -> str:
+        tar = found[folder][0].tar if folder in found else ""
+        return f"{root / tar if tar else path}: {folder}" if folder else str(path)
+
+    chosen = labelling.choose(images, where)
+
+    def listing(folders: Sequence[str]) -> Iterator[Entry]:
+        members = [sample for folder in folders for sample in found.get(folder, ())]
+        for name, tar, offset, size in sorted(members, key=lambda sample: PurePosixPath(sample.path).parts[-2:]):
+            entry = file_entry(name, tar, offset, size, chosen.label(name), encoders[suffix(name)])
+            span = label_members.get((tar, PurePosixPath(name).with_suffix("").as_posix()))
+            if labelling.names_every_folder and span:
                 label = LocalStore(str(root)).read(tar, span[0], min(span[1], SHOWN)).decode(errors="replace").strip()
-                if label != str(found.label):
+                if label != str(entry.label):
                     raise UserError(
-                        f"{root / tar}: {name} has label {found.label} from its folder, but {shown(label)} in its "
+                        f"{root / tar}: {name} has label {entry.label} from its folder, but {shown(label)} in its "
                         f"{LABEL_MEMBER} member: give the class names in label order with --classes"
                     )
-            yield found
+            yield entry
 
-    conditions = {condition: partial(listing, each) for condition, each in found.items()}
-    return DetectedLayout("tars", root, conditions, classes or sorted(named), passed_over)
+    conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
+    return DetectedLayout("tars", root, conditions, chosen.space, passed_over, chosen.left_out, chosen.missing)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:
@@ -150,13 +144,13 @@ def files_with(folder: Path, ending: str) -> list[str]:
     return [entry.name for entry in entries if not entry.is_folder and suffix(entry.name) == ending]
 
 
-def is_sample(name: str, where: str) -> bool:
-    """Return whether a file is a sample. Raise UserError for an image in an unsupported format."""
+def is_sample(name: str, where: str, encoders: Mapping[str, str]) -> bool:
+    """Return whether a file has a suffix in ``encoders``. Raise UserError for an image in an unsupported format."""
     ending = suffix(name)
-    if ending in SUFFIXES and ending not in ENCODER_OF_SUFFIX:
-        allowed = ", ".join(ENCODER_OF_SUFFIX)
+    if ending in SUFFIXES and ending not in encoders:
+        allowed = ", ".join(encoders)
         raise UserError(f"{where}: {name} is an image in an unsupported format: convert it to one of {allowed}")
-    return ending in ENCODER_OF_SUFFIX
+    return ending in encoders
 
 
 def _walk(store: LocalStore) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -187,7 +181,3 @@ def _listed_labels(store: LocalStore, folder: str) -> Iterator[tuple[str, int]]:
             path, _, label = line.rpartition(" ")
             if _LABEL.fullmatch(label):
                 yield f"{folder}/{path}", int(label)
-
-
-def _last_component(folder: str) -> str:
-    return folder.rpartition("/")[2]
