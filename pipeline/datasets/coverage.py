@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pipeline.datasets.base import DataSet
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.errors import UserError
+from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
 MAX_CONDITIONS = 10_000
@@ -75,3 +77,25 @@ class Coverage:
         for name in sorted(self._unlisted):
             self.found.fault(name, "is not in the manifest: delete it, it belongs to another build")
         return self.found
+
+
+class ClassNames:
+    """A check that labels and class names belong together in all rows: each label has one class name.
+
+    In a data set with a task, several folders may have one label; there, each class name has one label.
+    """
+
+    def __init__(self, data_set: DataSet) -> None:
+        """Start a check of the rows of a data set."""
+        self._has_task = data_set.task is not None
+        self._first: dict[int | str, int | str] = {}
+
+    def fault(self, label: int, class_name: str) -> str | None:
+        """Return the fault of a row that contradicts an earlier one; None if it has none."""
+        key, value = (class_name, label) if self._has_task else (label, class_name)
+        first = self._first.setdefault(key, value)
+        if first == value:
+            return None
+        if self._has_task:
+            return f"has another label than the class {shown(class_name)} before: {first}"
+        return f"has another class name than the label {label} before: {first}"

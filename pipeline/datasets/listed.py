@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import manifests
 from pipeline.datasets.base import MAX_CHUNKS, DataSet
 from pipeline.datasets.built import Built
-from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.coverage import ClassNames, Coverage
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.indexed import PIXELS
 from pipeline.datasets.opening import open_data_set
@@ -61,7 +61,7 @@ def verify_listing(output: str, checked: Checked = lambda findings: None, data: 
     data_set = open_data_set(output, data)
     sizes = data_set.store.listing(SHARDS, ".tar") if isinstance(data_set, Built) else {}
     coverage = Coverage(data_set.conditions, sizes)
-    parts = _checked_parts(_parts(data_set), coverage, checked)
+    parts = _checked_parts(data_set, coverage, checked)
     if isinstance(data_set, Built):
         _check_shards(_shards(parts), sizes, data_set.recipe.shards.size, coverage)
     else:
@@ -107,10 +107,10 @@ def _texts(table: pa.Table, name: str) -> pa.Array:
     return manifests.decode_dictionary(_values(table, name))
 
 
-def _checked_parts(parts: Iterable[Part], coverage: Coverage, checked: Checked) -> Iterator[Part]:
-    """Yield the parts unchanged, and check their images, labels and keys."""
-    found, images = coverage.found, _Images(coverage.found)
-    for condition, part in parts:
+def _checked_parts(data_set: DataSet, coverage: Coverage, checked: Checked) -> Iterator[Part]:
+    """Yield the parts of a manifest, and check their images, labels and keys."""
+    found, images = coverage.found, _Images(data_set, coverage.found)
+    for condition, part in _parts(data_set):
         source_id, class_name = _texts(part, "source_id"), _texts(part, "class_name")
         label = _values(part, "label")
         coverage.add(condition, part.num_rows, _content(source_id, label.cast(pa.string()), class_name))
@@ -134,11 +134,11 @@ def _content(*columns: pa.Array) -> bytes:
 class _Images:
     """A check for duplicate images in the first condition. The coverage compares the other conditions with it."""
 
-    def __init__(self, found: Findings) -> None:
+    def __init__(self, data_set: DataSet, found: Findings) -> None:
         self._found = found
         self._first: Condition | None = None
         self._ids: set[str] = set()
-        self._classes: dict[int, str] = {}
+        self._class_names = ClassNames(data_set)
 
     def add(self, condition: Condition, source_ids: pa.Array, labels: pa.Array, class_names: pa.Array) -> None:
         """Add images of a condition."""
@@ -151,8 +151,7 @@ class _Images:
             if id_ in self._ids:
                 self._found.fault(f"{id_}-{condition}", "is listed twice in the manifest")
             self._ids.add(id_)
-            if self._classes.setdefault(label, class_name) != class_name:
-                what = f"has another class name than the label {label} before: {self._classes[label]}"
+            if what := self._class_names.fault(label, class_name):
                 self._found.fault(f"{id_}-{condition}", what)
 
 

@@ -13,7 +13,7 @@ import manifests
 from manifests import Row
 from pipeline.datasets.base import DamagedShardError, DataSet
 from pipeline.datasets.built import Built
-from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.coverage import ClassNames, Coverage
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.indexed import CHUNK_ROWS
 from pipeline.datasets.opening import open_data_set
@@ -49,7 +49,7 @@ def verify(
     data_set = open_data_set(output, data)
     tars = data_set.store.listing("shards", ".tar") if isinstance(data_set, Built) else ()
     coverage = Coverage(data_set.conditions, tars)
-    manifest_checks = _ManifestChecks(coverage)
+    manifest_checks = _ManifestChecks(data_set, coverage)
     total = Findings(warnings=list(changes(data_set.decoders, data_set.resizers)))
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
@@ -99,13 +99,13 @@ def _shard_key(row: Row) -> tuple[str, str, int]:
 
 
 class _ManifestChecks:
-    """Checks across shards in addition to the coverage: unique keys, and one class name per label."""
+    """Checks across shards in addition to the coverage: unique keys, and labels that match the class names."""
 
-    def __init__(self, coverage: Coverage) -> None:
+    def __init__(self, data_set: DataSet, coverage: Coverage) -> None:
         self._coverage = coverage
+        self._class_names = ClassNames(data_set)
         self._ids: set[str] = set()
         self._latest: Condition | None = None
-        self._classes: dict[int, str] = {}
 
     def add(self, chunk: _ShardChunk) -> None:
         """Add the rows of one condition in one shard."""
@@ -125,8 +125,7 @@ class _ManifestChecks:
         for row in rows:
             if row.key != f"{row.source_id}-{condition}":
                 found.fault(row.key, f"does not belong in {shard}")
-            if self._classes.setdefault(row.label, row.class_name) != row.class_name:
-                what = f"has another class name than the label {row.label} before: {self._classes[row.label]}"
+            if what := self._class_names.fault(row.label, row.class_name):
                 found.fault(row.key, what)
 
 

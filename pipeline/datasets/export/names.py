@@ -45,7 +45,10 @@ class Classes:
             self.unlabelled.add(row.class_name or UNLABELLED)
         elif (first := self.labelled.setdefault(row.label, row.class_name)) != row.class_name:
             names = f"{shown(first)} and {shown(row.class_name)}"
-            raise UserError(f"label {row.label} has two class names, {names}: give each label one name")
+            raise UserError(
+                f"label {row.label} has two class names, {names}: give each label one name, or export an index without "
+                "a task"
+            )
 
     def names(self) -> list[str]:
         """Return the class name of each label from 0, or "" if it has none. Raise UserError for too many labels."""
