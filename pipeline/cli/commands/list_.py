@@ -12,24 +12,28 @@ if TYPE_CHECKING:
 
 
 def list_all(as_json: JsonOption = False) -> None:
-    """List the recipes, transforms, levels and profiles."""
+    """List the recipes, tasks, transforms, levels and profiles."""
     with report_errors(as_json):
         from corruptions.catalogue import PROFILE_SIDES
-        from pipeline.recipes import library
+        from pipeline.recipes import library as recipes
+        from pipeline.tasks import library as task_library
         from pipeline.transforms.registry import FAMILIES
 
-        titles = {name: library.load(name).title for name in library.shipped()}
+        titles = {name: recipes.load(name).title for name in recipes.shipped()}
+        tasks = {name: task_library.read(name) for name in task_library.shipped()}
         listings = {name: family.listed() for name, family in FAMILIES.items()}
         if as_json:
             facts: dict[str, Any] = {name.replace("-", "_"): listing.facts for name, listing in listings.items()}
             facts |= {
                 "recipes": titles,
+                "tasks": {name: {"title": task.title, "role": task.role} for name, task in tasks.items()},
                 "families": {name: _facts(family) for name, family in FAMILIES.items()},
                 "profiles": dict(PROFILE_SIDES),
             }
             print_json(**facts)
             return
         print_table(["recipe", "builds"], titles.items())
+        print_table(["task", "role", "images"], ((name, task.role, task.title) for name, task in tasks.items()))
         print_table(
             ["family", "description", "transforms", "groups", "levels"],
             (
