@@ -1,0 +1,7 @@
+"""Candidates that move pixels."""
+
+from __future__ import annotations
+
+from corruptions.candidates.catalogue import Candidate
+
+CANDIDATES: tuple[Candidate, ...] = ()

@@ -1,0 +1,7 @@
+"""Candidates that imitate weather and light."""
+
+from __future__ import annotations
+
+from corruptions.candidates.catalogue import Candidate
+
+CANDIDATES: tuple[Candidate, ...] = ()
