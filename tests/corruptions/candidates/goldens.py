@@ -1,0 +1,82 @@
+"""Reference outputs of the candidates with their draws, and the tolerance of each candidate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+EXACT = frozenset(
+    "Blur Border ChannelDropout CoarseDropout Cutout Downscale Flip GaussianBlur InvertImg MedianBlur Posterize "
+    "RandomBrightness RandomContrast RandomGridShuffle RGBShift Solarize ToSepia".split()
+)
+"""Candidates whose outputs must equal the references."""
+
+BOUNDED = frozenset(
+    "Affines ElasticTransform Emboss GaussNoise GridDistortion MotionBlur MultiplicativeNoise OpticalDistortion "
+    "Perspective RandomFog RandomGamma RandomSunFlare Rotate Sharpen Transpose".split()
+)
+"""Candidates whose levels may differ by at most LARGEST."""
+
+FRACTION = 0.001
+"""Largest fraction of an image's values that may be more than one level off, in candidates that are not exact."""
+LARGEST = 3
+"""Largest difference of a value in the BOUNDED candidates, in levels."""
+
+
+class Golden(NamedTuple):
+    """One reference: its key, the input, the draws as ``corruptions.apply`` takes them, and the output."""
+
+    key: str
+    image: np.ndarray
+    draws: dict[str, Any]
+    expected: np.ndarray
+
+
+@cache
+def _arrays(shared: Path) -> Mapping[str, np.ndarray]:
+    with np.load(shared / "golden" / "syn2nat.npz") as archive:
+        return {key: archive[key] for key in archive}
+
+
+def load(shared: Path, name: str) -> Iterator[Golden]:
+    """Yield the references of one candidate."""
+    arrays = _arrays(shared)
+    for key, recorded in json.loads(arrays["draws"].tobytes()).items():
+        candidate, image, _ = key.split("/")
+        if candidate == name:
+            source = arrays[f"input/{image}"]
+            yield Golden(key, source, expanded(name, recorded, *source.shape[:2]), arrays[key])
+
+
+def expanded(name: str, recorded: Mapping[str, Any], height: int, width: int) -> dict[str, Any]:
+    """Return the draws of a reference: its parameters of noise are replaced by the arrays that they stand for."""
+    rng = np.random.RandomState(recorded.get("random_state"))
+    if name == "GaussNoise":
+        return {"gauss": rng.normal(0, recorded["var"] ** 0.5, (height, width, 3))}
+    if name == "MultiplicativeNoise":
+        return {"multiplier": rng.uniform(0.7, 1.3, (height, width, 1))}
+    if name == "ISONoise":
+        luminance = rng.poisson(recorded["lam"], (height, width))
+        return {"luminance_noise": luminance, "color_noise": rng.normal(0, recorded["color_sigma"], (height, width))}
+    if name == "ElasticTransform":
+        corners = rng.uniform(-50, 50, (3, 2))
+        dx, dy = (2 * rng.rand(height, width) - 1 for _ in range(2))
+        return {"corners": corners, "dx": dx, "dy": dy}
+    return {key: value for key, value in recorded.items() if (name, key) != ("Perspective", "scale")}
+
+
+def assert_equal(name: str, result: np.ndarray, expected: np.ndarray, message: str = "") -> None:
+    """Assert that an output equals a reference within the tolerance of its candidate."""
+    assert result.shape == expected.shape, message
+    difference = np.abs(result.astype(int) - expected)
+    if name in EXACT:
+        assert difference.max() == 0, message
+        return
+    assert (difference > 1).mean() <= FRACTION, message
+    if name in BOUNDED:
+        assert difference.max() <= LARGEST, message
