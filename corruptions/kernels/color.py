@@ -50,6 +50,15 @@ def compute_hue(r, g, b, highest, delta):
 
 
 @inlined
+def place_channels(sector, high, middle, low):
+    """Return (r, g, b), given the three channels in descending order and the sector of the hue, 0..5."""
+    red = high if (sector == 0) | (sector == 5) else (middle if (sector == 1) | (sector == 4) else low)
+    green = high if (sector == 1) | (sector == 2) else (middle if (sector == 0) | (sector == 3) else low)
+    blue = high if (sector == 3) | (sector == 4) else (middle if (sector == 2) | (sector == 5) else low)
+    return red, green, blue
+
+
+@inlined
 def adjust_pixel(r, g, b, gain, offset, shift):
     """Return (r, g, b) as levels 0..255 after saturation * gain + offset and value + shift. Inputs are in 0..1.
 
@@ -69,10 +78,7 @@ def adjust_pixel(r, g, b, gain, offset, shift):
     high = np.uint8(np.int32(value * 255.0))
     low = np.uint8(np.int32(value * (1.0 - saturation) * 255.0))
     middle = np.uint8(np.int32(value * (1.0 - weight * saturation) * 255.0))
-    red = high if (sector == 0) | (sector == 5) else (middle if (sector == 1) | (sector == 4) else low)
-    green = high if (sector == 1) | (sector == 2) else (middle if (sector == 0) | (sector == 3) else low)
-    blue = high if (sector == 3) | (sector == 4) else (middle if (sector == 2) | (sector == 5) else low)
-    return red, green, blue
+    return place_channels(sector, high, middle, low)
 
 
 @kernel
