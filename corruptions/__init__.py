@@ -1,19 +1,24 @@
-"""The corruptions of ImageNet-C: ``corrupt`` an image, list ``names``, look one up with ``get``."""
+"""The corruptions of ImageNet-C and the candidates of ImageNet-Syn2Nat.
+
+``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
+halves of what a candidate does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, digital, noise, validation, weather
+from corruptions import blur, candidates, digital, noise, validation, weather
+from corruptions.candidates.catalogue import Candidate
 from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
-from corruptions.draws import FastDraws
-from corruptions.registry import Registry
+from corruptions.draws import DrawSource, FastDraws
+from corruptions.registry import Registry, find
 
-__all__ = ["GROUPS", "Corruption", "Options", "corrupt", "corruptor", "get", "names"]
+__all__ = ["GROUPS", "Candidate", "Corruption", "Options", "apply", "corrupt", "corruptor", "draw", "get", "names"]
 
 MIN_SIDE = 16
 """Smallest accepted image side in pixels."""
@@ -26,8 +31,29 @@ _REGISTRY = Registry(
 GROUPS = _REGISTRY.groups
 """Group -> names in published order: benchmark (15), extra (4), all (19), and the four kinds including their extras."""
 
-names = _REGISTRY.names
 get = _REGISTRY.get
+
+_ROWS: Mapping[str, Corruption | Candidate] = {name: get(name) for name in GROUPS["all"]} | candidates.CANDIDATES
+"""Name -> corruption of ImageNet-C, or candidate."""
+
+Maker = Callable[[NDArray[np.uint8], DrawSource], Image]
+"""A function of an image and a source of random numbers that returns the corrupted image."""
+
+
+def names(group: str = "benchmark") -> tuple[str, ...]:
+    """Return the names of a group in published order.
+
+    Args:
+        group: Of ImageNet-C: ``benchmark``, ``extra``, ``all``, ``noise``, ``blur``, ``weather`` or ``digital``. Of
+            ImageNet-Syn2Nat: ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
+
+    Returns:
+        The names.
+
+    Raises:
+        ValueError: If the group is unknown.
+    """
+    return find("group", {**GROUPS, **candidates.GROUPS}, group)
 
 
 def corrupt(
@@ -40,19 +66,22 @@ def corrupt(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C (Hendrycks & Dietterich, ICLR 2019).
+    """Return the image corrupted as in ImageNet-C (Hendrycks & Dietterich, ICLR 2019), or by a candidate.
+
+    Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting: severity 1 of
+    profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
-            Both sides must be at least 16 pixels. The array is not modified.
-        name: Name of a corruption. ``names("all")`` lists them.
-        severity: Severity, 1..5.
+            Both sides must be at least 16 pixels, for candidates 130. The array is not modified.
+        name: Name of a corruption or candidate. ``names("all")`` and ``names("candidates")`` list them.
+        severity: Severity, 1..5; for candidates only 1.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
-            or ``"cifar"`` (32). The image may have any other size.
+            or ``"cifar"`` (32). The image may have any other size. Candidates accept only ``"imagenet"``.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal images.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
-            reproduce published images.
-        options: Settings that the published script did not have.
+            reproduce published images. Candidates have no published order of draws and do not accept it.
+        options: Settings that the published script did not have. They do not affect candidates.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
@@ -61,8 +90,10 @@ def corrupt(
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
-    row, parameters = _resolve(name, severity, profile, options)
-    return row.make(validation.to_rgb(image, MIN_SIDE), parameters, validation.draw_source(seed, rng))
+    if rng is not None and name in candidates.CANDIDATES:
+        raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
+    make, smallest = _resolve(name, severity, profile, options)
+    return make(validation.to_rgb(image, smallest), validation.draw_source(seed, rng))
 
 
 def corruptor(
@@ -73,8 +104,8 @@ def corruptor(
     Use it to apply one corruption to many images.
 
     Args:
-        name: Name of a corruption. ``names("all")`` lists them.
-        severity: Severity, 1..5.
+        name: Name of a corruption or candidate, as in :func:`corrupt`.
+        severity: Severity, 1..5; for candidates only 1.
         profile: Published parameter values to use, as in :func:`corrupt`.
         options: Settings that the published script did not have.
 
@@ -86,12 +117,59 @@ def corruptor(
         TypeError: If an argument has the wrong type.
         ValueError: If the name, severity or profile is unknown.
     """
-    row, parameters = _resolve(name, severity, profile, options)
-    return lambda image, seed: row.make(validation.to_rgb(image, MIN_SIDE), parameters, FastDraws(seed))
+    make, smallest = _resolve(name, severity, profile, options)
+    return lambda image, seed: make(validation.to_rgb(image, smallest), FastDraws(seed))
 
 
-def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Corruption, Any]:
-    """Return the corruption and its parameters. Raises TypeError and ValueError."""
-    row, severity = get(name), validation.check_level(severity, SEVERITIES, "severity")
-    published = row.parameters(validation.check_profile(profile), severity)
-    return row, validation.check_options(options).bind(published)
+def draw(image: NDArray[np.uint8], name: str, *, seed: int = 0) -> dict[str, Any]:
+    """Return what a candidate draws for an image.
+
+    ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
+
+    Args:
+        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
+        name: Name of a candidate. ``names("candidates")`` lists them.
+        seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal draws.
+
+    Returns:
+        The draws: key -> number, string, tuple, list or array. It is empty for candidates without a random part.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid shape, value or name.
+    """
+    row = candidates.get(name)
+    return row.draw(validation.draw_source(seed, None), validation.to_rgb(image, candidates.MIN_SIDE))
+
+
+def apply(image: NDArray[np.uint8], name: str, draws: Mapping[str, Any]) -> Image:
+    """Return the image corrupted by a candidate with given draws.
+
+    Args:
+        image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
+        name: Name of a candidate. ``names("candidates")`` lists them.
+        draws: The keys and values that :func:`draw` returns for an image of the same size. Lists are accepted for
+            tuples and arrays.
+
+    Returns:
+        A new C-contiguous uint8 RGB array (H, W, 3).
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid shape, value or name, or if draws are missing or unknown.
+    """
+    row = candidates.get(name)
+    rgb = validation.to_rgb(image, candidates.MIN_SIDE)
+    return row.apply(rgb, candidates.check_draws(row, draws))
+
+
+def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Maker, int]:
+    """Return the function that makes the image, and the smallest accepted side. Raises TypeError and ValueError."""
+    row = find("corruption", _ROWS, name)
+    options = validation.check_options(options)
+    if isinstance(row, Candidate):
+        candidates.check_setting(name, severity, profile)
+        return row.make, candidates.MIN_SIDE
+    severity = validation.check_level(severity, SEVERITIES, "severity")
+    parameters = options.bind(row.parameters(validation.check_profile(profile), severity))
+    return lambda image, source: row.make(image, parameters, source), MIN_SIDE

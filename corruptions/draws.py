@@ -61,6 +61,12 @@ class DrawSource(Protocol):
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.integer]:
         """Draw photon counts with mean ``image / 255 * lam`` for each value of the image."""
 
+    def counts(self, mean: float, shape: Shape) -> NDArray[np.integer]:
+        """Draw Poisson numbers with one mean, 0..16384."""
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """Draw 0..count - 1 in random order, int64 (count,)."""
+
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """Draw uint8 codes, 0 keep, 1 pepper, 2 salt. ``amount`` (0..1) is the fraction not kept."""
 
@@ -97,6 +103,14 @@ class PublishedDraws:
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.int64]:
         """Draw int64 photon counts with mean ``image / 255 * lam``."""
         return self._rng.poisson(image / 255.0 * lam)
+
+    def counts(self, mean: float, shape: Shape) -> NDArray[np.int64]:
+        """Draw int64 Poisson numbers with one mean."""
+        return self._rng.poisson(mean, shape)
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """Draw 0..count - 1 in random order, int64 (count,)."""
+        return self._rng.permutation(count)
 
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """Draw uint8 codes from two random numbers per value: whether it changes, and to what."""
@@ -162,6 +176,17 @@ class FastDraws:
         """Draw uint16 photon counts with mean ``image / 255 * lam``."""
         values: NDArray[np.uint16] = poisson.counts(image.reshape(-1), *poisson.tables(float(lam)), self._stream())
         return values.reshape(image.shape)
+
+    def counts(self, mean: float, shape: Shape) -> NDArray[np.uint16]:
+        """Draw uint16 Poisson numbers with one mean."""
+        levels = np.zeros(math.prod(shape), np.uint8)
+        values: NDArray[np.uint16] = poisson.counts(levels, *poisson.single_table(float(mean)), self._stream())
+        return values.reshape(shape)
+
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """Draw 0..count - 1 in random order, int64 (count,), every order equally likely."""
+        order: NDArray[np.int64] = random.permutation(count, self._stream())
+        return order
 
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """Draw uint8 codes from one 32-bit word per value."""

@@ -9,6 +9,17 @@ KINDS = ("noise", "blur", "weather", "digital")
 """Groups by kind of change, as in the publications."""
 
 
+Value = TypeVar("Value")
+"""Type of the values of a table."""
+
+
+def find(what: str, table: Mapping[str, Value], name: str) -> Value:
+    """Return an entry of a table. Raises ValueError if it has no such name, with the names that it has."""
+    if name not in table:
+        raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(table)}")
+    return table[name]
+
+
 class Published(Protocol):
     """Properties of every published transform."""
 
@@ -66,9 +77,7 @@ class Registry(Generic[Row]):
         Raises:
             ValueError: If the group is unknown.
         """
-        if group not in self.groups:
-            raise ValueError(f"unknown group {group!r}; choose one of {', '.join(self.groups)}")
-        return self.groups[group]
+        return find("group", self.groups, group)
 
     def get(self, name: str) -> Row:
         """Return a transform, which has its table of parameters and its version.
@@ -82,6 +91,4 @@ class Registry(Generic[Row]):
         Raises:
             ValueError: If the name is unknown.
         """
-        if name not in self._rows:
-            raise ValueError(f"unknown {self._kind} {name!r}; choose one of {', '.join(self._rows)}")
-        return self._rows[name]
+        return find(self._kind, self._rows, name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from corruptions import validation
 from corruptions.candidates import colour, filters, geometric, noise, occlusion, weather
-from corruptions.candidates.catalogue import Candidate
+from corruptions.candidates.catalogue import Candidate, Draws
+from corruptions.registry import find
 
 LEVEL = 1
 """The only level: each candidate was published with one setting."""
@@ -39,3 +41,38 @@ SYN2NAT = (
 
 GROUPS: Mapping[str, tuple[str, ...]] = {"candidates": tuple(CANDIDATES), "syn2nat": SYN2NAT}
 """Group -> names in published order."""
+
+
+def get(name: str) -> Candidate:
+    """Return a candidate. Raises ValueError if the name is unknown."""
+    return find("candidate", CANDIDATES, name)
+
+
+def check_setting(name: str, severity: int, profile: str) -> None:
+    """Check that a candidate is asked for in its only setting.
+
+    Args:
+        name: Name of the candidate, for error messages.
+        severity: Must be 1.
+        profile: Must be "imagenet".
+
+    Raises:
+        TypeError: If the severity is not an integer.
+        ValueError: If another setting is asked for.
+    """
+    if validation.check_integer(severity, "severity") != LEVEL:
+        raise ValueError(f"severity must be {LEVEL} for candidate {name!r}, not {severity}: it has one setting")
+    if validation.check_profile(profile) != PROFILE:
+        raise ValueError(f"profile must be {PROFILE!r} for candidate {name!r}, not {profile!r}: it has one setting")
+
+
+def check_draws(row: Candidate, draws: Draws) -> Draws:
+    """Return the draws. Raises TypeError if they are no mapping, and ValueError if keys are missing or unknown."""
+    if not isinstance(draws, Mapping):
+        raise TypeError(f"draws must be a mapping as returned by corruptions.draw, not {type(draws).__name__}")
+    if set(draws) != set(row.keys):
+        allowed = ", ".join(row.keys) or "no keys"
+        raise ValueError(
+            f"draws of candidate {row.name!r} must have {allowed}, not {', '.join(map(str, draws)) or 'none'}"
+        )
+    return draws

@@ -31,6 +31,18 @@ class Candidate:
     apply: Callable[[Image, Draws], Image]
     version: int = 1
 
+    def make(self, image: Image, source: DrawSource) -> Image:
+        """Return the corrupted image.
+
+        Args:
+            image: uint8 RGB (H, W, 3). It is not modified.
+            source: What to draw random numbers from.
+
+        Returns:
+            A new uint8 RGB array (H, W, 3).
+        """
+        return self.apply(image, self.draw(source, image))
+
 
 def draw_nothing(source: DrawSource, image: Image) -> dict[str, Any]:
     """Return no draws, for candidates without a random part."""

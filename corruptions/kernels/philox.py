@@ -190,6 +190,27 @@ def redraw(words, count, power, excess, spare, stream):
 
 
 @kernel
+def permutation(count, stream):
+    """Return 0..count - 1 in random order, int64 (count,), by the shuffle of Fisher and Yates.
+
+    Each exchange takes the words of blocks of its own, by the method of :func:`integers`.
+    """
+    order = np.arange(count)
+    block = 0
+    for last in range(count - 1, 0, -1):
+        span = np.uint64(last + 1)
+        biased_below = np.uint64(2**32) % span
+        product = (philox(block, stream)[0] & LOW) * span
+        block += 1
+        while product & LOW < biased_below:
+            product = (philox(block, stream)[0] & LOW) * span
+            block += 1
+        other = product >> HIGH
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
+@kernel
 def salt_and_pepper(count, pepper_below, salt_below, stream):
     """Return ``count`` uint8 codes.
 

@@ -99,6 +99,18 @@ def build_tables(lam):
     return cells, firsts, bits
 
 
+@kernel
+def single_table(mean):
+    """Return (cells, firsts, bits) as :func:`build_tables`, for one mean: that of level 0."""
+    first, weights = poisson_weights(mean)
+    bits = 1
+    while weights.size > 2**bits:
+        bits += 1
+    cells = np.empty((1, 2**bits), np.uint32)
+    fill_alias_row(cells[0], weights, bits)
+    return cells, np.full(1, first, np.uint16), bits
+
+
 @lru_cache(maxsize=MAX_TABLES)
 def tables(lam: float) -> tuple[NDArray[np.uint32], NDArray[np.uint16], int]:
     """Return the alias tables of one ``lam``, cached for this process. They have at most 1 MiB."""

@@ -10,16 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EXACT = frozenset(
-    "Blur Border ChannelDropout CoarseDropout Cutout Downscale Flip GaussianBlur InvertImg MedianBlur Posterize "
-    "RandomBrightness RandomContrast RandomGridShuffle RGBShift Solarize ToSepia".split()
-)
+EXACT = {
+    *("Blur", "Border", "ChannelDropout", "CoarseDropout", "Cutout", "Downscale", "Flip", "GaussianBlur"),
+    *("InvertImg", "MedianBlur", "Posterize", "RandomBrightness", "RandomContrast", "RandomGridShuffle"),
+    *("RGBShift", "Solarize", "ToSepia"),
+}
 """Candidates whose outputs must equal the references."""
 
-BOUNDED = frozenset(
-    "Affines ElasticTransform Emboss GaussNoise GridDistortion MotionBlur MultiplicativeNoise OpticalDistortion "
-    "Perspective RandomFog RandomGamma RandomSunFlare Rotate Sharpen Transpose".split()
-)
+BOUNDED = {
+    *("Affines", "ElasticTransform", "Emboss", "GaussNoise", "GridDistortion", "MotionBlur", "MultiplicativeNoise"),
+    *("OpticalDistortion", "Perspective", "RandomFog", "RandomGamma", "RandomSunFlare", "Rotate", "Sharpen"),
+    *("Transpose",),
+}
 """Candidates whose levels may differ by at most LARGEST."""
 
 FRACTION = 0.001
