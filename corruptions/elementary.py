@@ -1,4 +1,4 @@
-"""Exponential, cosine, sine and hypotenuse with the same result on every machine.
+"""Exponential, power, cosine, sine and hypotenuse with the same result on every machine.
 
 The functions of the C library differ in their last bit from library to library, and between CPUs with and without fused
 multiply-add. These are computed with Python's decimal numbers and rounded to a float64 once.
@@ -21,6 +21,11 @@ _CONTEXT = Context(prec=_DIGITS)
 def exp(x: float) -> float:
     """Return e to the power of x, or 0 if that is too small for a float64."""
     return float(_CONTEXT.exp(Decimal(x)))
+
+
+def power(base: float, exponent: float) -> float:
+    """Return ``base`` (>= 0) to the power of ``exponent`` (> 0)."""
+    return float(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(Decimal(base)), Decimal(exponent))))
 
 
 @lru_cache(maxsize=1024)

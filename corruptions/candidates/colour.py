@@ -2,6 +2,315 @@
 
 from __future__ import annotations
 
-from corruptions.candidates.catalogue import Candidate
+import math
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import Any
 
-CANDIDATES: tuple[Candidate, ...] = ()
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions import elementary, jpeg
+from corruptions.candidates.catalogue import Candidate, Draws, array_of, draw_nothing
+from corruptions.catalogue import Image
+from corruptions.draws import DrawSource
+from corruptions.kernels import levels, recolour
+
+LEVELS = np.arange(256)
+"""All levels."""
+WHITE = 255
+"""Highest level."""
+HUES = 180
+"""Number of 8-bit hues."""
+
+
+def cut(values: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Return values as levels, clipped to 0..255 and truncated."""
+    return np.clip(values, 0, WHITE).astype(np.uint8)
+
+
+def look_up(image: Image, table: NDArray[np.uint8]) -> Image:
+    """Return the image with each level replaced by that of a table (256,)."""
+    result: Image = levels.look_up(image.reshape(-1), table)
+    return result.reshape(image.shape)
+
+
+def scale_channels(image: Image, gains: list[float], offsets: list[float]) -> Image:
+    """Return ``level * gain + offset`` for three channels in float32, clipped and truncated."""
+    pixels = image.reshape(len(image), -1)
+    result: Image = levels.scale_channels(pixels, np.array(gains, np.float32), np.array(offsets, np.float32))
+    return result.reshape(image.shape)
+
+
+DROPPED_CHANNELS = 1
+"""Number of channels that ChannelDropout sets to 0."""
+
+
+def draw_channels(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw the channel that is dropped, each equally likely."""
+    return {"channels_to_drop": [source.integer(0, 3) for _ in range(DROPPED_CHANNELS)]}
+
+
+def drop_channels(image: Image, draws: Draws) -> Image:
+    """Return the image with the drawn channels set to 0."""
+    kept = np.full(3, WHITE, np.uint8)
+    kept[array_of(draws, "channels_to_drop", np.int64, (-1,))] = 0
+    height, width = image.shape[:2]
+    return (image.reshape(height, -1) & np.tile(kept, width)).reshape(image.shape)
+
+
+JITTER = 0.7
+"""Largest change of brightness, contrast and saturation as factors, and of the hue in turns."""
+
+
+def jitter_brightness(image: Image, factor: float) -> Image:
+    """Return the image with each level times the factor."""
+    return look_up(image, cut(LEVELS * factor))
+
+
+def jitter_contrast(image: Image, factor: float) -> Image:
+    """Return the image with the distance of each level from the mean grey level times the factor."""
+    mean = recolour.grey_sum(image.reshape(-1)) / (image.size // 3)
+    return look_up(image, cut(LEVELS * factor + mean * (1 - factor)))
+
+
+def jitter_saturation(image: Image, factor: float) -> Image:
+    """Return the image blended with its grey levels. Its own weight is the factor, which may be above 1."""
+    result: Image = recolour.blend_with_grey(image.reshape(-1), np.float32(factor), np.float32(1 - factor))
+    return result.reshape(image.shape)
+
+
+def shift_hsv(image: Image, hue: float, saturation: float, value: float) -> Image:
+    """Return the image with numbers added to its 8-bit HSV, of which the fractions are dropped.
+
+    The components are integers, so that the fraction of a sum is dropped with that of the shift.
+    """
+    turned = np.int32(math.floor(hue) % HUES)
+    shifted: Image = recolour.shift_hsv(
+        image.reshape(-1), turned, np.int32(math.floor(saturation)), np.int32(math.floor(value))
+    )
+    return shifted.reshape(image.shape)
+
+
+def jitter_hue(image: Image, turns: float) -> Image:
+    """Return the image with its hue turned."""
+    return shift_hsv(image, HUES * turns, 0, 0)
+
+
+JITTER_STEPS: Mapping[str, Callable[[Image, float], Image]] = {
+    "brightness": jitter_brightness,
+    "contrast": jitter_contrast,
+    "saturation": jitter_saturation,
+    "hue": jitter_hue,
+}
+"""Draw of ColorJitter -> the step that uses it."""
+
+
+def draw_jitter(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw three factors, the turn of the hue and the order of the steps, each order equally likely."""
+    factors = {step: source.angle(1 - JITTER, 1 + JITTER) for step in ("brightness", "contrast", "saturation")}
+    hue = source.angle(-JITTER, JITTER)
+    steps = tuple(JITTER_STEPS)
+    return {**factors, "hue": hue, "order": [steps[i] for i in source.permutation(len(steps))]}
+
+
+def jitter_colours(image: Image, draws: Draws) -> Image:
+    """Return the image after four steps in the drawn order, each on the 8-bit result of the one before."""
+    for step in draws["order"]:
+        image = JITTER_STEPS[step](image, draws[step])
+    return image
+
+
+HSV_LIMITS: Mapping[str, float] = {"hue_shift": 100, "sat_shift": 150, "val_shift": 100}
+"""Draw of HueSaturationValue -> its largest value, in units of the 8-bit component."""
+RGB_LIMITS: Mapping[str, float] = {"r_shift": 200, "g_shift": 200, "b_shift": 200}
+"""Draw of RGBShift -> its largest value in levels."""
+
+
+def draw_shifts(limits: Mapping[str, float]) -> Callable[[DrawSource, Image], dict[str, Any]]:
+    """Return a function that draws a number from -limit to limit for each key."""
+
+    def draw(source: DrawSource, image: Image) -> dict[str, Any]:
+        return {key: source.angle(-limit, limit) for key, limit in limits.items()}
+
+    return draw
+
+
+def shift_hue_saturation_value(image: Image, draws: Draws) -> Image:
+    """Return the image with the drawn shifts added to its 8-bit HSV."""
+    return shift_hsv(image, *(draws[key] for key in HSV_LIMITS))
+
+
+def shift_channels(image: Image, draws: Draws) -> Image:
+    """Return the image with the drawn shifts added to its channels."""
+    return scale_channels(image, [1, 1, 1], [draws[key] for key in RGB_LIMITS])
+
+
+LOWEST_QUALITY, HIGHEST_QUALITY = 5, 15
+"""Range of JPEG qualities."""
+
+
+def draw_quality(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw a JPEG quality."""
+    return {"quality": source.integer(LOWEST_QUALITY, HIGHEST_QUALITY + 1)}
+
+
+def compress(image: Image, draws: Draws) -> Image:
+    """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both by libjpeg-turbo.
+
+    Quirk: red and blue are exchanged for the encoder (published as OpenCV calls without conversion to its BGR).
+    """
+    coded = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, int(draws["quality"])])[1]
+    height, width = image.shape[:2]
+    return jpeg.decode(coded, height, width, "BGR")
+
+
+def invert(image: Image, draws: Draws) -> Image:
+    """Return the negative of the image."""
+    return ~image
+
+
+SHIFT_LOW, SHIFT_HIGH = 0.2, 0.5
+"""Range of the standard deviation of ISONoise's hue noise in turns, at intensity 1."""
+INTENSITY_LOW, INTENSITY_HIGH = 0.5, 1.0
+"""Range of the intensity of ISONoise."""
+DEGREES = 360
+"""Degrees of a turn."""
+
+
+def lightness_deviation(image: Image) -> float:
+    """Return the population standard deviation of the HLS lightness 0..1, from exact sums."""
+    total, squares = recolour.lightness_sums(image.reshape(-1))
+    count = image.size // 3
+    return math.sqrt(count * int(squares) - int(total) * int(total)) / (count * 2 * WHITE)
+
+
+def draw_iso_noise(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw noise for lightness (photon counts) and hue (degrees), (H, W) each. The image decides the mean count."""
+    shift, intensity = source.angle(SHIFT_LOW, SHIFT_HIGH), source.angle(INTENSITY_LOW, INTENSITY_HIGH)
+    mean = WHITE * lightness_deviation(image) * intensity
+    return {
+        "luminance_noise": source.counts(mean, image.shape[:2]),
+        "color_noise": source.normal(0, DEGREES * shift * intensity, image.shape[:2]),
+    }
+
+
+def add_iso_noise(image: Image, draws: Draws) -> Image:
+    """Return the image with the drawn noise added to its HLS lightness and hue."""
+    photons = array_of(draws, "luminance_noise", np.uint16, image.shape[:2])
+    rotation = array_of(draws, "color_noise", np.float32, image.shape[:2])
+    noisy: Image = recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1))
+    return noisy.reshape(image.shape)
+
+
+POSTERIZED_BITS = 0b11000000
+"""The bits of a level that Posterize keeps."""
+
+
+def posterize(image: Image, draws: Draws) -> Image:
+    """Return the image with the two highest bits of each level."""
+    return image & np.uint8(POSTERIZED_BITS)
+
+
+BRIGHTNESS_LIMIT, CONTRAST_LIMIT = 0.9, 1.5
+"""Largest change of brightness, for levels in 0..1, and of the contrast factor 1."""
+
+
+def draw_brightness(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw the change of brightness."""
+    return {"beta": source.angle(-BRIGHTNESS_LIMIT, BRIGHTNESS_LIMIT)}
+
+
+def shift_brightness(image: Image, draws: Draws) -> Image:
+    """Return the image with a constant added to all levels."""
+    return scale_channels(image, [1, 1, 1], 3 * [WHITE * draws["beta"]])
+
+
+def draw_contrast(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw the factor of the levels."""
+    return {"alpha": 1 + source.angle(-CONTRAST_LIMIT, CONTRAST_LIMIT)}
+
+
+def scale_contrast(image: Image, draws: Draws) -> Image:
+    """Return the image with all levels times a factor.
+
+    Quirk: no mean is kept, and a negative factor, one in six, gives a black image (published setting).
+    """
+    return scale_channels(image, 3 * [draws["alpha"]], [0, 0, 0])
+
+
+GAMMA_LOW, GAMMA_HIGH = 300, 1000
+"""Range of RandomGamma's exponent in hundredths."""
+HUNDREDTHS = 100
+"""Hundredths of one."""
+
+
+def draw_gamma(source: DrawSource, image: Image) -> dict[str, Any]:
+    """Draw the exponent, 3..10 in steps of 0.01."""
+    return {"gamma": source.integer(GAMMA_LOW, GAMMA_HIGH + 1) / HUNDREDTHS}
+
+
+@cache
+def hundredth_roots() -> NDArray[np.float64]:
+    """Return (level / 255) ** 0.01 for each level."""
+    return np.array([elementary.power(level / WHITE, 1 / HUNDREDTHS) for level in range(WHITE + 1)])
+
+
+@lru_cache(maxsize=GAMMA_HIGH)
+def gamma_table(hundredths: int) -> NDArray[np.uint8]:
+    """Return 255 * (level / 255) ** (hundredths / 100), truncated, for each level.
+
+    Products of powers are the same on every machine, a power function is not.
+    """
+    result, factor = np.ones(WHITE + 1), hundredth_roots()
+    while hundredths:
+        if hundredths & 1:
+            result = result * factor
+        factor, hundredths = factor * factor, hundredths >> 1
+    return cut(result * WHITE)
+
+
+def darken(image: Image, draws: Draws) -> Image:
+    """Return the image with levels in 0..1 raised to a power.
+
+    Raises:
+        ValueError: If the exponent is not 3..10 in steps of 0.01.
+    """
+    hundredths = round(draws["gamma"] * HUNDREDTHS)
+    if hundredths / HUNDREDTHS != draws["gamma"] or not GAMMA_LOW <= hundredths <= GAMMA_HIGH:
+        raise ValueError(f"invalid gamma {draws['gamma']!r}: use 3..10 in steps of 0.01, for example 4.21")
+    return look_up(image, gamma_table(hundredths))
+
+
+SOLARIZED = 200
+"""Lowest level that Solarize inverts."""
+
+
+def solarize(image: Image, draws: Draws) -> Image:
+    """Return the image with bright levels inverted. Inverting a level flips all of its bits."""
+    return image ^ ((image >= SOLARIZED) * np.uint8(WHITE))
+
+
+def tone(image: Image, draws: Draws) -> Image:
+    """Return the image in sepia."""
+    result: Image = recolour.to_sepia(image.reshape(-1))
+    return result.reshape(image.shape)
+
+
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("ChannelDropout", ("channels_to_drop",), draw_channels, drop_channels),
+    Candidate("ColorJitter", (*JITTER_STEPS, "order"), draw_jitter, jitter_colours),
+    Candidate("HueSaturationValue", tuple(HSV_LIMITS), draw_shifts(HSV_LIMITS), shift_hue_saturation_value),
+    Candidate("ImageCompression", ("quality",), draw_quality, compress),
+    Candidate("InvertImg", (), draw_nothing, invert),
+    Candidate("ISONoise", ("luminance_noise", "color_noise"), draw_iso_noise, add_iso_noise),
+    Candidate("JpegCompression", ("quality",), draw_quality, compress),
+    Candidate("Posterize", (), draw_nothing, posterize),
+    Candidate("RandomBrightness", ("beta",), draw_brightness, shift_brightness),
+    Candidate("RandomContrast", ("alpha",), draw_contrast, scale_contrast),
+    Candidate("RandomGamma", ("gamma",), draw_gamma, darken),
+    Candidate("RGBShift", tuple(RGB_LIMITS), draw_shifts(RGB_LIMITS), shift_channels),
+    Candidate("Solarize", (), draw_nothing, solarize),
+    Candidate("ToSepia", (), draw_nothing, tone),
+)
