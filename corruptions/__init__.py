@@ -33,7 +33,10 @@ GROUPS = _REGISTRY.groups
 
 get = _REGISTRY.get
 
-_ROWS: Mapping[str, Corruption | Candidate] = {name: get(name) for name in GROUPS["all"]} | candidates.CANDIDATES
+_ROWS: Mapping[str, Corruption | Candidate] = {
+    **{name: get(name) for name in GROUPS["all"]},
+    **candidates.CANDIDATES,
+}
 """Name -> corruption of ImageNet-C, or candidate."""
 
 Maker = Callable[[NDArray[np.uint8], DrawSource], Image]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
@@ -49,7 +49,7 @@ def draw_nothing(source: DrawSource, image: Image) -> dict[str, Any]:
     return {}
 
 
-def array_of(draws: Draws, key: str, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+def array_of(draws: Draws, key: str, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
     """Return a draw as a C-contiguous array. Kernels do not check shapes.
 
     Args:

@@ -47,8 +47,8 @@ DISTORTION = 4.0
 
 LOWEST_JITTER, HIGHEST_JITTER = 0.1, 0.3
 """Range of the standard deviation of Perspective's corners, in sides of the image."""
-FAR_CORNERS = np.array([[False, False], [True, False], [True, True], [False, True]])
-"""Whether x and y of the corners, clockwise from the upper left one, are measured from the far side."""
+CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float32)
+"""Corners of the image (x, y), clockwise from the upper left one, in sides of the image."""
 SHORTEST = 2
 """Smallest side of what Perspective cuts out, in pixels."""
 
@@ -148,12 +148,13 @@ def draw_direction(source: DrawSource, image: Image) -> dict[str, Any]:
 
 def flip(image: Image, draws: Draws) -> Image:
     """Return the image with its rows, columns or both reversed."""
-    return cv2.flip(image, int(draws["d"]))
+    flipped: Image = np.asarray(cv2.flip(image, int(draws["d"])), np.uint8)
+    return flipped
 
 
 def draw_steps(source: DrawSource, image: Image) -> dict[str, Any]:
     """Draw the relative widths and heights of the grid's cells."""
-    return {key: [1.0 + source.angle(-1.0, 1.0) for _ in range(STEPS)] for key in ("stepsx", "stepsy")}
+    return {key: (1.0 + source.uniform(-1.0, 1.0, (STEPS,))).tolist() for key in ("stepsx", "stepsy")}
 
 
 def grid_positions(size: int, steps: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -207,8 +208,8 @@ def quadrilateral(jitter: NDArray[np.float32], height: int, width: int) -> NDArr
 
     Quirk: they are ordered by the sum and the difference of their coordinates, so a point may occur twice.
     """
-    shares = np.abs(jitter) % np.float32(1)
-    points = np.where(FAR_CORNERS, np.float32(1) - shares, shares) * np.array([width, height], np.float32)
+    sides = np.array([width, height], np.float32)
+    points = abs(CORNERS - abs(jitter) % np.float32(1)) * sides
     totals, slopes = points[:, 0] + points[:, 1], points[:, 1] - points[:, 0]
     return points[[totals.argmin(), slopes.argmin(), totals.argmax(), slopes.argmax()]]
 
@@ -251,8 +252,8 @@ def change_perspective(image: Image, draws: Draws) -> Image:
     height, width, _ = image.shape
     points = quadrilateral(array_of(draws, "jitter", np.float32, (4, 2)), height, width)
     across, down = stretch(points, ACROSS), stretch(points, DOWN)
-    corners = np.array([[0, 0], [across, 0], [across, down], [0, down]], np.float32)
-    positions = fixed_sampling.perspective_positions(inverse_perspective(points, corners), down, across)
+    inverse = inverse_perspective(points, CORNERS * np.array([across, down], np.float32))
+    positions = fixed_sampling.perspective_positions(inverse, down, across)
     part: Image = fixed_sampling.sample(image, *positions, BLACK)
     if (down, across) == (height, width):
         return part

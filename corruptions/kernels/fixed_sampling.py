@@ -149,7 +149,7 @@ def fold(at, last, period_inverse):
 def locate(xs, ys, height, width, border, indices):
     """Compute where each pixel of a row is sampled in an image (height, width) that has at least two rows and columns.
 
-    ``xs`` and ``ys`` hold positions. They are replaced by the fractions, 0..32, beyond the upper left pixel, whose index
+    ``xs`` and ``ys`` hold positions. They are replaced by the fractions, 0..32, beyond the upper left pixel. Its index
     is written to ``indices``. Sampling is symmetric, so positions can be mirrored instead of pixels.
     """
     last_x, last_y = np.int32(UNIT * (width - 1)), np.int32(UNIT * (height - 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -113,6 +114,30 @@ def test_integers_are_uniform(low: int, high: int) -> None:
     assert values.max() < high
     if high - low > 1:
         assert stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > MIN_P
+
+
+@pytest.mark.parametrize("source", [FastDraws, lambda seed: PublishedDraws(np.random.RandomState(seed))])
+def test_permutations_are_uniform(source: Callable[[int], DrawSource]) -> None:
+    orders = [tuple(source(seed).permutation(4).tolist()) for seed in range(4800)]
+    counts = {order: orders.count(order) for order in set(orders)}
+    assert sorted(counts) == sorted(permutations(range(4)))
+    assert stats.chisquare(list(counts.values())).pvalue > MIN_P
+    assert sorted(source(0).permutation(100)) == list(range(100))
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3, 7.5, 80.0, 900.0])
+def test_counts_have_the_distribution_of_poisson(mean: float) -> None:
+    values = FastDraws(16).counts(mean, (1000, 200))
+    assert values.shape == (1000, 200)
+    low, high = (int(stats.poisson.ppf(p, mean)) for p in (0.001, 0.999))
+    levels = np.arange(low, high)
+    expected = np.diff([0.0, *stats.poisson.cdf(levels, mean), 1.0]) * values.size
+    found = np.bincount(np.clip(values.ravel().astype(int), low, high) - low, minlength=high - low + 1)
+    assert found.sum() == values.size
+    if mean:
+        assert stats.chisquare(found, expected).pvalue > MIN_P
+    else:
+        assert not values.any()
 
 
 @pytest.mark.parametrize("span", [2, 6, 10, 16])

@@ -1,0 +1,170 @@
+"""The public functions for all candidates: names, reference outputs, arguments and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corruptions
+from tests.corruptions.candidates import goldens
+
+NAMES = (
+    *("Affines", "Blur", "Border", "ChannelDropout", "CoarseDropout", "ColorJitter", "Cutout", "Downscale"),
+    *("ElasticTransform", "Emboss", "Flip", "GaussianBlur", "GaussNoise", "GridDistortion", "HueSaturationValue"),
+    *("ImageCompression", "InvertImg", "ISONoise", "JpegCompression", "MedianBlur", "MotionBlur"),
+    *("MultiplicativeNoise", "OpticalDistortion", "Perspective", "Posterize", "RandomBrightness", "RandomContrast"),
+    *("RandomFog", "RandomGamma", "RandomGridShuffle", "RandomRain", "RandomShadow", "RandomSnow", "RandomSunFlare"),
+    *("RGBShift", "Rotate", "Sharpen", "Solarize", "ToSepia", "Transpose"),
+)
+"""In published order."""
+
+SIZES = ((130, 131), (135, 257), (301, 149))
+"""Sides other than 224, with odd ones."""
+
+WITHOUT_DRAWS = {"Border", "Downscale", "InvertImg", "Posterize", "Solarize", "ToSepia"}
+"""Candidates without a random part."""
+
+
+def picture(height: int = 140, width: int = 150) -> np.ndarray:
+    rng = np.random.RandomState(5)
+    blocks = np.kron(rng.randint(0, 256, (-(-height // 8), -(-width // 8), 3)), np.ones((8, 8, 1)))
+    return np.ascontiguousarray(blocks[:height, :width]).astype(np.uint8)
+
+
+def test_names_are_those_of_the_publication_in_order() -> None:
+    assert len(NAMES) == 40
+    assert corruptions.names("candidates") == NAMES
+    chosen = corruptions.names("syn2nat")
+    assert len(set(chosen)) == 18
+    assert set(chosen) <= set(NAMES)
+    assert chosen[:3] == ("Solarize", "RandomSunFlare", "RandomShadow")
+    assert chosen[-3:] == ("ColorJitter", "ChannelDropout", "ToSepia")
+    assert len(corruptions.names("all")) == 19
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_equal_the_references(name: str, shared: Path) -> None:
+    found = list(goldens.load(shared, name))
+    assert found
+    for golden in found:
+        result = corruptions.apply(golden.image, name, golden.draws)
+        goldens.assert_equal(name, result, golden.expected, golden.key)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_corrupt_equals_apply_with_the_draws(name: str, size: tuple[int, int]) -> None:
+    image = picture(*size)
+    before = image.copy()
+    draws = corruptions.draw(image, name, seed=9)
+    result = corruptions.apply(image, name, draws)
+    assert np.array_equal(result, corruptions.corrupt(image, name, seed=9))
+    assert np.array_equal(image, before)
+    assert not np.shares_memory(result, image)
+    assert result.dtype == np.uint8
+    assert result.shape == image.shape
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
+    assert not np.array_equal(result, image)
+    assert (not draws) == (name in WITHOUT_DRAWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lists_replace_tuples_and_arrays(name: str) -> None:
+    def listed(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.tolist()
+        return [listed(each) for each in value] if isinstance(value, list | tuple) else value
+
+    image = picture(130, 131)
+    draws = corruptions.draw(image, name, seed=4)
+    result = corruptions.apply(image, name, {key: listed(value) for key, value in draws.items()})
+    assert np.array_equal(result, corruptions.apply(image, name, draws))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_seeds_give_equal_images_in_every_layout(name: str) -> None:
+    image = picture()
+    expected = corruptions.corrupt(image, name, seed=3)
+    read_only = image.copy()
+    read_only.flags.writeable = False
+    for other in (read_only, np.asfortranarray(image)):
+        assert np.array_equal(corruptions.corrupt(other, name, 1, profile="imagenet", seed=3), expected)
+    assert np.array_equal(corruptions.corruptor(name)(image, 3), expected)
+    if name not in WITHOUT_DRAWS:
+        assert any(
+            not np.array_equal(corruptions.corrupt(image, name, seed=seed), expected) for seed in (4, 5, 2**128 - 1)
+        )
+
+
+@pytest.mark.parametrize("name", ["Affines", "Posterize", "Solarize"])
+def test_grey_equals_three_equal_channels(name: str) -> None:
+    grey = picture()[..., 0]
+    expected = corruptions.corrupt(np.repeat(grey[..., None], 3, axis=2), name, seed=4)
+    assert np.array_equal(corruptions.corrupt(grey, name, seed=4), expected)
+    draws = corruptions.draw(grey, name, seed=4)
+    assert np.array_equal(corruptions.apply(grey[..., None], name, draws), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"image": [[1]]}, TypeError, "image must be a numpy array, not list"),
+        ({"image": np.zeros((130, 129, 3), np.uint8)}, ValueError, "at least 130 x 130, not 130 x 129"),
+        (
+            {"name": "Affine"},
+            ValueError,
+            "unknown corruption 'Affine'; choose one of gaussian_noise, .*, Affines, Blur",
+        ),
+        ({"severity": 2}, ValueError, "severity must be 1 for candidate 'Rotate', not 2: it has one setting"),
+        ({"severity": True}, TypeError, "severity must be an integer, not True"),
+        ({"profile": "tiny"}, ValueError, "profile must be 'imagenet' for candidate 'Rotate', not 'tiny'"),
+        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; choose one of imagenet"),
+        ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
+        ({"rng": np.random.RandomState(1)}, ValueError, "rng is not supported by candidate 'Rotate', .* use seed"),
+        ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
+    ],
+)
+def test_corrupt_names_the_value_and_what_is_allowed(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    call: dict[str, Any] = {"image": picture(), "name": "Rotate", **arguments}
+    with pytest.raises(error, match=message):
+        corruptions.corrupt(call.pop("image"), call.pop("name"), **call)
+
+
+@pytest.mark.parametrize(
+    ("draws", "error", "message"),
+    [
+        ({}, ValueError, "draws of candidate 'Rotate' must have angle, not none"),
+        ({"angle": 1, "scale": 2}, ValueError, "draws of candidate 'Rotate' must have angle, not angle, scale"),
+        ([("angle", 1)], TypeError, "draws must be a mapping as returned by corruptions.draw, not list"),
+    ],
+)
+def test_apply_names_missing_and_unknown_draws(draws: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        corruptions.apply(picture(), "Rotate", draws)
+    with pytest.raises(ValueError, match="draws of candidate 'Border' must have no keys, not angle"):
+        corruptions.apply(picture(), "Border", {"angle": 1})
+
+
+def test_apply_rejects_draws_of_another_size() -> None:
+    draws = corruptions.draw(picture(140, 151), "ElasticTransform")
+    with pytest.raises(ValueError, match=r"draw 'dx' must have shape 140 x 150, not \(140, 151\); draw again"):
+        corruptions.apply(picture(140, 150), "ElasticTransform", draws)
+
+
+@pytest.mark.parametrize("function", [corruptions.draw, lambda image, name: corruptions.apply(image, name, {})])
+def test_draw_and_apply_reject_other_names_and_small_images(function: Any) -> None:
+    with pytest.raises(ValueError, match="unknown candidate 'fog'; choose one of Affines, "):
+        function(picture(), "fog")
+    with pytest.raises(ValueError, match="at least 130 x 130, not 129 x 150"):
+        function(picture(129, 150), "Border")
+
+
+def test_draw_rejects_invalid_seeds() -> None:
+    with pytest.raises(ValueError, match="seed must be"):
+        corruptions.draw(picture(), "Rotate", seed=2**128)
