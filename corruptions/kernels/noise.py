@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import inlined, kernel
+from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.blend import repeat_channels
+from corruptions.kernels.levels import clip
 from corruptions.kernels.planes import to_unit
+
+CHUNK = 1024
+"""Pixels per pass."""
 
 
 @inlined
@@ -52,4 +57,32 @@ def set_impulses(levels, codes):
     for i in range(levels.size):
         kept = levels[i] if codes[i] == 0 else np.uint8(255)
         out[i] = np.uint8(0) if codes[i] == 1 else kept
+    return out
+
+
+@kernel
+def add_to_levels(levels, noise):
+    """Return image plus noise, both in levels, clipped and truncated, in float32."""
+    out = np.empty_like(levels)
+    for i in range(levels.size):
+        out[i] = np.uint8(np.int32(clip(np.float32(levels[i]) + noise[i])))
+    return out
+
+
+@kernel
+def multiply_pixels(levels, factors):
+    """Return the image times a positive factor per pixel, clipped and truncated.
+
+    Args:
+        levels: uint8 (3 P,), interleaved.
+        factors: float32 (P,). The products are computed in float64, in which they are exact.
+    """
+    out = np.empty_like(levels)
+    repeated = scratch(3 * CHUNK, np.float32)
+    for start in range(0, factors.size, CHUNK):
+        repeat_channels(factors[start : start + CHUNK], repeated)
+        source, target = levels[3 * start : 3 * (start + CHUNK)], out[3 * start : 3 * (start + CHUNK)]
+        for i in range(target.size):
+            product = np.float64(source[i]) * np.float64(repeated[i])
+            target[i] = np.uint8(np.int32(product if product < 255.0 else 255.0))
     return out

@@ -1,4 +1,4 @@
-"""Conversions of interleaved 8-bit pixels to three planes or to one word per pixel, and of levels to 0..1.
+"""Conversions of interleaved 8-bit pixels to three planes or to one word per pixel, and of levels to floats and back.
 
 Channels are indexed as ``flat[3 * i + c]`` with a literal 3, which is the form that the compiler vectorises.
 """
@@ -17,12 +17,21 @@ UNIT_HIGH = float.fromhex("0x1.01p-8")
 UNIT_LOW = float.fromhex("0x1.0101010101010p-24")
 """Lower part of 1 / 255. The parts have more bits than a float64, so the sum of both products rounds once."""
 
+BLACK, WHITE = np.int32(0), np.int32(255)
+"""Lowest and highest level."""
+
 
 @inlined
 def to_unit(level, dtype):
     """Return ``level / 255`` in a float type, correctly rounded for every level 0..255, without a division."""
     value = dtype(level)
     return value * dtype(UNIT_HIGH) + value * dtype(UNIT_LOW)
+
+
+@inlined
+def nearest_level(x):
+    """Return a float as the nearest level, halves to even, clipped to 0..255."""
+    return np.uint8(min(max(np.int32(np.rint(x)), BLACK), WHITE))
 
 
 @inlined
