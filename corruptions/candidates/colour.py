@@ -240,10 +240,12 @@ def scale_contrast(image: Image, draws: Draws) -> Image:
     return scale_channels(image, 3 * [draws["alpha"]], [0, 0, 0])
 
 
-GAMMA_LOW, GAMMA_HIGH = 300, 1000
-"""Range of RandomGamma's exponent in hundredths."""
 HUNDREDTHS = 100
 """Hundredths of one."""
+GAMMA_LOW, GAMMA_HIGH = 300, 1000
+"""Range of RandomGamma's exponent in hundredths."""
+GAMMAS: Mapping[float, int] = {each / HUNDREDTHS: each for each in range(GAMMA_LOW, GAMMA_HIGH + 1)}
+"""Exponent -> its hundredths."""
 
 
 def draw_gamma(source: DrawSource, image: Image) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def hundredth_roots() -> NDArray[np.float64]:
     return np.array([elementary.power(level / WHITE, 1 / HUNDREDTHS) for level in range(WHITE + 1)])
 
 
-@lru_cache(maxsize=GAMMA_HIGH)
+@lru_cache(maxsize=len(GAMMAS))
 def gamma_table(hundredths: int) -> NDArray[np.uint8]:
     """Return 255 * (level / 255) ** (hundredths / 100), truncated, for each level.
 
@@ -277,10 +279,10 @@ def darken(image: Image, draws: Draws) -> Image:
     Raises:
         ValueError: If the exponent is not 3..10 in steps of 0.01.
     """
-    hundredths = round(draws["gamma"] * HUNDREDTHS)
-    if hundredths / HUNDREDTHS != draws["gamma"] or not GAMMA_LOW <= hundredths <= GAMMA_HIGH:
-        raise ValueError(f"invalid gamma {draws['gamma']!r}: use 3..10 in steps of 0.01, for example 4.21")
-    return look_up(image, gamma_table(hundredths))
+    gamma = draws["gamma"]
+    if gamma not in GAMMAS:
+        raise ValueError(f"invalid gamma {gamma!r}: use 3..10 in steps of 0.01, for example 4.21")
+    return look_up(image, gamma_table(GAMMAS[gamma]))
 
 
 SOLARIZED = 200
