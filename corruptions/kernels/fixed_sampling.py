@@ -137,12 +137,13 @@ def grid_positions(across, down):
 def fold(at, last, period_inverse):
     """Return a position mirrored into 0..``last``, repeatedly and without branches.
 
-    The quotient may be one too small or too large, which the absolute values undo.
+    The quotient may be one too small or too large, which the absolute values undo. The limit is for positions of more
+    than FAR, for which it may be wrong by more.
     """
     distance = abs(at)
     period = np.int32(np.int32(2) * last)
     distance = np.int32(distance - period * np.int32(np.float32(distance) * period_inverse))
-    return min(abs(distance), abs(np.int32(period - distance)))
+    return min(abs(distance), abs(np.int32(period - distance)), last)
 
 
 @kernel

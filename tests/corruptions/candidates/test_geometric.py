@@ -73,6 +73,19 @@ def test_sample_is_exact_at_every_pixel_edge_and_period(border: int) -> None:
     assert np.array_equal(fixed_sampling.sample(image, xs, ys, border), defined_sample(image, xs, ys, border))
 
 
+@pytest.mark.parametrize("border", [MIRROR, EDGE])
+def test_positions_far_outside_read_pixels_of_the_image(border: int) -> None:
+    limits = np.iinfo(np.int32)
+    xs = np.array([limits.min, limits.min + 31, -(2**30), 2**25 + 1, limits.max], np.int32)
+    ys, indices = xs[::-1].copy(), np.empty(5, np.int32)
+    fixed_sampling.locate(xs, ys, 3, 7, border, indices)
+    assert indices.min() >= 0
+    assert (indices // 7).max() <= 1
+    assert (indices % 7).max() <= 5
+    assert min(xs.min(), ys.min()) >= 0
+    assert max(xs.max(), ys.max()) <= 32
+
+
 def test_affine_positions_are_those_of_the_definition() -> None:
     inverse = np.array([[1.1, -0.37, 14.2], [0.21, 0.93, -33.3]])
     column, row = np.meshgrid(np.arange(31), np.arange(23))
