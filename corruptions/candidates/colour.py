@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import cv2
@@ -254,23 +254,16 @@ def draw_gamma(source: DrawSource, image: Image) -> dict[str, Any]:
 
 
 @cache
-def hundredth_roots() -> NDArray[np.float64]:
-    """Return (level / 255) ** 0.01 for each level."""
-    return np.array([elementary.power(level / WHITE, 1 / HUNDREDTHS) for level in range(WHITE + 1)])
-
-
-@lru_cache(maxsize=len(GAMMAS))
-def gamma_table(hundredths: int) -> NDArray[np.uint8]:
-    """Return 255 * (level / 255) ** (hundredths / 100), truncated, for each level.
+def gamma_tables() -> NDArray[np.uint8]:
+    """Return 255 * (level / 255) ** (n / 100), truncated, for n up to 1000 (rows) and all levels, uint8 (1001, 256).
 
     Products of powers are the same on every machine, a power function is not.
     """
-    result, factor = np.ones(WHITE + 1), hundredth_roots()
-    while hundredths:
-        if hundredths & 1:
-            result = result * factor
-        factor, hundredths = factor * factor, hundredths >> 1
-    return cut(result * WHITE)
+    roots = np.array([elementary.power(level / WHITE, 1 / HUNDREDTHS) for level in range(WHITE + 1)])
+    powers = np.ones((GAMMA_HIGH + 1, WHITE + 1))
+    for hundredths in range(GAMMA_HIGH):
+        powers[hundredths + 1] = powers[hundredths] * roots
+    return cut(powers * WHITE)
 
 
 def darken(image: Image, draws: Draws) -> Image:
@@ -282,7 +275,7 @@ def darken(image: Image, draws: Draws) -> Image:
     gamma = draws["gamma"]
     if gamma not in GAMMAS:
         raise ValueError(f"invalid gamma {gamma!r}: use 3..10 in steps of 0.01, for example 4.21")
-    return look_up(image, gamma_table(GAMMAS[gamma]))
+    return look_up(image, gamma_tables()[GAMMAS[gamma]])
 
 
 SOLARIZED = 200
