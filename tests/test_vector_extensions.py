@@ -24,6 +24,9 @@ PLAIN_CPU = {
 
 SIDE = 224
 
+SEEDS = (17, 18, 19)
+"""Seeds of the candidates, which have no severities. What is drawn decides which code runs."""
+
 
 def picture() -> np.ndarray:
     """Smooth waves with texture and flat areas, from integers alone."""
@@ -34,7 +37,7 @@ def picture() -> np.ndarray:
 
 
 def digests() -> dict[str, str]:
-    """SHA-256 of each corrupted picture and each sequence, fast source."""
+    """SHA-256 of each corrupted picture, of each sequence and of each candidate, fast source."""
     corrupted = {
         f"{name} {severity}": corruptions.corrupt(picture(), name, severity, seed=17)
         for name in corruptions.names("all")
@@ -44,7 +47,12 @@ def digests() -> dict[str, str]:
         f"{name} in a sequence": perturbations.perturb(picture(), name, difficulty=3, seed=17)
         for name in perturbations.names("all")
     }
-    return {key: hashlib.sha256(made).hexdigest() for key, made in (corrupted | perturbed).items()}
+    chosen = {
+        f"{name} {seed}": corruptions.corrupt(picture(), name, seed=seed)
+        for name in corruptions.names("candidates")
+        for seed in SEEDS
+    }
+    return {key: hashlib.sha256(made).hexdigest() for key, made in (corrupted | perturbed | chosen).items()}
 
 
 def test_vector_extensions_change_no_byte() -> None:
