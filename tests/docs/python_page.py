@@ -45,6 +45,19 @@ image = np.full((224, 224, 3), 128, np.uint8)
 published = rs.corrupt(image, "gaussian_noise", 3, rng=np.random.RandomState(1003))
 ```
 
+The candidates of ImageNet-Syn2Nat have one setting each. What they draw is available on its own, and can be applied
+again:
+
+```python
+import numpy as np
+import robustshards as rs
+
+image = np.full((224, 224, 3), 128, np.uint8)
+for name in rs.corruptions.names("syn2nat"):
+    draws = rs.corruptions.draw(image, name, seed=1)
+    assert (rs.corruptions.apply(image, name, draws) == rs.corrupt(image, name, seed=1)).all()
+```
+
 A perturbation makes a sequence of frames. It starts from the whole photograph, since moving frames show content from
 outside of the centre crop. `rs.perturbations.frame` makes one frame without the others:
 
