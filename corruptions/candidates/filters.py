@@ -25,7 +25,7 @@ def with_margins(image: Image, before: int, after: int, border: int = cv2.BORDER
         after: Number of rows below the image, and of columns on its right.
         border: Border type of OpenCV.
     """
-    wide = cv2.copyMakeBorder(image, before, after, before, after, border)
+    wide: Any = cv2.copyMakeBorder(image, before, after, before, after, border)
     return wide.reshape(len(wide), -1)
 
 
@@ -120,8 +120,8 @@ def blur_median(image: Image, draws: Draws) -> Image:
     """Return the median of the square around each pixel, per channel. Edge pixels are repeated outside of the image."""
     side = draws["ksize"]
     source = with_margins(image, side // 2, side // 2, cv2.BORDER_REPLICATE)
-    rows, columns = np.arange(side), np.arange(side)
-    taps = (rows[:, np.newaxis] * source.shape[1] + columns * image.shape[2]).reshape(-1).astype(np.uint64)
+    rows, columns = np.arange(side).reshape(-1, 1) * source.shape[1], np.arange(side) * image.shape[2]
+    taps = (rows + columns).reshape(-1).astype(np.uint64)
     out = np.empty((len(image), source.shape[1]), np.uint8)
     median.medians(source.reshape(-1), taps, out.reshape(-1)[: source.size - int(taps[-1])])
     return np.ascontiguousarray(out[:, : rows_of(image).shape[1]]).reshape(image.shape)
