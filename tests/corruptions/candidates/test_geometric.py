@@ -202,7 +202,7 @@ def test_elastic_transform_moves_three_points_about_a_transposed_centre() -> Non
     draws = {"corners": [[0, 0], [6, -9], [0, 0]], "dx": np.zeros((150, 240)), "dy": np.zeros((150, 240))}
     moved = corruptions.apply(image, "ElasticTransform", draws)
     row, column = np.unravel_index(moved[..., 0].argmax(), moved.shape[:2])
-    assert (column, row) == (75 + 50 + 6, 120 - 50 - 9)
+    assert [column, row] == [75 + 50 + 6, 120 - 50 - 9]
 
 
 def test_perspective_cuts_out_a_rectangle_and_enlarges_it() -> None:
