@@ -74,7 +74,7 @@ def draw_fog(source: DrawSource, image: Image) -> dict[str, Any]:
     corners: list[Point] = []
     while x > -patch or y > -patch:
         corners += draw_points(source, patch // 10 * ring, (x, width - x - patch), (y, height - y - patch))
-        x -= 3 * patch * width // (height + width)
+        x -= max(3 * patch * width // (height + width), 1)  # 0 would not end, in images of an extreme aspect
         y -= 3 * patch * height // (height + width)
         ring += 1
     return {"fog_coef": density, "haze_list": corners}

@@ -171,6 +171,14 @@ def test_fog_fills_areas_that_grow() -> None:
     assert_integers(last[:, 1], 42 - 105, 224 - 42 + 105 - 70)
 
 
+def test_fog_is_drawn_for_images_of_an_extreme_aspect() -> None:
+    for height, width in ((14_000, 130), (130, 14_000)):
+        (draws,) = drawn("RandomFog", 1, height, width)
+        x, y = np.array(draws["haze_list"]).T
+        assert x.min() < 0
+        assert y.max() < 2 * height
+
+
 def test_rain_starts_depend_on_a_slant() -> None:
     drops = [np.array(draws["rain_drops"]) for draws in drawn("RandomRain", height=130, width=150)]
     assert {each.shape for each in drops} == {(130 * 150 // 600, 2)}
