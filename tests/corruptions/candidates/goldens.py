@@ -56,20 +56,21 @@ def load(shared: Path, name: str) -> Iterator[Golden]:
 
 
 def expanded(name: str, recorded: Mapping[str, Any], height: int, width: int) -> dict[str, Any]:
-    """Return the draws of a reference: its parameters of noise are replaced by the arrays that they stand for."""
+    """Return the draws of a reference, with the arrays that its parameters of noise stand for."""
     rng = np.random.RandomState(recorded.get("random_state"))
     if name == "GaussNoise":
-        return {"gauss": rng.normal(0, recorded["var"] ** 0.5, (height, width, 3))}
+        return {**recorded, "gauss": rng.normal(0, recorded["var"] ** 0.5, (height, width, 3))}
     if name == "MultiplicativeNoise":
-        return {"multiplier": rng.uniform(0.7, 1.3, (height, width, 1))}
+        return {**recorded, "multiplier": rng.uniform(0.7, 1.3, (height, width, 1))}
     if name == "ISONoise":
         luminance = rng.poisson(recorded["lam"], (height, width))
-        return {"luminance_noise": luminance, "color_noise": rng.normal(0, recorded["color_sigma"], (height, width))}
+        colour = rng.normal(0, recorded["color_sigma"], (height, width))
+        return {**recorded, "luminance_noise": luminance, "color_noise": colour}
     if name == "ElasticTransform":
         corners = rng.uniform(-50, 50, (3, 2))
         dx, dy = (2 * rng.rand(height, width) - 1 for _ in range(2))
-        return {"corners": corners, "dx": dx, "dy": dy}
-    return {key: value for key, value in recorded.items() if (name, key) != ("Perspective", "scale")}
+        return {**recorded, "corners": corners, "dx": dx, "dy": dy}
+    return dict(recorded)
 
 
 def assert_equal(name: str, result: np.ndarray, expected: np.ndarray, message: str = "") -> None:

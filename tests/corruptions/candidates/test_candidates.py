@@ -151,6 +151,17 @@ def test_apply_names_missing_and_unknown_draws(draws: Any, error: type[Exception
         corruptions.apply(picture(), "Border", {"angle": 1})
 
 
+def test_apply_accepts_what_was_recorded_beside_the_draws_of_this_candidate_only() -> None:
+    image = picture()
+    draws = corruptions.draw(image, "Perspective")
+    expected = corruptions.apply(image, "Perspective", draws)
+    assert np.array_equal(corruptions.apply(image, "Perspective", {**draws, "scale": 0.2}), expected)
+    with pytest.raises(ValueError, match="draws of candidate 'Perspective' must have jitter, not scale"):
+        corruptions.apply(image, "Perspective", {"scale": 0.2})
+    with pytest.raises(ValueError, match="must have jitter, not jitter, var"):
+        corruptions.apply(image, "Perspective", {**draws, "var": 1})
+
+
 def test_apply_rejects_draws_of_another_size() -> None:
     draws = corruptions.draw(picture(140, 151), "ElasticTransform")
     with pytest.raises(ValueError, match=r"draw 'dx' must have shape 140 x 150, not \(140, 151\); draw again"):
