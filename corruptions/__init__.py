@@ -152,7 +152,7 @@ def apply(image: NDArray[np.uint8], name: str, draws: Mapping[str, Any]) -> Imag
         image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
         name: Name of a candidate. ``names("candidates")`` lists them.
         draws: The keys and values that :func:`draw` returns for an image of the same size. Lists are accepted for
-            tuples and arrays. What references record beside the draws is ignored, such as `scale` of Perspective.
+            tuples and arrays. What references record beside the draws is ignored, as ``scale`` of Perspective.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
