@@ -26,6 +26,7 @@ class ShardBuilder:
 
     def __init__(self, task: ShardTask, recipe: Recipe, scratch: Path) -> None:
         self._task = task
+        self._recipe = recipe
         self._condition = str(task.condition)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
@@ -86,7 +87,8 @@ class ShardBuilder:
 
     def _store(self, fields: Mapping[str, Any], payload: Payload) -> tuple[int, int]:
         """Write a sample to the tar, and return offset and length of its payload in bytes. Raises OSError."""
-        members = {**payload.members, **side_members({**self._description, **fields})}
+        draws = self._recipe.draws(self._task.condition, fields["source_id"], payload.height, payload.width)
+        members = {**payload.members, **side_members({**self._description, **fields}, draws)}
         key = fields["key"]
         offsets = self._tar.add({key + suffix: data for suffix, data in members.items()})
         *_, last = payload.members.values()

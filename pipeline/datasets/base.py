@@ -24,7 +24,7 @@ from pipeline.storage import Store
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Task
 from pipeline.text import shown
-from pipeline.transforms.family import Condition, Family
+from pipeline.transforms.family import Condition, Draws, Family
 from pipeline.transforms.registry import FAMILIES
 
 MAX_PAYLOAD_BYTES = 2**28
@@ -185,6 +185,14 @@ class DataSet:
             wanted = " ".join(map(str, (part for part in (transform, level) if part is not None)))
             held = ", ".join(map(str, self.conditions or ())) or "only those listed in its manifest"
             raise UserError(f"{self.name} has no samples of {wanted or 'any transform'}; it has {held}")
+
+    def draws(self, columns: Mapping[str, Any]) -> Draws | None:
+        """Return what was drawn for a sample: name -> value. None if nothing was recorded, or if it is unknown.
+
+        Args:
+            columns: Columns of its row: ``transform``, ``level``, ``version``, ``source_id``, ``height`` and ``width``.
+        """
+        return None
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """Yield the samples of the ``ok`` rows in ``rows``, in order.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import manifests
 from manifests import Row
 from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
-from pipeline.datasets.samples import Sample, described_columns, side_members
+from pipeline.datasets.samples import Sample, side_members
 from pipeline.images.encoders import member_suffixes
 from pipeline.recipes.schema import Recipe
 from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
+from pipeline.transforms.family import Condition, Draws
+
+MAX_DRAWN_SIDE = 8192
+"""Largest side of images whose draws are computed again, in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,28 @@ class Built(DataSet):
         data = [_read_member(tar, member, row.size or 0) for member in safe_members(tar)]
         return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
 
+    def draws(self, columns: Mapping[str, Any]) -> Draws | None:
+        """Return what was drawn for a sample, computed from its row and the seed of the recipe."""
+        condition = Condition(columns["transform"], columns["level"])
+        height, width = columns["height"] or 0, columns["width"] or 0
+        if self.family.draws is None or max(height, width) > MAX_DRAWN_SIDE:
+            return None
+        try:
+            is_current = columns["version"] == self.family.version(condition.transform)
+            return self.recipe.draws(condition, columns["source_id"], height, width) if is_current else None
+        except ValueError:  # the row is damaged
+            return None
+
+    def side_members(self, columns: Mapping[str, Any]) -> dict[str, bytes | None]:
+        """Return the members that follow the payload of a sample. The content of a ``.json`` is None if it is unknown.
+
+        Args:
+            columns: Columns of its row that :meth:`draws` and ``DESCRIBED_COLUMNS`` need.
+        """
+        draws = self.draws(columns)
+        members: Mapping[str, bytes | None] = side_members(columns, draws)
+        return {**members, **({".json": None} if draws is None and self.family.draws else {})}
+
     def suffixes(self, row: Row) -> tuple[str, ...]:
         """Return the suffixes of a sample's payload members."""
         return member_suffixes(self.recipe.encoder, row.frames if self.family.sequences else None)
@@ -53,8 +79,9 @@ class Built(DataSet):
             payloads.append(_expect(tar, row, suffix))
             members[suffix] = _read_member(file, payloads[-1], remaining)
             remaining -= len(members[suffix])
-        for suffix, content in side_members(described_columns(row)).items():
-            if _read_member(file, _expect(tar, row, suffix), len(content)) != content:
+        for suffix, content in self.side_members(row._asdict()).items():
+            member = _expect(tar, row, suffix)
+            if content is not None and _read_member(file, member, len(content)) != content:
                 faults.append(Fault(row.key + suffix, "does not match the manifest"))
         offset, size = payloads[0].offset, payloads[-1].offset + payloads[-1].size - payloads[0].offset
         if (offset, size) != (row.offset, row.size):

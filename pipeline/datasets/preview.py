@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import os
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,9 +23,14 @@ from pipeline.datasets.samples import Sample
 from pipeline.errors import RefusedFileError, UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg, Png
 from pipeline.storage import local_path, open_regular
+from pipeline.text import printable
+from pipeline.transforms.family import Draws
 
 FRAMES_SHOWN = 7
 """Number of frames shown of a sequence, evenly spaced from the first to the last."""
+
+DRAWS_SHOWN = 40
+"""Number of characters shown of what was drawn for a sample. All of it is in a tooltip."""
 
 MAX_PAGE = 2**28
 """Maximum size of a page in characters. Browsers have trouble with pages of more than about 256 MiB."""
@@ -168,13 +174,22 @@ def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
         text = html.escape(f"{name} {row.transform}{level} failed: {row.error}")
         yield f"<figure><img alt=''><figcaption>{text}</figcaption></figure>"
         return
+    drawn = _drawn(data_set.draws(row._asdict()) or {})
     for frame, media, data in _pictures(data_set.pick(row)):
         alt, caption = html.escape(f"{name} {row.transform}{level}{frame}"), html.escape(f"{name}{level}{frame}")
         picture = base64.b64encode(data).decode()
         yield (
             f'<figure><img loading=lazy alt="{alt}" src="data:{media};base64,{picture}">'
-            f"<figcaption>{caption}</figcaption></figure>"
+            f"<figcaption>{caption}{drawn}</figcaption></figure>"
         )
+
+
+def _drawn(draws: Draws) -> str:
+    """Return the HTML of what was drawn for a sample: the start of each value, and all of it as a tooltip."""
+    values = [f"{name} {json.dumps(value)}" for name, value in draws.items()]
+    return "".join(
+        f'<br><span title="{html.escape(text)}">{html.escape(printable(text, DRAWS_SHOWN))}</span>' for text in values
+    )
 
 
 def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pydantic_core import to_json
 
 from manifests import Row
 from pipeline.images.encoders import Encoder, decode_members
+from pipeline.transforms.family import Draws
 
 DESCRIBED_COLUMNS = (
     *("class_name", "decoder", "encoder", "key", "label", "level", "origin", "profile", "resize", "source_id"),
@@ -68,11 +70,16 @@ def described_columns(row: Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in DESCRIBED_COLUMNS}
 
 
-def side_members(columns: Mapping[str, Any]) -> dict[str, bytes]:
+def side_members(columns: Mapping[str, Any], draws: Draws | None = None) -> dict[str, bytes]:
     """Return the members that follow a payload: ``.cls`` with the label and ``.json`` with the description.
 
     Args:
         columns: Column -> value, at least for ``DESCRIBED_COLUMNS``. No value may be None.
+        draws: What was drawn for the sample; None if the family of its transform records no draws.
     """
-    description = {name: columns[name] for name in DESCRIBED_COLUMNS}
-    return {".cls": str(columns["label"]).encode(), ".json": to_json(description)}  # faster than the json module
+    description = to_json({name: columns[name] for name in DESCRIBED_COLUMNS})  # faster than the json module
+    if draws is not None:
+        # Only the json module promises that every version writes a float in the same way.
+        drawn = json.dumps(draws, separators=(",", ":")).encode()
+        description = b'%b,"draws":%b}' % (description.removesuffix(b"}"), drawn)
+    return {".cls": str(columns["label"]).encode(), ".json": description}

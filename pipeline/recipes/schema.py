@@ -15,9 +15,9 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.sources.kinds import AUTO, KINDS
-from pipeline.transforms.family import Condition, Family, Pair
+from pipeline.transforms.family import Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
-from pipeline.transforms.seeds import SEED_LIMIT
+from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
 
 MAX_SHARD_SIZE = 10_000
 """Maximum number of images per shard. Workers keep the manifest rows of all open shards in memory."""
@@ -81,6 +81,11 @@ class Recipe(StrictTable):
         allowed = self.family.levels
         if not self.transforms.only or not self.transforms.levels:
             raise ValueError("transforms.only and transforms.levels must not be empty")
+        if self.profile not in self.family.profiles:
+            allowed_profiles = ", ".join(self.family.profiles)
+            raise ValueError(
+                f"profile: {self.profile!r} is not a profile of {self.family.name}; use {allowed_profiles}"
+            )
         for level in self.transforms.levels:
             if level not in allowed:
                 raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
@@ -105,6 +110,25 @@ class Recipe(StrictTable):
     def pair(self, condition: Condition) -> Pair:
         """Return the decoder and the resize operator of a condition."""
         return self.family.pairs.get(condition.transform) or Pair(self.prepare.decoder, self.prepare.resize)
+
+    def draws(self, condition: Condition, source_id: str, height: int, width: int) -> Draws | None:
+        """Return what is drawn for an output, as its ``.json`` records it.
+
+        Args:
+            condition: Transform and level.
+            source_id: Id of the source image.
+            height: Height of the output in pixels.
+            width: Width of the output in pixels.
+
+        Returns:
+            Name -> value; None if the family records no draws.
+
+        Raises:
+            ValueError: The transform does not support images of this size.
+        """
+        if self.family.draws is None:
+            return None
+        return self.family.draws(condition, sample_seed(self.seed, source_id, *condition), height, width)
 
     def used_decoders(self) -> tuple[str, ...]:
         """Return the decoders of all conditions."""

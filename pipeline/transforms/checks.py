@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from corruptions.catalogue import PROFILE_SIDES
 from pipeline.errors import UserError
 from pipeline.transforms.family import Family
 
@@ -69,6 +70,8 @@ def _faults_of_facts(family: Family) -> Iterator[str]:
         yield "title: it must not be empty"
     if family.citation and not _ENTRY.fullmatch(family.citation):
         yield "citation: give one BibTeX entry, or leave it empty"
+    if not family.profiles or not set(family.profiles) <= set(PROFILE_SIDES):
+        yield f"profiles: {family.profiles} must be one or more of {', '.join(PROFILE_SIDES)}"
     yield from (f"modules: {name} cannot be imported" for name in family.modules if not _is_importable(name))
 
 

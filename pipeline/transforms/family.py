@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import corruptions
+from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import Steps
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
@@ -32,6 +33,9 @@ Image = NDArray[np.uint8]
 
 Render = Callable[[Any, int], Image]
 """A function of a prepared photograph and a seed (0 <= seed < 2**128) that returns an output."""
+
+Draws = Mapping[str, Any]
+"""What is drawn for one output: name -> number, text or list."""
 
 WHOLE_BUDGET = sys.maxsize
 """Value of ``prepared_bytes`` for photographs that a worker must process one at a time, because rendering needs much
@@ -97,6 +101,7 @@ class Family:
             ``sequences`` is set.
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
         levels: Levels that a recipe can request.
+        profiles: Profiles that a recipe can request.
         level_of: Returns the level at which a transform is rendered, given its name and the requested level.
         prepare: Returns the input of ``render``, shared by all conditions, given a decoded photograph (H, W, 3), the
             steps of the preparation and the name of the resize operator. Raises ValueError if the photograph is too
@@ -104,6 +109,8 @@ class Family:
         prepared_bytes: Returns the size of a prepared photograph in bytes, or WHOLE_BUDGET.
         from_encoded: Whether ``prepare`` receives the encoded photograph (bytes).
         sequences: Whether outputs are sequences of frames.
+        draws: Returns what is drawn for an output, to be recorded in its ``.json``: name -> value that JSON can hold.
+            Called with the condition, the seed of the output, and its height and width. None if nothing is recorded.
         grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
         pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
         recognition: How ``index`` recognises the family.
@@ -122,11 +129,13 @@ class Family:
     render: Callable[[Condition, Rendering], Render]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: tuple[int, ...] = NO_LEVELS
+    profiles: tuple[str, ...] = tuple(PROFILE_SIDES)
     level_of: Callable[[str, int], int] = lambda name, level: level
     prepare: Callable[[Any, Steps, str], Any] = prepare
     prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes
     from_encoded: bool = False
     sequences: bool = False
+    draws: Callable[[Condition, int, int, int], Draws] | None = None
     grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)
     recognition: Recognition = Recognition()

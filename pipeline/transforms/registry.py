@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 
 from pipeline.errors import UserError
-from pipeline.transforms import clean, imagenet_c, imagenet_p, imagenet_s
+from pipeline.transforms import clean, imagenet_c, imagenet_p, imagenet_s, syn2nat
 from pipeline.transforms.checks import check_family
 from pipeline.transforms.family import Family
 
@@ -80,7 +80,7 @@ class Families(Mapping[str, Family]):
         self._families[family.name] = family
 
 
-FAMILIES = Families([imagenet_c.FAMILY, imagenet_p.FAMILY, imagenet_s.FAMILY, clean.FAMILY])
+FAMILIES = Families([imagenet_c.FAMILY, imagenet_p.FAMILY, imagenet_s.FAMILY, syn2nat.FAMILY, clean.FAMILY])
 """Families by name."""
 
 register = FAMILIES.register
