@@ -21,6 +21,7 @@ from pipeline.cli.commands.list_ import list_all
 from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
 from pipeline.cli.commands.report import report
+from pipeline.cli.commands.select import select
 from pipeline.cli.commands.verify import verify
 from pipeline.cli.console import report_bugs, report_misuse
 from pipeline.cli.help import Command, Group
@@ -52,6 +53,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
         evaluate, EVALUATE, "robustshards evaluate imagenet-c --model timm:resnet50 --out results/resnet50"
     ),
     "report": CommandEntry(report, EVALUATE, "robustshards report results/resnet50 --out report"),
+    "select": CommandEntry(
+        select,
+        EVALUATE,
+        "robustshards select --trained trained.csv --candidates candidates.csv --natural natural.csv --out selection",
+    ),
 }
 """Name -> command, in the order of the help."""
 

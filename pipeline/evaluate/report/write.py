@@ -20,12 +20,14 @@ Recognise = Callable[[str], bool]
 """A function that returns whether a text is a report, written by this version or by one that left no marks."""
 
 
-def _is_page(text: str) -> bool:
+def is_page(text: str) -> bool:
+    """Return whether a text is a page of a report."""
     mark = f'<meta name="generator" content="{GENERATOR}">'
     return text.startswith("<!doctype html>") and (mark in text or "<dt>CE, mCE</dt><dd>Corruption error" in text)
 
 
-def _is_markdown(text: str) -> bool:
+def is_markdown(text: str) -> bool:
+    """Return whether a text is the Markdown of a report."""
     return text.endswith(MARKDOWN_MARK) or (text.startswith("# ") and ": key figures\n\n" in text)
 
 
@@ -38,8 +40,8 @@ def _is_json(text: str) -> bool:
 
 
 KINDS: Mapping[str, Recognise] = {
-    "report.html": _is_page,
-    "report.md": _is_markdown,
+    "report.html": is_page,
+    "report.md": is_markdown,
     "report.csv": _is_csv,
     "report.json": _is_json,
 }
@@ -58,15 +60,30 @@ def write_report(summary: Summary, title: str, folder: str) -> None:
         OSError: If a write fails, for example because the disk is full. All files are written to temporary files before
             the first is replaced.
     """
-    store = open_store(folder)
     texts = {
         "report.html": page(summary, title),
         "report.md": to_markdown_page(summary, title, tables(summary)) + "\n" + MARKDOWN_MARK,
         "report.csv": to_csv(summary),
         "report.json": json.dumps({"generator": GENERATOR, **summary.facts()}, indent=1) + "\n",
     }
+    replace_files(folder, texts, KINDS)
+
+
+def replace_files(folder: str, texts: Mapping[str, str], kinds: Mapping[str, Recognise]) -> None:
+    """Write files, replacing those of an earlier report.
+
+    Args:
+        folder: Folder or URL.
+        texts: Contents by file name.
+        kinds: Function that recognises a report, by file name.
+
+    Raises:
+        UserError: If the folder is not writable, or contains a file with one of these names that is not a report.
+        OSError: If a write fails. No file has been replaced then.
+    """
+    store = open_store(folder)
     with store.exclusive():
-        for name, recognise in KINDS.items():
+        for name, recognise in kinds.items():
             _check_replaceable(store, name, recognise)
         written = {name: _write_temporary(store, text) for name, text in texts.items()}
         for name, path in written.items():

@@ -1,0 +1,81 @@
+"""An analysis as one self-contained HTML page, with the style and the tables of a report's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from itertools import groupby
+
+from pipeline.errors import UserError
+from pipeline.evaluate import report
+from pipeline.evaluate.report.html import TEMPLATE as REPORT
+from pipeline.evaluate.selection.heat_map import heat_map
+from pipeline.evaluate.selection.records import Selection
+from pipeline.evaluate.selection.tables import OVERLAPS, by_category, tables
+from pipeline.text import LONGEST_MESSAGE, printable
+
+TEMPLATE, MACROS, STYLE = "selection.html.j2", "macros", "style"
+"""Names of the templates: the page, and the macros and the style sheet of a report's page."""
+
+GLOSSARY = (
+    (
+        "Overlap score",
+        "With r the accuracy under a corruption divided by the clean accuracy: the gain in r of a model trained with "
+        "the other corruption over one trained on clean images, divided by the gain of a model trained with the same "
+        "corruption; averaged over both directions, 0 or more.",
+    ),
+    ("Category", "Corruptions with similar overlap scores, found by k-means with as few categories as suffice."),
+    ("Residual robustness", "The clean accuracy minus the accuracy on other images. Smaller is better."),
+    ("n, k", "Balanced benchmarks: n random categories with k random corruptions of each."),
+    (
+        "Spread",
+        "The standard deviation of the numbers of corruptions that a benchmark has in each category. 0: balanced.",
+    ),
+    ("Source", "Laugros et al., BMVC 2021 (arXiv 2107.12052)."),
+)
+
+
+def page(selection: Selection, title: str) -> str:
+    """Return the analysis as HTML.
+
+    Args:
+        selection: The analysis.
+        title: Title of the page.
+
+    Raises:
+        UserError: If Jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise UserError("the HTML page needs Jinja2: pip install 'robustshards[evaluate]'") from None
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader({TEMPLATE: _text(__package__, TEMPLATE), **_parts_of_report()}),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE).render(
+        title=printable(title),
+        warnings=[printable(warning, LONGEST_MESSAGE) for warning in selection.warnings],
+        models=len(selection.models),
+        seed=selection.settings.seed,
+        chapters=[(name, list(each)) for name, each in groupby(tables(selection), key=lambda table: table.section)],
+        heat_maps={OVERLAPS: heat_map(by_category(selection.overlaps, selection.categories))}
+        if selection.overlaps
+        else {},
+        heads=lambda table: (),
+        glossary=GLOSSARY,
+    )
+
+
+def _parts_of_report() -> Mapping[str, str]:
+    """Return the macros before the page of a report's template, and its style sheet, which may contain statements."""
+    macros, _, body = _text(report.__name__, REPORT).partition('<html lang="en">')
+    style = body.partition("<style>")[2].partition("</style>")[0]
+    return {MACROS: macros.replace("<!doctype html>\n", ""), STYLE: style}
+
+
+def _text(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
