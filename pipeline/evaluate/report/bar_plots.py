@@ -19,7 +19,7 @@ MAX_TICKS = 5
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: its length and interval in percent of the plot's width; ``y`` is its centre."""
+    """A bar: its length and interval in percent of the plot's width, 0 if negative; ``y`` is its centre."""
 
     slot: int
     y: float
@@ -95,9 +95,7 @@ def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
             Bar(
                 slots[model],
                 top + BAR * (index + 0.5),
-                100 * each.value / end,
-                100 * each.low / end,
-                100 * each.high / end,
+                *(100 * max(length, 0) / end for length in (each.value, each.low, each.high)),
                 PERCENT.text(each.value),
                 f"{model}, {words(name)}: {Number(each)} %",
             )

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s, shifts
+from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s, shifts, syn2nat
 from pipeline.evaluate.report.default import default_report
 from pipeline.evaluate.report.family import ReportFamily, ReportLayout
 from pipeline.evaluate.report.scores import Evaluation
@@ -18,7 +18,13 @@ from pipeline.transforms.registry import FAMILIES
 ENTRY_POINTS = "robustshards.reports"
 """Entry point group for the reports of installed packages; the name of an entry point is that of its family."""
 
-REPORTS: Sequence[ReportFamily[Any]] = (imagenet_c.REPORT, imagenet_p.REPORT, imagenet_s.REPORT, clean.REPORT)
+REPORTS: Sequence[ReportFamily[Any]] = (
+    imagenet_c.REPORT,
+    imagenet_p.REPORT,
+    imagenet_s.REPORT,
+    syn2nat.REPORT,
+    clean.REPORT,
+)
 """Built-in reports; families that are not listed use the default report."""
 
 ROLE_REPORTS: Mapping[Role, ReportFamily[Any]] = {

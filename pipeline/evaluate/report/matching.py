@@ -8,6 +8,7 @@ from itertools import combinations, groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed, list_names
@@ -142,10 +143,18 @@ def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[
 
 @dataclass(frozen=True)
 class CleanError:
-    """The clean error over the images of a data set at ``rows``, those that have a clean version."""
+    """The clean errors of the images of a data set at ``rows``, those that have a clean version.
 
-    value: float
+    ``errors`` tells for each whether its clean version is misclassified, (len(rows),).
+    """
+
+    errors: NDArray[np.bool_]
     rows: Rows
+
+    @property
+    def value(self) -> float:
+        """The clean error."""
+        return float(self.errors.mean())
 
 
 def check_clean(candidates: Iterable[Untransformed], chosen: Collection[str]) -> None:
@@ -213,7 +222,7 @@ def clean_error(
     only = _only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()], chosen)
     clean, common = fits[only.evaluation.location]
     _warn_of_clean(evaluation, images, clean, common, warn)
-    return CleanError(float(clean.top1_errors[common.others].mean()), common.rows)
+    return CleanError(clean.top1_errors[common.others], common.rows)
 
 
 def clean_counterpart(

@@ -126,7 +126,7 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
         cells = [summary_cell(layout, summary, figure) for summary in models.values()]
         if any(cell.exists for cell in cells):
             rows.append([figure.name, *cells])
-    if layout.benchmark:
+    if _can_be_normalised(layout):
         names = (layout.baseline(summary) for summary in models.values())
         rows.append(["baseline", *(printable(name) if name else "none" for name in names)])
     rows += [
@@ -145,10 +145,14 @@ def summary_cell(layout: ReportLayout[Any], summary: Any, figure: Figure) -> Num
 def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
     """Return the explanation of the key figures, with notes on means over part of the benchmark."""
     normalised = any(layout.baseline(summary) for summary in models.values())
-    none = "No baseline: the metrics are not normalised." if layout.benchmark else ""
+    none = "No baseline: the metrics are not normalised." if _can_be_normalised(layout) else ""
     parts = part_notes(layout, models, layout.figures)
     notes = (layout.note, layout.normalised_note if normalised else none, _images_note(layout, models), *parts)
     return " ".join(filter(None, notes))
+
+
+def _can_be_normalised(layout: ReportLayout[Any]) -> bool:
+    return any(figure.normalised for figure in layout.figures)
 
 
 def _images_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
