@@ -80,7 +80,15 @@ class Families(Mapping[str, Family]):
         self._families[family.name] = family
 
 
-FAMILIES = Families([imagenet_c.FAMILY, imagenet_p.FAMILY, imagenet_s.FAMILY, syn2nat.FAMILY, clean.FAMILY])
+FAMILIES = Families(
+    [
+        imagenet_c.FAMILY,
+        imagenet_p.FAMILY,
+        imagenet_s.FAMILY,
+        syn2nat.FAMILY,
+        clean.FAMILY,
+    ]
+)
 """Families by name."""
 
 register = FAMILIES.register

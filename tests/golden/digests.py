@@ -20,8 +20,7 @@ import numpy as np
 
 import corruptions
 import perturbations
-from corruptions import Options, candidates
-from corruptions.catalogue import PROFILE_SIDES
+from corruptions import Options
 from corruptions.preparation import PROFILE_STEPS
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.images.decoders import DECODERS, decode
@@ -95,7 +94,7 @@ def encoded_photograph() -> bytes:
 
 def computations() -> dict[str, Compute]:
     """Return the functions that compute the digests, by name. Nothing is computed before they are called."""
-    return dict([*_transforms(), *_published_draws(), *_candidates(), *_decoders(), *_operators(), *_encoders()])
+    return dict([*_transforms(), *_published_draws(), *_decoders(), *_operators(), *_encoders()])
 
 
 def computed() -> dict[str, Digest]:
@@ -122,12 +121,12 @@ def differences(ours: Mapping[str, Digest], theirs: Mapping[str, Digest]) -> Ite
 
 
 def _transforms() -> Iterator[tuple[str, Compute]]:
-    """Yield the digest of each transform at each level in each profile.
+    """Yield the digest of each transform at each level in each profile of its family.
 
     Transforms of decoders have no profile; they are named after the profile imagenet.
     """
     for family_name, family in FAMILIES.items():
-        for profile in ("imagenet",) if family.from_encoded else PROFILE_SIDES:
+        for profile in ("imagenet",) if family.from_encoded else family.profiles:
             for condition in _conditions(family):
                 name = f"{family_name}/{profile}/{condition.transform}/{condition.level}"
                 yield name, partial(_rendered, family, profile, condition)
@@ -170,18 +169,6 @@ def _published(family_name: str, name: str) -> Digest:
     else:
         output = perturbations.perturb(photograph(), name, profile="tiny", difficulty=LEVEL, rng=rng)
     return _digest(FAMILIES[family_name].version(name), output)
-
-
-def _candidates() -> Iterator[tuple[str, Compute]]:
-    """Yield the digest of each candidate of ImageNet-Syn2Nat, for an image of the published size."""
-    for name in corruptions.names("candidates"):
-        yield f"candidates/{name}", partial(_candidate, name)
-
-
-def _candidate(name: str) -> Digest:
-    side = PROFILE_SIDES[candidates.PROFILE]
-    output = corruptions.corrupt(photograph(side, side), name, seed=SEED)
-    return _digest(candidates.get(name).version, output)
 
 
 def _decoders() -> Iterator[tuple[str, Compute]]:

@@ -37,6 +37,19 @@ def test_imagenet_p_is_the_published_benchmark() -> None:
     assert imagenet_p.prepare == IMAGENET_C.prepare
 
 
+def test_imagenet_syn2nat_is_the_published_benchmark() -> None:
+    benchmark, every = library.load("imagenet-syn2nat"), library.load("imagenet-syn2nat-candidates")
+    assert {condition.transform for condition in benchmark.conditions()} == set(corruptions.names("syn2nat"))
+    assert [condition.transform for condition in every.conditions()] == list(corruptions.names("candidates"))
+    assert {condition.level for condition in every.conditions()} == {1}
+    assert (benchmark.prepare.decoder, benchmark.prepare.resize) == ("pillow", "opencv-area")
+    assert benchmark.prepare.steps == (("square", 256), ("center_crop", 224))
+    assert benchmark.prepare == every.prepare == library.load("imagenet-syn2nat-clean").prepare
+    assert str(benchmark.encoder) == "png compression=3"
+    with pytest.raises(UserError, match="profile: 'tiny' is not a profile of syn2nat; use imagenet"):
+        benchmark.changed(profile="tiny")
+
+
 def test_difficulties_apply_only_to_noises() -> None:
     """Only the noise sequences differ between difficulties, so the others are built once."""
     chosen = library.load("imagenet-p").changed(transforms={"only": ["shot_noise", "tilt"], "levels": [2, 3]})
@@ -171,6 +184,8 @@ EDITIONS = {
     "cifar-10-p": ("cifar", 32),
     "cifar-100-p": ("cifar", 32),
     "imagenet-s": ("imagenet", 224),
+    "imagenet-syn2nat": ("imagenet", 224),
+    "imagenet-syn2nat-candidates": ("imagenet", 224),
 }
 
 
@@ -190,3 +205,4 @@ def test_groups_select_their_members() -> None:
     assert FAMILIES["corruptions"].select(["extra", "fog"]) == ("fog", *corruptions.names("extra"))
     assert FAMILIES["perturbations"].select(["noise"]) == ("gaussian_noise", "shot_noise", "speckle_noise")
     assert len(FAMILIES["system-noise"].select(["paper", "decoders"])) == 13
+    assert FAMILIES["syn2nat"].select(["spatial", "Flip"]) == ("Affines", "Cutout", "Flip", "Perspective")

@@ -37,7 +37,7 @@ def waves_recipe() -> Recipe:
 
 
 def test_built_in_families_are_valid() -> None:
-    assert list(FAMILIES)[:4] == ["corruptions", "perturbations", "system-noise", "none"]
+    assert list(FAMILIES)[:5] == ["corruptions", "perturbations", "system-noise", "syn2nat", "none"]
     for name, family in FAMILIES.items():
         check_family(family)
         assert family.name == name
@@ -111,6 +111,8 @@ def test_families_without_levels_use_level_zero() -> None:
         ({"levels": ()}, r"levels: \(\)"),
         ({"levels": (2, 1)}, r"levels: \(2, 1\)"),
         ({"levels": (-1,)}, r"levels: \(-1,\)"),
+        ({"profiles": ()}, r"profiles: \(\) must be one or more of imagenet, inception"),
+        ({"profiles": ("large",)}, r"profiles: \('large',\)"),
         ({"level_of": lambda name, level: 9}, r"level_of: wave_rows maps to the levels \[9\]"),
         ({"version": lambda name: 0}, "version: 0 of wave_rows"),
         ({"version": lambda name: "1"}, "version: '1' of wave_rows"),
