@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.factories.commands import program_on_path
 from tests.factories.layouts import cifar_10
+from tests.factories.selections import write_accuracies
 from tests.photographs import CLASSES, write_photographs
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
@@ -97,6 +98,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     write_photographs(tmp_path / "photographs", {name: files[:1] for name, files in CLASSES.items()})
     cifar_10(tmp_path)
+    write_accuracies(tmp_path)
     for block in PAGES[page]:
         if block.language in RUN:
             run(block, tmp_path, environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import comb
 
 import numpy as np
 
@@ -22,7 +23,7 @@ LENGTHS = (6, 12, 18)
 """Numbers of corruptions of benchmarks without categories: those of ``SIZES``."""
 
 DRAWS = 20
-"""Number of draws for each benchmark of a group, so that groups with few different benchmarks end."""
+"""Maximum number of draws for each benchmark of a group: some benchmarks of small groups may be unlikely."""
 
 SUBSTITUTED_LENGTH, SUBSTITUTIONS = 2, 5
 """Number of corruptions of each category before substitutions, and number of successive substitutions."""
@@ -60,12 +61,22 @@ def _is_possible(size: Size, categories: Sequence[Indices]) -> bool:
 def balanced_group(categories: Sequence[Indices], size: Size, count: int, seed: int) -> list[Indices]:
     """Return different random benchmarks of a size, at most ``count``, and fewer if there are fewer."""
     rng = np.random.default_rng([seed, *size])
+    wanted = min(count, _different(categories, size))
     found: dict[Indices, None] = {}
-    for _ in range(DRAWS * count):
-        if len(found) == count:
+    for _ in range(DRAWS * wanted):
+        if len(found) == wanted:
             break
         found[balanced_benchmark(categories, *size, rng)] = None
     return list(found)
+
+
+def _different(categories: Sequence[Indices], size: Size) -> int:
+    """Return the number of different benchmarks of a size."""
+    n, k = size
+    ways = [1] + [0] * n  # by number of categories
+    for members in categories:
+        ways = [ways[0], *(ways[i] + ways[i - 1] * comb(len(members), k) for i in range(1, n + 1))]
+    return ways[n]
 
 
 def spread_groups(categories: Sequence[Indices], count: int, seed: int) -> Mapping[str, list[Indices]]:
