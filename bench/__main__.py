@@ -15,6 +15,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"
 
 from bench import (
     build_speed,
+    candidate_speed,
     cifar_speed,
     corruption_speed,
     executor_speed,
@@ -54,6 +55,9 @@ def main() -> None:
     sections = [_printed(report.corruption_table("224 x 224", rows, list(packages)))]
     small = corruption_speed.measure(prepare(clean, [("square", 32)]), "cifar", packages, options.seconds / 3)
     sections.append(_printed(report.corruption_table("32 x 32", small, list(packages))))
+    albumentations = peers.load_albumentations(FOLDER / "albumentations")
+    candidates = candidate_speed.measure(clean, albumentations, options.seconds)
+    sections.append(_printed(candidate_speed.table(candidates)))
     if options.only_corruptions:
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
