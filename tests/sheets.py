@@ -15,6 +15,8 @@ import perturbations
 from pipeline.images.resizers import prepare
 
 IMAGENET = [("shorter_side", 256), ("center_crop", 224)]
+SYN2NAT = [("square", 256), ("center_crop", 224)]
+CANDIDATE_SEEDS = (1, 2)
 MARGIN, LABEL_HEIGHT = 2, 22
 LONGEST = 1264
 """Largest width and height of a sheet in pixels."""
@@ -36,6 +38,16 @@ def perturbation_sheet(photograph: np.ndarray) -> Image.Image:
         label = f"{name}: frames {', '.join(map(str, chosen))}"
         tiles.append(labelled(np.concatenate([frames[index] for index in chosen], axis=1), label))
     return grid(tiles, columns=2)
+
+
+def candidate_sheet(photograph: np.ndarray) -> Image.Image:
+    """Return all 40 candidates with two draws each, five in a row. Those that draw nothing are the same twice."""
+    image = prepare(photograph, SYN2NAT, "opencv-area")
+    tiles = []
+    for name in corruptions.names("candidates"):
+        drawn = [corruptions.corrupt(image, name, seed=seed) for seed in CANDIDATE_SEEDS]
+        tiles.append(labelled(np.concatenate(drawn, axis=1), name))
+    return grid(tiles, columns=5)
 
 
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
@@ -60,3 +72,4 @@ if __name__ == "__main__":
     photograph = skimage.data.chelsea()
     corruption_sheet(photograph).save(folder / "imagenet-c.jpg", quality=85, optimize=True)
     perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
+    candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
