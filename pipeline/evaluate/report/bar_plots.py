@@ -95,7 +95,9 @@ def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
             Bar(
                 slots[model],
                 top + BAR * (index + 0.5),
-                *(100 * max(length, 0) / end for length in (each.value, each.low, each.high)),
+                _percent(each.value, end),
+                _percent(each.low, end),
+                _percent(each.high, end),
                 PERCENT.text(each.value),
                 f"{model}, {words(name)}: {Number(each)} %",
             )
@@ -104,6 +106,11 @@ def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
         drawn.append(Bars(shortened(words(name)), top + BAR * len(bars) / 2, bars))
         top += BAR * len(bars) + BAR_SPACE
     return drawn, top - BAR_SPACE
+
+
+def _percent(value: float, end: float) -> float:
+    """Return a length in percent of the plot's width."""
+    return 100 * max(value, 0) / end
 
 
 def _ticks(largest: float) -> list[float]:
