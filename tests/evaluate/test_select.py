@@ -22,7 +22,7 @@ from pipeline.evaluate.selection.analysis import analyse
 from pipeline.evaluate.selection.files import MAX_NAMES
 from pipeline.evaluate.selection.heat_map import TerminalHeatMap
 from pipeline.evaluate.selection.page import page
-from pipeline.evaluate.selection.records import Overlaps, Prediction, Settings
+from pipeline.evaluate.selection.records import Overlaps, Prediction, SelectionSettings
 from pipeline.evaluate.selection.tables import prediction_tables
 from pipeline.tasks import library
 from tests.factories.evaluations import votes, write_evaluation
@@ -387,6 +387,7 @@ def constant(column: str) -> Callable[[str], str]:
         ("candidates.csv", constant("Blur"), ["mine", "same score"]),
         ("trained.csv", without("Flip"), ["no column 'Flip'"]),
         ("trained.csv", without("clean"), ["no column 'clean'"]),
+        ("trained.csv", lambda text: "model,clean,a\nclean,0.7,0.2\na,0.7,0.5\n", ["1 corruption: give 3 to 200"]),
         ("trained.csv", lambda text: text.replace("\nFlip,", "\nFlop,"), ["no column 'Flop'|no row 'Flip'"]),
         ("trained.csv", lambda text: "\n".join(text.splitlines()[:-1]), ["no row 'Transpose'"]),
     ],
@@ -456,11 +457,11 @@ def test_undefined_overlaps_name_the_corruption(folder: Path) -> None:
     names, table = read_trained("trained.csv")
     table[3] = table[0]
     with pytest.raises(UserError, match=r"2 MedianBlur.*corruption 2 does not change"):
-        analyse(Settings(), (names, table))
+        analyse(SelectionSettings(), (names, table))
 
 
 def test_the_page_shows_warnings(folder: Path) -> None:
-    selection = analyse(Settings(threshold=0.8), read_trained("trained.csv"))
+    selection = analyse(SelectionSettings(threshold=0.8), read_trained("trained.csv"))
     text = page(replace(selection, warnings=[f"beware of {HOSTILE}"]), "title")
     assert "beware of &lt;script&gt;" in text
     assert "Overlap score" in text

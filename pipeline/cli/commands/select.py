@@ -140,11 +140,13 @@ def select(
         from pipeline.evaluate.selection.analysis import analyse
         from pipeline.evaluate.selection.evaluations import add_evaluations
         from pipeline.evaluate.selection.files import read_categories
-        from pipeline.evaluate.selection.records import Settings
+        from pipeline.evaluate.selection.records import SelectionSettings
         from pipeline.evaluate.selection.terminal import renderables
         from pipeline.evaluate.selection.write import write_selection
 
-        settings = Settings(not unnormalised, threshold, _benchmarks(benchmark or ()), _sizes(sizes), count, seed)
+        settings = SelectionSettings(
+            not unnormalised, threshold, _benchmarks(benchmark or ()), _sizes(sizes), count, seed
+        )
         accuracies, warnings = Accuracies(), list[str]()
         add_evaluations(evaluations or (), accuracies, warnings.append)
         for kind, files in ((Kind.CANDIDATE, candidates), (Kind.NATURAL, natural), (Kind.SCORE, scores)):

@@ -12,7 +12,10 @@ from pipeline.errors import UserError
 from pipeline.evaluate.metrics.checks import Floats
 from pipeline.evaluate.metrics.selection import MIN_MODELS
 from pipeline.evaluate.selection.files import CLEAN, read_table
-from pipeline.text import shown
+from pipeline.text import counted, shown
+
+MIN_CORRUPTIONS, MAX_CORRUPTIONS = 3, 200
+"""Numbers of corruptions with overlap scores: categories need three, and the time that they take grows fast."""
 
 
 class Kind(StrEnum):
@@ -125,7 +128,7 @@ def read_trained(location: str) -> tuple[list[str], Floats]:
         Names of the C corruptions, and the accuracies (C + 1, C + 1) for ``overlap_scores``.
 
     Raises:
-        UserError: The file is invalid, a row or a column is missing, or there are fewer than three corruptions.
+        UserError: The file is invalid, a row or a column is missing, or the number of corruptions is outside its range.
     """
     table = read_table(location)
     columns = list(next(iter(table.values())))
@@ -136,7 +139,9 @@ def read_trained(location: str) -> tuple[list[str], Floats]:
                 "with each corruption, on clean images and on each corruption"
             )
     names = [name for name in columns if name != CLEAN]
-    if len(names) < 3:
-        raise UserError(f"{location} has {len(names)} corruptions: give at least 3")
+    if not MIN_CORRUPTIONS <= len(names) <= MAX_CORRUPTIONS:
+        raise UserError(
+            f"{location} has {counted(len(names), 'corruption')}: give {MIN_CORRUPTIONS} to {MAX_CORRUPTIONS}"
+        )
     order = [CLEAN, *names]
     return names, np.array([[table[row][column] for column in order] for row in order])

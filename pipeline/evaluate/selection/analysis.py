@@ -17,13 +17,13 @@ from pipeline.evaluate.metrics.selection import Indices
 from pipeline.evaluate.selection import groups
 from pipeline.evaluate.selection.accuracies import Measurements
 from pipeline.evaluate.selection.records import (
-    Benchmark,
     Categories,
+    ChosenBenchmark,
     Correlations,
     Overlaps,
     Prediction,
     Selection,
-    Settings,
+    SelectionSettings,
 )
 from pipeline.text import shown
 
@@ -34,7 +34,7 @@ Members = Mapping[str, Sequence[str]]
 
 
 def analyse(
-    settings: Settings,
+    settings: SelectionSettings,
     trained: tuple[Sequence[str], Floats] | None = None,
     measured: Measurements | None = None,
     members: Members | None = None,
@@ -131,7 +131,7 @@ def _overlaps(names: Sequence[str], accuracies: Floats, normalised: bool) -> Ove
         return Overlaps(names, metrics.overlap_scores(accuracies, normalised))
 
 
-def _found_categories(overlaps: Overlaps, settings: Settings) -> Members:
+def _found_categories(overlaps: Overlaps, settings: SelectionSettings) -> Members:
     with _explained("no categories (--categories gives them, --threshold changes the threshold)"):
         found = metrics.categories(overlaps.scores, settings.threshold, settings.seed)
     return {str(number): [overlaps.names[each] for each in members] for number, members in enumerate(found, 1)}
@@ -162,7 +162,7 @@ def _correlations(vectors: Floats, indices: Sequence[Indices]) -> Correlations |
 # Benchmarks
 
 
-def _chosen(settings: Settings, available: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+def _chosen(settings: SelectionSettings, available: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the benchmarks by name: the published one if its corruptions are available, and the user's."""
     published = corruptions.names("syn2nat")
     if set(published) <= set(available):
@@ -182,15 +182,15 @@ def _least_overlap(
     return {f"least overlap (n={size[0]}, k={size[1]})": [overlaps.names[each] for each in best]}
 
 
-def _benchmark(name: str, names: Sequence[str], members: Members | None, overlaps: Overlaps | None) -> Benchmark:
+def _benchmark(name: str, names: Sequence[str], members: Members | None, overlaps: Overlaps | None) -> ChosenBenchmark:
     """Return a benchmark; without a spread or an overlap where a corruption is in no category."""
     listed = [each for group in members.values() for each in group] if members else []
     if not members or not set(names) <= set(listed):
-        return Benchmark(name, names, None, None)
+        return ChosenBenchmark(name, names, None, None)
     index = _IndexOf(overlaps.names if overlaps else listed, name)
     benchmark, categories = index.all(names), [index.all(group) for group in members.values()]
     overlap = metrics.mean_overlap(benchmark, overlaps.scores, categories) if overlaps else math.nan
-    return Benchmark(name, names, metrics.spread(benchmark, categories), None if math.isnan(overlap) else overlap)
+    return ChosenBenchmark(name, names, metrics.spread(benchmark, categories), None if math.isnan(overlap) else overlap)
 
 
 class _Predictor:

@@ -10,7 +10,7 @@ from pipeline.evaluate.metrics.checks import Floats
 
 
 @dataclass(frozen=True)
-class Settings:
+class SelectionSettings:
     """The settings of an analysis.
 
     Attributes:
@@ -62,7 +62,7 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class ChosenBenchmark:
     """A benchmark of some corruptions; spread and mean overlap within categories are None if they are undefined."""
 
     name: str
@@ -103,11 +103,11 @@ class Selection:
         warnings: Warnings for the reader.
     """
 
-    settings: Settings
+    settings: SelectionSettings
     models: Sequence[str]
     overlaps: Overlaps | None
     categories: Categories | None
-    benchmarks: Sequence[Benchmark]
+    benchmarks: Sequence[ChosenBenchmark]
     by_size: Sequence[Prediction]
     by_spread: Sequence[Prediction]
     warnings: Sequence[str]

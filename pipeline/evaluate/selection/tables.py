@@ -10,7 +10,7 @@ from statistics import fmean
 from pipeline.evaluate.report.family import Column, Table
 from pipeline.evaluate.report.formats import PLAIN, Cell, Number, NumberFormat
 from pipeline.evaluate.report.text import FORMULA_STARTS
-from pipeline.evaluate.selection.records import Benchmark, Categories, Overlaps, Prediction, Selection
+from pipeline.evaluate.selection.records import Categories, ChosenBenchmark, Overlaps, Prediction, Selection
 from pipeline.text import printable
 
 CORRELATION, P_VALUE = NumberFormat(1, 3), NumberFormat(1, 4)
@@ -88,7 +88,7 @@ def _pair_table(categories: Categories) -> Table:
     return Table(CATEGORIES, "correlations of pairs", note, columns, rows)
 
 
-def _benchmark_table(benchmarks: Sequence[Benchmark]) -> Table:
+def _benchmark_table(benchmarks: Sequence[ChosenBenchmark]) -> Table:
     rows: list[Sequence[Cell]] = [
         [
             printable(each.name),
