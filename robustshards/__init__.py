@@ -1,4 +1,4 @@
-"""ImageNet-C, ImageNet-P and ImageNet-S made from your own images, and the evaluation of models on them.
+"""ImageNet-C, -P, -S and -Syn2Nat made from your own images, and the evaluation of models on them.
 
 Images in memory (uint8 RGB arrays; inputs are never modified):
 

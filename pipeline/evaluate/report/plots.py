@@ -11,7 +11,7 @@ from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.text import printable
 
 MAX_LABEL_LENGTH = 19
-"""Maximum number of characters of a name beside bars; built-in transforms have up to 17."""
+"""Maximum number of characters of a name beside bars; built-in transforms have up to 19."""
 
 
 class PlotKind(Enum):
