@@ -64,8 +64,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
 app = typer.Typer(
     name="robustshards",
     cls=Group,
-    help="Build ImageNet-C, ImageNet-P, ImageNet-S and ImageNet-Syn2Nat from your own images as WebDataset shards, check "
-    "them, and evaluate image classifiers on them.",
+    help="Build ImageNet-C, ImageNet-P, ImageNet-S and ImageNet-Syn2Nat from your own images as WebDataset shards, "
+    "check them, and evaluate image classifiers on them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
