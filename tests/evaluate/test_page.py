@@ -245,7 +245,7 @@ def test_warnings_come_first() -> None:
 def test_sections_without_data_are_omitted() -> None:
     elements = parsed(page(summary_of(system_noise=[made_system_noise()]), "Title"))
     assert [squeezed(each.text) for each in of(elements, "h2")] == ["ImageNet-S"]
-    assert {each.attributes["class"] for each in of(elements, "svg", "plot")} == {"plot heat"}
+    assert {each.attributes["class"] for each in of(elements, "svg", "plot")} == {"plot heat", "plot reliability"}
     assert "No results" in page(EMPTY, "Title")
     assert not of(parsed(page(EMPTY, "Title")), "section")
 
@@ -323,7 +323,7 @@ def test_infinite_values_are_in_the_table_only() -> None:
 
 
 def test_a_clean_evaluation_alone_has_a_page() -> None:
-    clean = summary_of(clean=[made_clean()], anomalies=[made_anomalies()])
+    clean = summary_of(clean=[replace(made_clean(), calibration=None)], anomalies=[made_anomalies()])
     text = page(clean, "Clean")
     assert "23.9" in text
     assert "<svg" not in text

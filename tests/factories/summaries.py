@@ -16,6 +16,7 @@ from pipeline.evaluate.metrics.alexnet import (
 )
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.anomalies import AnomalySummary
+from pipeline.evaluate.report.calibration import Calibration, CalibrationSummary, LevelCalibration, ReliabilityBin
 from pipeline.evaluate.report.clean import CleanSummary
 from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
 from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
@@ -51,6 +52,41 @@ EMPTY = summary_of()
 
 def estimate(value: float, half: float = 0.004) -> Estimate:
     return Estimate(value, value - half, value + half)
+
+
+def made_calibration(
+    error: float, levels: Sequence[int] = (), transforms: Sequence[str] = (), counted: Sequence[str] = ()
+) -> CalibrationSummary:
+    """Return a calibration that gets worse with the level. The mean over transforms is that of each transform.
+
+    Args:
+        error: Error rate of the model, 0..1.
+        levels: Levels; empty for images without a transform.
+        transforms: Names of all transforms.
+        counted: Transforms that the reliability diagram is over.
+    """
+    overall = LevelCalibration(
+        _calibration(error), {level: _calibration(error * (1 + 0.1 * (level - 3))) for level in levels}
+    )
+    images = 10_000 * max(len(counted), 1)
+    return CalibrationSummary(
+        overall,
+        dict.fromkeys(transforms, overall),
+        {
+            level: [
+                ReliabilityBin(
+                    low / 15, (low + 1) / 15, images * (1 + low * low), (low + 0.6) / 15,
+                    max((low + 0.6) / 15 - 0.02 * level * (low / 15), 0.0),
+                )
+                for low in range(15)
+            ]
+            for level in levels or [0]
+        },
+    )  # fmt: skip
+
+
+def _calibration(error: float) -> Calibration:
+    return Calibration(0.2 * error, 0.19 * error, estimate(4 * error, 0.01), estimate(1.3 * error, 0.002))
 
 
 def made_corruptions(
@@ -95,6 +131,7 @@ def made_corruptions(
         robustness=estimate(1 - mean([row.corruption_error.value for row in counted if row.corruption_error]), 0.003)
         if baseline
         else None,
+        calibration=made_calibration(mean_error, severities, only, [row.name for row in counted]),
     )
 
 
@@ -146,12 +183,18 @@ def made_system_noise(
     accuracies = [row.accuracy.value for row in rows]
     spread = mean([(each - mean(accuracies)) ** 2 for each in accuracies]) ** 0.5
     nsd = Estimate(-100 * spread, -100 * spread - 0.08, -100 * spread + 0.08)
-    return SystemNoiseSummary(name or model, "ImageNet-S", 50_000, 0, rows, estimate(mean(accuracies)), nsd)
+    return SystemNoiseSummary(
+        name or model, "ImageNet-S", 50_000, 0, rows, estimate(mean(accuracies)), nsd,
+        calibration=made_calibration(1 - best, (0,), only, only),
+    )  # fmt: skip
 
 
 def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSummary:
     clean = MODELS[model][0]
-    return CleanSummary(name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002))
+    return CleanSummary(
+        name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002),
+        calibration=made_calibration(clean),
+    )  # fmt: skip
 
 
 def made_shifts(model: str = "ResNet-50", *, name: str | None = None) -> list[ShiftSummary]:
@@ -161,10 +204,11 @@ def made_shifts(model: str = "ResNet-50", *, name: str | None = None) -> list[Sh
         ShiftSummary(
             name or model, "imagenet-a", 7_490, 10, estimate(clean - 0.7), estimate(clean - 0.72),
             estimate(clean - 0.4), clean + 0.1, estimate(0.8, 0.006), complete_images=7_500,
+            calibration=made_calibration(1.7 - clean),
         ),
         ShiftSummary(
             name or model, "imagenet-v", 10_000, 0, estimate(clean - 0.4), None, estimate(clean - 0.2), clean,
-            estimate(0.4, 0.006), 0.02, "sofa_2", complete_images=10_000,
+            estimate(0.4, 0.006), 0.02, "sofa_2", complete_images=10_000, calibration=made_calibration(1.4 - clean),
         ),
     ]  # fmt: skip
 

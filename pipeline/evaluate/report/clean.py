@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import CalibrationSummary, CalibrationTable, natural_calibration
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
@@ -26,6 +27,7 @@ class CleanSummary:
     top5_error: Estimate
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    calibration: CalibrationSummary | None = None
 
 
 def summarise_clean(evaluation: Evaluation, context: ReportContext) -> list[CleanSummary]:
@@ -43,6 +45,7 @@ def summarise_clean(evaluation: Evaluation, context: ReportContext) -> list[Clea
             column_mean(bootstrap, 1),
             about.manifest_sha256,
             about.source_ids_sha256,
+            natural_calibration(clean, context),
         )
     ]
 
@@ -58,5 +61,6 @@ REPORT = ReportFamily(
         leads=(TOP1_ERROR,),
         note="Error rates on clean images, in percent, with the 95 % confidence interval over images in brackets. "
         "Lower is better.",
+        calibration=CalibrationTable(),
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import CalibrationTable
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.formats import COUNT, PERCENT, Cell, NumberFormat, Value
 from pipeline.evaluate.report.plots import Plot
@@ -153,6 +154,7 @@ class ReportLayout(Generic[S]):
         row_level_figures: Metrics of a row at each level.
         level: Returns the only level of a summary; None if it has several.
         baseline: Returns the name of the baseline; None if nothing is normalised.
+        calibration: Calibration of a summary, and the words of its table; None for no table.
         glossary: Terms and their definitions, for the page.
         sources: Papers that define the metrics, for the page.
     """
@@ -175,6 +177,7 @@ class ReportLayout(Generic[S]):
     row_level_figures: Sequence[LevelFigure] = ()
     level: Callable[[S], int | None] = lambda summary: None
     baseline: Callable[[S], str | None] = lambda summary: None
+    calibration: CalibrationTable | None = None
     glossary: Sequence[tuple[str, str]] = ()
     sources: Sequence[str] = ()
 

@@ -36,7 +36,8 @@ class NumberFormat:
         return f"{number * self.scale:{',' if self.grouped else ''}.{self.digits}f}"
 
 
-PERCENT, PLAIN, COUNT = NumberFormat(100, 1), NumberFormat(1, 2), NumberFormat(1, 0, grouped=True)
+PERCENT, COUNT = NumberFormat(100, 1), NumberFormat(1, 0, grouped=True)
+PLAIN, FINE = NumberFormat(1, 2), NumberFormat(1, 3)
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,29 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.report import calibration_tables
 from pipeline.evaluate.report.bar_plots import BarPlot, bar_plots
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import Table
 from pipeline.evaluate.report.heat_maps import HeatMap, heat_maps
 from pipeline.evaluate.report.line_plots import LinePlot, line_plots, small_line_plots
 from pipeline.evaluate.report.plots import PlotKind, Slots
+from pipeline.evaluate.report.reliability_plots import ReliabilityPlot, reliability_plots
 from pipeline.evaluate.report.sections import Headline, Section, sections
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
 TEMPLATE = "report.html.j2"
 
-DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[LinePlot | BarPlot | HeatMap]]] = {
+DrawnPlot = LinePlot | BarPlot | HeatMap | ReliabilityPlot
+"""The layout of a plot."""
+
+DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[DrawnPlot]]] = {
     PlotKind.LINES: line_plots,
     PlotKind.SMALL_LINES: small_line_plots,
     PlotKind.BARS: bar_plots,
     PlotKind.HEAT_MAPS: heat_maps,
+    PlotKind.RELIABILITY: reliability_plots,
 }
 """Layout function of each kind of plot."""
 
@@ -36,7 +42,7 @@ class Part:
 
     table: Table
     kind: PlotKind | None
-    plots: Sequence[LinePlot | BarPlot | HeatMap]
+    plots: Sequence[DrawnPlot]
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,12 @@ def page(summary: Summary, title: str) -> str:
         chapters=[_chapter(section, slots) for section in all_sections],
         heads=_heads,
         kinds=PlotKind,
-        glossary=[term for layout in layouts().values() for term in layout.glossary],
-        sources=list(dict.fromkeys(source for layout in layouts().values() for source in layout.sources)),
+        glossary=[*(term for layout in layouts().values() for term in layout.glossary), *calibration_tables.GLOSSARY],
+        sources=list(
+            dict.fromkeys(
+                [*(source for layout in layouts().values() for source in layout.sources), *calibration_tables.SOURCES]
+            )
+        ),
     )
 
 

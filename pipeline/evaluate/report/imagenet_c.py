@@ -13,6 +13,12 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.report.baseline import warn_of_image_count
+from pipeline.evaluate.report.calibration import (
+    CalibrationSummary,
+    CalibrationTable,
+    calibration_summary,
+    read_probabilities,
+)
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.error_baseline import ErrorBaseline, error_baseline
 from pipeline.evaluate.report.estimates import accuracy, column_mean
@@ -29,7 +35,7 @@ from pipeline.evaluate.report.family import (
 from pipeline.evaluate.report.formats import Cell, Number
 from pipeline.evaluate.report.matching import CleanError
 from pipeline.evaluate.report.plots import Curves, Plot, PlotKind
-from pipeline.evaluate.report.scores import Evaluation, error_scores
+from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.tables import (
     LevelTable,
     TransformTable,
@@ -84,6 +90,7 @@ class CorruptionSummary:
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
         robustness: 1 - mCE.
+        calibration: Calibration of the probabilities.
     """
 
     model: str
@@ -102,6 +109,7 @@ class CorruptionSummary:
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
     robustness: Estimate | None = None
+    calibration: CalibrationSummary | None = None
 
 
 # Metrics
@@ -109,7 +117,7 @@ class CorruptionSummary:
 
 def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> list[CorruptionSummary]:
     """Return the summary of an evaluation on ImageNet-C or one of its editions."""
-    scores = error_scores(evaluation)
+    scores, probabilities = read_probabilities(evaluation)
     clean = context.clean_error(evaluation, scores.images)
     baseline = error_baseline(evaluation, scores, clean, context)
     about = context.about(evaluation, scores.images)
@@ -151,6 +159,7 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             )
             if divisors
             else None,
+            calibration=calibration_summary(evaluation, probabilities, context, counted),
         )
     ]
 
@@ -372,6 +381,7 @@ REPORT = ReportFamily(
         level_figures=(CURVE,),
         row_level_figures=(LevelFigure("error", lambda row: row.errors),),
         baseline=lambda summary: summary.baseline,
+        calibration=CalibrationTable("corruption", "severity"),
         glossary=GLOSSARY,
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
     ),

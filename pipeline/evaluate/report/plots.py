@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import ReliabilityBin
 from pipeline.text import printable
 
 MAX_LABEL_LENGTH = 19
@@ -21,6 +22,7 @@ class PlotKind(Enum):
     SMALL_LINES = "small-plots"
     BARS = "bars-plots"
     HEAT_MAPS = "heat-plots"
+    RELIABILITY = "reliability-plots"
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,24 @@ class Grids:
 
 
 @dataclass(frozen=True)
+class Diagrams:
+    """The data of reliability diagrams: accuracy as a function of confidence.
+
+    Attributes:
+        diagrams: Bins by model and level.
+        axis: Noun for levels, such as "severity".
+    """
+
+    diagrams: Mapping[str, Mapping[int, Sequence[ReliabilityBin]]]
+    axis: str
+
+
+@dataclass(frozen=True)
 class Plot:
     """The plot of a table: its kind and its data."""
 
     kind: PlotKind
-    figures: Curves | BarGroups | Grids
+    figures: Curves | BarGroups | Grids | Diagrams
 
 
 @dataclass(frozen=True)
@@ -94,6 +109,11 @@ def words(name: str) -> str:
 def shortened(text: str, length: int = MAX_LABEL_LENGTH) -> str:
     """Return a text truncated to a number of characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def svg_points(points: Iterable[tuple[float, float]]) -> str:
+    """Return points as the value of the SVG attribute of this name."""
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
 
 
 def is_finite(estimate: Estimate) -> bool:

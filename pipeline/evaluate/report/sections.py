@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.evaluate.report.calibration_tables import calibration_tables
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
@@ -66,6 +67,7 @@ def sections(summary: Summary) -> list[Section]:
     for layout, summaries in summaries_by_layout(summary):
         for title, models in _by_title(layout, summaries).items():
             all_tables = [key_figures(layout, title, models), *layout.tables(layout, title, models)]
+            all_tables += calibration_tables(layout, title, models)
             result.append(Section(title, layout, models, [table for table in all_tables if table.rows]))
     return result
 

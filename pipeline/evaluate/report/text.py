@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration_tables import calibration_lines
 from pipeline.evaluate.report.family import ReportLayout, Table
 from pipeline.evaluate.report.formats import Value, value_of
 from pipeline.evaluate.report.sections import summaries_by_layout
@@ -111,6 +112,8 @@ def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
                 yield from _line(name, at_level, figures.name, value)
         for figure in layout.row_figures:
             yield from _line(name, whole, figure.name, figure.value(row), baseline * figure.normalised)
+    for transform, at, figure_name, calibration in calibration_lines(layout, summary):
+        yield from _line(_plain(transform), whole if at is None else at, figure_name, calibration)
     for count in layout.counts:
         yield from _line("", whole, count.name, count.value(summary))
 
