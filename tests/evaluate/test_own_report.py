@@ -129,7 +129,8 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
         UserError, match=r"'films' has no report.*entry point 'films' in the group 'robustshards.reports'"
     ):
         report_of("films")
-    assert list(layouts()) == ["corruptions", "perturbations", "system_noise", "shifts", "anomalies", "clean"]
+    known = ["corruptions", "perturbations", "system_noise", "shifts", "anomalies", "clean", "natural_robustness"]
+    assert list(layouts()) == known
 
 
 def test_two_reports_with_the_same_key_are_refused(registered: dict[str, Family]) -> None:

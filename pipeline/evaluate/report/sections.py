@@ -10,6 +10,7 @@ from pipeline.evaluate.report.calibration_tables import calibration_tables
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
+from pipeline.evaluate.report.published import published_tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.tables import coverage, key_figures, missing_images
 from pipeline.text import printable
@@ -68,6 +69,7 @@ def sections(summary: Summary) -> list[Section]:
         for title, models in _by_title(layout, summaries).items():
             all_tables = [key_figures(layout, title, models), *layout.tables(layout, title, models)]
             all_tables += calibration_tables(layout, title, models)
+            all_tables += published_tables(layout, title, models, summary.published)
             result.append(Section(title, layout, models, [table for table in all_tables if table.rows]))
     return result
 

@@ -51,6 +51,10 @@ def to_csv(summary: Summary) -> str:
         for each in summaries:
             names = _plain(each.model), _plain(each.data_set)
             writer.writerows((*names, layout.key, *line) for line in _lines(layout, each))
+    for published in summary.published:
+        line = _line(published.transform, "", published.figure, published.value, published.baseline)
+        columns = _plain(published.model), _plain(published.data_set), published.family
+        writer.writerows((*columns, *cells) for cells in line)
     return lines.getvalue()
 
 
