@@ -75,7 +75,7 @@ def test_the_report_of_a_package_shows_its_metric(evaluation: Path, tmp_path: Pa
     for text in ("accuracy under the worst wave", "Bar plot, accuracy in percent, waves", "Nobody, 2026 (waves)"):
         assert text in shown
     lines = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
-    assert {line["family"] for line in lines} == {"waves"}
+    assert {line["family"] for line in lines} == {"waves", "models"}
 
 
 def test_a_package_without_a_report_uses_the_default_report(

@@ -87,7 +87,7 @@ def _real_hits(clean: Untransformed, real: RealImages) -> NDArray[np.bool_]:
     return np.stack([metrics.real_hits(first, real.labels), metrics.real_hits(five, real.labels)], axis=1)
 
 
-TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error)
+TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error, higher_is_better=False)
 REAL_ACCURACY = Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy)
 
 REPORT = ReportFamily(

@@ -56,7 +56,7 @@ class TransformSummary:
     calibration: CalibrationSummary | None = None
 
 
-MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
+MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy, higher_is_better=True)
 ROW_MEAN = Figure("mean accuracy", lambda row: row.mean_accuracy)
 
 

@@ -33,7 +33,7 @@ _RESERVED = frozenset(
     {
         *(report.layout.key for report in ROLE_REPORTS.values()),
         natural_robustness.LAYOUT.key,
-        *("generator", "published", "warnings"),
+        *("comparison", "generator", "models", "published", "warnings"),
     }
 )
 """Keys of ``report.json`` that do not belong to a family."""

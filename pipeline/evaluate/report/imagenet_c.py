@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.metrics.checks import Figures
 from pipeline.evaluate.report.baseline import warn_of_image_count
 from pipeline.evaluate.report.calibration import (
     CalibrationSummary,
@@ -51,6 +53,12 @@ from pipeline.transforms.imagenet_c import FAMILY
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Mapping[int, int]]
 """Column of the scores, by corruption and severity."""
+
+CATEGORIES: Mapping[str, Sequence[str]] = {
+    category: [name for name in corruptions.names("benchmark") if corruptions.get(name).group == category]
+    for category in dict.fromkeys(corruptions.get(name).group for name in corruptions.names("benchmark"))
+}
+"""Corruptions of the benchmark by category."""
 
 
 # Summary
@@ -102,6 +110,7 @@ class CorruptionSummary:
         real_accuracy: The same by the reassessed labels; None if there are none.
         real_images: Number of images that have reassessed labels.
         complete_images: Number of images of the complete data set; 0 if unknown.
+        category_errors: Mean CE over the corruptions of the benchmark by category, such as "noise".
     """
 
     model: str
@@ -125,6 +134,7 @@ class CorruptionSummary:
     real_accuracy: Estimate | None = None
     real_images: int | None = None
     complete_images: int = 0
+    category_errors: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 # Metrics
@@ -164,9 +174,7 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             rows=rows,
             curve=_curve(counted, bootstrap),
             mean_error=mean_error,
-            mean_corruption_error=bootstrap.estimate(
-                lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors)
-            )
+            mean_corruption_error=bootstrap.estimate(partial(_mean_corruption_error, counted, divisors))
             if divisors
             else None,
             relative_mean_corruption_error=_mean([r.relative_corruption_error for r in rows if r.name in counted]),
@@ -188,6 +196,7 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             else None,
             real_images=len(real.images.ids) if real else None,
             complete_images=complete_images(evaluation, scores.images.ids),
+            category_errors=_category_errors(benchmark, bootstrap, baseline),
         )
     ]
 
@@ -279,6 +288,20 @@ def _accuracy_at(level: int, counted: Columns, bootstrap: Bootstrap) -> Estimate
     return bootstrap.estimate(mean_accuracy)
 
 
+def _category_errors(benchmark: Columns, bootstrap: Bootstrap, baseline: ErrorBaseline | None) -> dict[str, Estimate]:
+    """Return the mean CE by category, without categories of which an error of the baseline is unknown."""
+    found = {}
+    for category, names in CATEGORIES.items():
+        columns = {name: benchmark[name] for name in names if name in benchmark}
+        if divisors := _divisors(columns, baseline):
+            found[category] = bootstrap.estimate(partial(_mean_corruption_error, columns, divisors))
+    return found
+
+
+def _mean_corruption_error(columns: Columns, divisors: Mapping[str, Sequence[float]], means: Floats) -> Figures:
+    return metrics.mean_corruption_error(_errors(means, columns), divisors)
+
+
 def _residual_robustness(clean: CleanError | None, common_errors: Floats | None, counted: Columns) -> float | None:
     if clean is None or common_errors is None:
         return None
@@ -298,11 +321,35 @@ def _is_complete(columns: Columns) -> bool:
 
 # Tables and plots
 
+
+def _category_figure(category: str) -> Figure:
+    """Return the mean CE over the corruptions of the benchmark in a category."""
+    names = CATEGORIES[category]
+
+    def is_complete(summary: CorruptionSummary) -> bool:
+        return all(set(row.errors) == set(alexnet.SEVERITIES) for row in summary.rows if row.name in names)
+
+    return Figure(
+        f"mean CE ({category})",
+        lambda summary: summary.category_errors.get(category),
+        normalised=True,
+        over=lambda row: row.corruption_error if row.name in names else None,
+        benchmark=Benchmark(len(names), f"{category} corruptions", is_complete),
+    )
+
+
 MCE = Figure(
-    "mCE", lambda summary: summary.mean_corruption_error, normalised=True, over=lambda row: row.corruption_error
+    "mCE",
+    lambda summary: summary.mean_corruption_error,
+    normalised=True,
+    over=lambda row: row.corruption_error,
+    higher_is_better=False,
 )
 MEAN_ERROR = Figure(
-    "mean corruption error (unnormalised)", lambda summary: summary.mean_error, over=lambda row: row.mean_error
+    "mean corruption error (unnormalised)",
+    lambda summary: summary.mean_error,
+    over=lambda row: row.mean_error,
+    higher_is_better=False,
 )
 ROBUSTNESS = Figure(
     "1 - mCE", lambda summary: summary.robustness, normalised=True, over=lambda row: row.corruption_error
@@ -324,6 +371,7 @@ FIGURES = (
     ),
     Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy, over=lambda row: row.real_accuracy),
     Figure("images (ReaL)", lambda summary: summary.real_images, COUNT),
+    *map(_category_figure, CATEGORIES),
     Figure("residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.mean_error),
     Figure("clean error", lambda summary: summary.clean_error),
 )
@@ -444,6 +492,7 @@ REPORT = ReportFamily(
             LevelFigure("accuracy (ReaL)", lambda row: row.real_accuracies),
         ),
         baseline=lambda summary: summary.baseline,
+        clean_accuracy=lambda summary: None if summary.clean_error is None else 1 - summary.clean_error,
         calibration=CalibrationTable("corruption", "severity"),
         glossary=GLOSSARY,
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),

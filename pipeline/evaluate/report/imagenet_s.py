@@ -111,7 +111,7 @@ def _tables(
     yield Table(section, "accuracy by decoder and resize operator", note, columns, rows, plot)
 
 
-MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
+MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy, higher_is_better=True)
 
 REPORT = ReportFamily(
     FAMILY.name,

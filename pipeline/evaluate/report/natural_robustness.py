@@ -107,7 +107,9 @@ def _summary(model: str, candidates: _Candidates) -> NaturalRobustnessSummary:
     return NaturalRobustnessSummary(model, average, figures, missing, candidates.incomplete, candidates.baseline)
 
 
-AVERAGE = Figure("natural robustness (average of ten)", lambda summary: summary.average, normalised=True)
+AVERAGE = Figure(
+    "natural robustness (average of ten)", lambda summary: summary.average, normalised=True, higher_is_better=True
+)
 
 
 def _figure(name: str) -> Figure:

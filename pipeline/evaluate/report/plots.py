@@ -9,6 +9,7 @@ from enum import Enum
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.calibration import ReliabilityBin
+from pipeline.evaluate.report.formats import PERCENT, NumberFormat
 from pipeline.text import printable
 
 MAX_LABEL_LENGTH = 19
@@ -23,6 +24,7 @@ class PlotKind(Enum):
     BARS = "bars-plots"
     HEAT_MAPS = "heat-plots"
     RELIABILITY = "reliability-plots"
+    SCATTERS = "scatter-plots"
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,47 @@ class Diagrams:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """The axis of a scatter plot: the name of its metric, the format of values, and whether it is logarithmic."""
+
+    name: str
+    format: NumberFormat = PERCENT
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model in a scatter plot; ``published`` if the values are those that a paper prints."""
+
+    model: str
+    x: float
+    y: float
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A scatter plot of models; values on a logarithmic axis are above 0."""
+
+    title: str
+    x: Axis
+    y: Axis
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Scatters:
+    """The data of several scatter plots of the same models."""
+
+    plots: Sequence[Scatter]
+
+
+@dataclass(frozen=True)
 class Plot:
     """The plot of a table: its kind and its data."""
 
     kind: PlotKind
-    figures: Curves | BarGroups | Grids | Diagrams
+    figures: Curves | BarGroups | Grids | Diagrams | Scatters
 
 
 @dataclass(frozen=True)

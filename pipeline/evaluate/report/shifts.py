@@ -124,7 +124,7 @@ def _warn_of_missing_classes(natural: Untransformed, clean: Untransformed, conte
         )
 
 
-ACCURACY = Figure("accuracy", lambda summary: summary.accuracy)
+ACCURACY = Figure("accuracy", lambda summary: summary.accuracy, higher_is_better=True)
 
 REPORT = ReportFamily(
     FAMILY.name,
@@ -146,6 +146,7 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
+        clean_accuracy=lambda summary: summary.clean_accuracy,
         calibration=CalibrationTable(),
         glossary=(
             (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.errors import UserError
@@ -10,9 +11,11 @@ from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.families import layouts, report_on
 from pipeline.evaluate.report.family import ReportLayout
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, warn_of_different_images
+from pipeline.evaluate.report.models import report_models
 from pipeline.evaluate.report.natural_robustness import LAYOUT as NATURAL
 from pipeline.evaluate.report.natural_robustness import summarise_natural_robustness
 from pipeline.evaluate.report.published import published_figures
+from pipeline.evaluate.report.ranking import compare
 from pipeline.evaluate.report.real_labels import (
     RealLabels,
     Reason,
@@ -21,6 +24,7 @@ from pipeline.evaluate.report.real_labels import (
     takes_real_labels,
 )
 from pipeline.evaluate.report.scores import Evaluation, open_evaluation
+from pipeline.evaluate.report.sections import sections
 from pipeline.evaluate.report.summary import Summary
 
 
@@ -76,7 +80,9 @@ def summarise(
     warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
-    return Summary(families, context.warnings, published_figures(found) if published else ())
+    figures = published_figures(found) if published else ()
+    result = Summary(families, context.warnings, figures, report_models(evaluations))
+    return replace(result, comparison=compare(sections(result)))
 
 
 def _real_labels(path: str | None, evaluations: Iterable[Evaluation]) -> RealLabels | Reason:

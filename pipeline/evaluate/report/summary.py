@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeline.evaluate.report.models import ReportModel
+from pipeline.evaluate.report.ranking import Comparison
+
 
 @dataclass(frozen=True)
 class PublishedFigure:
@@ -42,11 +45,15 @@ class Summary:
             ``clean`` and ``natural_robustness``.
         warnings: Warnings for the reader.
         published: Published figures of reference models on the same data sets.
+        models: Notes and sizes of the models.
+        comparison: Ranks of the models; None if there is one model.
     """
 
     families: Mapping[str, Sequence[Any]]
     warnings: Sequence[str]
     published: Sequence[PublishedFigure] = ()
+    models: Sequence[ReportModel] = ()
+    comparison: Comparison | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the contents as built-in types that can be written as JSON."""
