@@ -23,9 +23,7 @@ samples = list(clean.samples())
 images = (np.stack([sample.pixels() for sample in samples]) / 255 - MEAN) / STD
 inputs = torch.tensor(images, dtype=torch.float32).permute(0, 3, 1, 2)
 labels = torch.tensor([sample.row.label for sample in samples])
-outputs = clean.labels.classes or 1 + max(
-    labels
-)  # class folders named by numbers do not tell how many classes there are
+outputs = clean.labels.classes or 1 + int(labels.max())  # folders named by numbers do not tell the number of classes
 model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, outputs))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for _ in range(options.epochs):
