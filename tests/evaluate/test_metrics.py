@@ -447,10 +447,19 @@ FIGURES: dict[str, Callable[[np.ndarray], Any]] = {
     "area_under_precision_recall": lambda means: metrics.area_under_precision_recall(
         means[..., 0, :].round(1), np.array([True, False, True, False, False])
     ),
+    "expected_calibration_error": lambda means: metrics.expected_calibration_error(
+        means[..., 0, :], means[..., 1, :] < 0.5
+    ),
+    "adaptive_calibration_error": lambda means: metrics.adaptive_calibration_error(
+        means[..., 0, :], means[..., 1, :] < 0.5, bins=2
+    ),
+    "negative_log_likelihood": lambda means: metrics.negative_log_likelihood(means[..., 0, :]),
+    "brier_score": lambda means: metrics.brier_score(means[..., 0, :], means[..., 1, :]),
 }
 """Metrics with leading axes, as functions of means of shape (..., 4 corruptions, 5 severities)."""
 
-FIGURES_OF_MEANS = [name for name in FIGURES if name != "area_under_precision_recall"]
+OF_IMAGES = {"area_under_precision_recall", "expected_calibration_error", "adaptive_calibration_error"}
+FIGURES_OF_MEANS = [name for name in FIGURES if name not in OF_IMAGES]
 
 
 def test_every_metric_is_tested_with_leading_axes() -> None:
@@ -458,6 +467,7 @@ def test_every_metric_is_tested_with_leading_axes() -> None:
         *("alexnet_errors", "estimate_of_groups", "ordinal_ranks"),
         *("flip_probability", "top5_distance", "zipf_distance"),
         *("real_accuracy", "real_hits"),
+        *("reliability", "adaptive_reliability", "negative_log_likelihoods", "brier_scores"),
         *(name for name in metrics.__all__ if name.endswith("_by_sequence")),
     }
     functions = {name for name in metrics.__all__ if name.islower()}
