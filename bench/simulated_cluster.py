@@ -88,6 +88,7 @@ class Listing:
     """A source that lists images without files."""
 
     location = "nowhere"
+    labels = None
 
     def __init__(self, images: int) -> None:
         self._images = images

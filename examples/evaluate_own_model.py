@@ -18,11 +18,13 @@ rs.build("imagenet-c-clean", options.source, f"{options.out}/clean")
 rs.build("imagenet-c", options.source, f"{options.out}/corrupted", only=options.only)
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-samples = list(rs.open(f"{options.out}/clean").samples())
+clean = rs.open(f"{options.out}/clean")
+samples = list(clean.samples())
 images = (np.stack([sample.pixels() for sample in samples]) / 255 - MEAN) / STD
 inputs = torch.tensor(images, dtype=torch.float32).permute(0, 3, 1, 2)
 labels = torch.tensor([sample.row.label for sample in samples])
-model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 1 + max(labels)))
+outputs = clean.labels.classes or 1 + int(labels.max())  # folders named by numbers do not tell the number of classes
+model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, outputs))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for _ in range(options.epochs):
     optimizer.zero_grad()

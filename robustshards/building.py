@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from pipeline.build.quota import parse_size
@@ -14,6 +15,7 @@ from pipeline.execution.silent import SilentWatcher
 from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.schema import Recipe
+from pipeline.sources.listed_classes import read_classes
 from robustshards._arguments import Location, as_list, integer, location, optional_location, text
 from robustshards._calls import public_call
 
@@ -30,6 +32,7 @@ def build(
     limit: int | None = None,
     ids: Location | None = None,
     source_kind: str | None = None,
+    classes: Location | Sequence[str] | None = None,
     shard_size: int | None = None,
     seed: int | None = None,
     encoder: str | None = None,
@@ -61,6 +64,9 @@ def build(
         limit: Number of images, taken from the start of the listing. 0: all.
         ids: Text file that selects images: one id, path or file name per line.
         source_kind: Layout of the source, for example ``"imagefolder"``. Detected if omitted.
+        classes: All class names in label order, which is the order of the model's outputs: a list, or a text file with
+            one name per line. Default: class folders named by numbers are labels, WordNet ids of ImageNet's classes
+            have their index among the 1,000, others are numbered in sorted order.
         shard_size: Images per shard, 1 to 10,000.
         seed: Seed of all random numbers, 0 to 2**64 - 1.
         encoder: Format of the stored images: ``"jpeg"``, ``"png"``, ``"npy"``, or ``"mp4"`` (sequences only).
@@ -86,12 +92,12 @@ def build(
         UnreachableError: If an object store does not respond. Finished shards are kept.
         OSError: If a file cannot be read or written, for example because the disk is full.
     """
-    choices = Choices(
-        kind=source_kind, only=_names(only), grid=_names(grid), levels=_levels(severities, difficulty), limit=limit,
-        shard_size=shard_size, seed=seed, encoder=encoder, quality=quality, decoder=decoder, resize=resize,
-        fields=_fields(fields),
-    )  # fmt: skip
     with public_call():
+        choices = Choices(
+            kind=source_kind, classes=_classes(classes), only=_names(only), grid=_names(grid),
+            levels=_levels(severities, difficulty), limit=limit, shard_size=shard_size, seed=seed, encoder=encoder,
+            quality=quality, decoder=decoder, resize=resize, fields=_fields(fields),
+        )  # fmt: skip
         chosen = choices.applied_to(recipe if isinstance(recipe, Recipe) else library.load(location(recipe, "recipe")))
         request = BuildRequest(
             recipe=chosen,
@@ -116,6 +122,18 @@ def _names(names: str | Iterable[str] | None) -> list[str] | None:
     if not all(isinstance(name, str) for name in listed):
         raise UserError(f"invalid names {names!r}: pass text, for example 'noise,fog' or ['noise', 'fog']")
     return [word.strip() for name in listed for word in name.split(",") if word.strip()]
+
+
+def _classes(classes: Location | Sequence[str] | None) -> list[str] | None:
+    """Return the class names of a list or of a text file; raise UserError for other types, or an empty list."""
+    if classes is None:
+        return None
+    if isinstance(classes, str | PathLike):
+        return read_classes(location(classes, "classes"))
+    names = as_list(classes)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UserError(f"invalid classes {str(classes)[:80]}: pass class names in label order, or a text file of them")
+    return names
 
 
 def _levels(severities: Any, difficulty: Any) -> list[int] | None:

@@ -67,6 +67,8 @@ def report(
     *,
     baseline: Evaluations = (),
     clean: Evaluations = (),
+    real: Location | None = None,
+    published: bool = False,
     out: Location | None = None,
     title: str = "Robustness report",
 ) -> Report:
@@ -79,6 +81,9 @@ def report(
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
         clean: Evaluations on clean images to use for clean errors if a model has several.
+        real: File of the reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: that of the
+            package timm, if it is installed.
+        published: Whether to add tables with published figures of reference models on the same data sets.
         out: Folder or URL for report.html, .md, .csv and .json. Default: nothing is written.
         title: Title of the page.
 
@@ -87,8 +92,8 @@ def report(
         and ``write(folder)`` writes the files.
 
     Raises:
-        UserError: If a folder holds no evaluation, two evaluations on clean images could give the same clean error, or
-            the evaluations cannot be combined.
+        UserError: If a folder holds no evaluation, two evaluations on clean images could give the same clean error, the
+            evaluations cannot be combined, or ``real`` is invalid or does not fit the images.
         UnfinishedError: If an evaluation is incomplete.
     """
     folders = [_folder(each) for each in as_list(evaluations)]
@@ -99,6 +104,8 @@ def report(
             folders,
             [_folder(each) for each in as_list(baseline)],
             [_folder(each) for each in as_list(clean)],
+            real=None if real is None else location(real, "real"),
+            published=published,
         )
     result = Report(summary, title)
     if out is not None:

@@ -92,8 +92,15 @@ def write_small_source(folder: Path, images: int = 6, classes: int = 2) -> Path:
 
 @pytest.fixture(scope="session")
 def small_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an ImageFolder of six generated images in two classes. Tests must not change it."""
-    return write_small_source(tmp_path_factory.mktemp("small"))
+    """Return an ImageFolder of six generated images in two of seven classes. Tests must not change it.
+
+    The small models have seven outputs, and labels count empty class folders too.
+    """
+    folder = write_small_source(tmp_path_factory.mktemp("small"))
+    for index in range(2, 7):
+        (folder / f"class{index}").mkdir()
+        (folder / f"class{index}" / ".keep").touch()  # object stores have no empty folders
+    return folder
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -61,21 +61,24 @@ class Committed:
 
     Attributes:
         done: Digests of the finished tasks.
-        blocks: Number of a block -> its record, for blocks whose images must not change.
+        blocks: Number of a block -> its record, for blocks whose labels must not change.
         parts_to_compare: Number of a block -> manifest part with the digests of its images, for the few blocks whose
             images are read again.
+        is_fixed: Whether the images of ``blocks`` must not change either.
     """
 
     done: frozenset[str] = frozenset()
     blocks: Mapping[int, RecordedBlock] = field(default_factory=dict)
     parts_to_compare: Mapping[int, str] = field(default_factory=dict)
+    is_fixed: bool = False
 
 
 def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Committed:
     """Find the finished shards of a plan.
 
     Object stores respond slowly, so shards and parts are listed once and only listed parts are opened. The images of a
-    finished data set without failures must not change, but images may be added at the end.
+    finished data set without failures must not change, but images may be added at the end. Unless ``retry_failed``,
+    the labels of no image may change.
 
     Args:
         store: The output.
@@ -105,8 +108,8 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
                 parts[_block_of(part)] = part
     if unexpected:
         _raise_unexpected(store, plan, unexpected)
-    fixed = not failed and not retry_failed and store.size(MANIFEST_FILE) >= 0
-    return Committed(frozenset(done), blocks if fixed else {}, _parts_to_compare(parts))
+    is_fixed = not failed and not retry_failed and store.size(MANIFEST_FILE) >= 0
+    return Committed(frozenset(done), {} if retry_failed else blocks, _parts_to_compare(parts), is_fixed)
 
 
 def _parts_to_compare(parts: Mapping[int, str]) -> dict[int, str]:

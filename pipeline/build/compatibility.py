@@ -19,6 +19,7 @@ from pipeline.errors import UserError
 from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore, Store
+from pipeline.text import SHOWN
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """The files and folders that a build writes into its output."""
@@ -94,7 +95,7 @@ def _conflicts(existing: Recipe, requested: Recipe) -> list[str]:
         "source.limit": not requested.source.limit or 0 < existing.source.limit <= requested.source.limit,
     }
     settings = [
-        f"{name} is {old.get(name)}, but {new.get(name)} was requested"
+        f"{name} is {_shortened(old.get(name))}, but {_shortened(new.get(name))} was requested"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name) and not extended.get(name, False)
     ]
@@ -121,9 +122,15 @@ def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers"})
+    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers", "labels"})
     return {
         f"{table}.{key}" if isinstance(fields, dict) else table: value
         for table, fields in content.items()
         for key, value in (fields if isinstance(fields, dict) else {"": fields}).items()
     }
+
+
+def _shortened(value: Any) -> str:
+    """Return a setting for a message. A list can have thousands of class names."""
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."

@@ -35,7 +35,8 @@ def checked_blocks(
         The blocks.
 
     Raises:
-        UserError: A block does not start with the images that were built, or the content of an image has changed.
+        UserError: A block does not start with the images that were built, or the content or label of an image has
+            changed.
     """
     each = -(-COMPARED_IMAGES // max(len(committed.parts_to_compare), 1))
     for block in blocks:
@@ -44,6 +45,8 @@ def checked_blocks(
             _compare_content(store, part, block, source, each)
         recorded = committed.blocks.get(block.index)
         if recorded and not recorded.is_prefix_of(block):
+            _refuse_other_labels(store, recorded.part, block, source)
+        if recorded and committed.is_fixed and not recorded.is_prefix_of(block):
             raise UserError(
                 f"{store.root} is a finished data set that was built from other images: "
                 f"{_difference(store, recorded, block)}. Use another folder; if you changed the source on purpose, "
@@ -68,6 +71,22 @@ def _compare_content(store: Store, part: str, block: WorkItem, source: Source, c
                 f"{store.root} was built from other images: {image.origin} of {source.location} has sha256 "
                 f"{digest[:_SHOWN_DIGITS]}..., but the build used "
                 f"{(rows[image.id].source_sha256 or '')[:_SHOWN_DIGITS]}...; use another folder"
+            )
+
+
+def _refuse_other_labels(store: Store, part: str, block: WorkItem, source: Source) -> None:
+    """Raise UserError if an image of a block was built with another label."""
+    try:
+        built = {(row.source_id, row.class_name): row.label for row in manifests.read_rows(store.path(part))}
+    except (OSError, ValueError):
+        return
+    for image in block.images:
+        label = built.get((image.id, image.class_name), image.label)
+        if label != image.label:
+            raise UserError(
+                f"{store.root} was built with other labels: {image.origin} of class {image.class_name} has the label "
+                f"{label} there, but now {image.label} ({source.labels or 'as the source says'}). Use another folder, "
+                "or build with --retry-failed to remake the shards with these labels"
             )
 
 

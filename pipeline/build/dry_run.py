@@ -44,6 +44,7 @@ class DryRun:
         return {
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
+            "labels": self.plan.label_facts(),
             "samples": self.plan.samples,
             "shards": self.plan.shards,
             "shards_before": self.plan.shards - self.missing.shards,
@@ -59,6 +60,8 @@ class DryRun:
         """Yield lines of text that describe the result."""
         plan, missing = self.plan, self.missing
         yield f"{plan.recipe.name}: {plan.images:,} images, {plan.samples:,} samples in {plan.shards:,} shards"
+        if plan.labels:
+            yield f"labels: {plan.labels}"
         yield f"finished: {plan.shards - missing.shards:,} shards, {decimal(self.existing_bytes)}"
         yield (
             f"to make: {missing.shards:,} shards, {missing.samples.total():,} samples, "

@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import Source, SourceImage
 from pipeline.transforms.family import Condition
+
+NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels"}
+"""Fields of a recipe that the digest of a shard omits: the label of each image is in the digest of its listing."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Plan:
     """The plan of a build. Its size in memory does not depend on the number of images.
 
     Attributes:
-        recipe: What to build.
+        recipe: What to build, with the labels of the source.
         images: Number of source images.
         classes: Number of classes.
         listing: Digest of the source listing.
@@ -121,6 +125,16 @@ class Plan:
     def samples(self) -> int:
         """Return the number of samples."""
         return self.images * len(self.recipe.conditions())
+
+    @property
+    def labels(self) -> str:
+        """What to know about the labels; empty if they are all classes of ImageNet, or unknown."""
+        return self.recipe.labels.notice if self.recipe.labels else ""
+
+    def label_facts(self) -> dict[str, Any] | None:
+        """Return what the labels count as JSON values; None if unknown."""
+        space = self.recipe.labels
+        return {**space.model_dump(mode="json"), "description": str(space)} if space else None
 
     @property
     def digest(self) -> str:
@@ -154,6 +168,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
             f"no images found in {source.location}" + (f" (ignored files: {ignored})" if ignored else "") + ": give "
             "the folder that contains them, or their layout with --source-kind"
         )
+    recipe = recipe.model_copy(update={"labels": source.labels})
     return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
 
 
@@ -219,7 +234,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 def _identity(recipe: Recipe) -> str:
     """Return the settings of a recipe that decide the bytes of every shard, as JSON."""
-    content = recipe.model_dump(mode="json", exclude={"name", "title", "source", "software", "decoders", "resizers"})
+    content = recipe.model_dump(mode="json", exclude=NOT_IN_BYTES)
     for selection in ("only", "levels"):
         del content["transforms"][selection]
     return json.dumps(content, sort_keys=True)

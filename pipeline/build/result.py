@@ -51,6 +51,7 @@ class BuildResult:
         return {
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
+            "labels": self.plan.label_facts(),
             "samples": self.plan.samples,
             "shards": self.plan.shards,
             "shards_before": self.shards_before,
@@ -71,6 +72,8 @@ class BuildResult:
             output: Folder or URL of the data set.
         """
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
+        if self.plan.labels:
+            yield f"labels: {self.plan.labels}"
         if self.done.shards:
             shards, images = counted(self.done.shards, "shard"), counted(made, "image")
             yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate:,.0f} images/s)"

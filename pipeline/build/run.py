@@ -136,7 +136,7 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
         decoder_fingerprints(recipe.used_decoders()),
         resizer_fingerprints(recipe.used_resizers()),
     )
-    source = open_source(recipe.source.kind, request.source, request.ids)
+    source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
     watcher.preparing("testing every transform once")

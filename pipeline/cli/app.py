@@ -41,8 +41,10 @@ class CommandEntry:
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
-    "plan": CommandEntry(plan, MAKE, "robustshards plan imagenet-c --source photographs"),
-    "build": CommandEntry(build, MAKE, "robustshards build imagenet-c --source photographs --out imagenet-c --limit 2"),
+    "plan": CommandEntry(plan, MAKE, "robustshards plan imagenet-c --source imagenet-val"),
+    "build": CommandEntry(
+        build, MAKE, "robustshards build imagenet-c --source imagenet-val --out imagenet-c --limit 2"
+    ),
     "export": CommandEntry(export, MAKE, "robustshards export imagenet-c --to imagefolder --out folders"),
     "index": CommandEntry(index, MAKE, "robustshards index folders --out folders-index"),
     "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),

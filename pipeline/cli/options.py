@@ -70,6 +70,16 @@ IdsOption = Annotated[
         help="Text file with one image id, path or file name per line; only these images are used.",
     ),
 ]
+ClassesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=IMAGES,
+        help="Text file with one class name per line, in label order: the order of the model's outputs. Default: names "
+        "that are numbers are labels, WordNet ids of ImageNet's classes have their index among the 1,000, others are "
+        "numbered in sorted order.",
+    ),
+]
 LimitOption = Annotated[
     int | None,
     typer.Option(
@@ -218,6 +228,7 @@ class RecipeOptions:
     source: SourceOption
     kind: KindOption = None
     ids: IdsOption = None
+    classes: ClassesOption = None
     limit: LimitOption = None
     only: OnlyOption = None
     levels: LevelsOption = None
@@ -241,9 +252,10 @@ class RecipeOptions:
         from pipeline.recipes.choices import Choices
 
         choices = Choices(
-            kind=self.kind, only=words(self.only), grid=words(self.grid), levels=numbers(self.levels),
-            limit=self.limit, shard_size=self.shard_size, seed=self.seed, encoder=self.encoder, quality=self.quality,
-            decoder=self.decoder, resize=self.resize, fields=library.parse_fields(self.fields or ()),
+            kind=self.kind, classes=class_names(self.classes) or None, only=words(self.only), grid=words(self.grid),
+            levels=numbers(self.levels), limit=self.limit, shard_size=self.shard_size, seed=self.seed,
+            encoder=self.encoder, quality=self.quality, decoder=self.decoder, resize=self.resize,
+            fields=library.parse_fields(self.fields or ()),
         )  # fmt: skip
         return choices.applied_to(library.load(self.recipe))
 
@@ -327,14 +339,9 @@ def class_names(file: str | None) -> list[str]:
     Raises:
         UserError: The file cannot be read, or is empty.
     """
-    from pipeline.sources.base import lines_at
+    from pipeline.sources.listed_classes import read_classes
 
-    if file is None:
-        return []
-    names = lines_at(file)
-    if not names:
-        raise UserError(f"{file} is empty: write one class name per line, in label order")
-    return names
+    return [] if file is None else read_classes(file)
 
 
 def _short(text: str) -> str:

@@ -96,6 +96,7 @@ def _built(store: Store) -> Built:
         decoders=recipe.decoders,
         resizers=recipe.resizers,
         files=store,
+        labels=recipe.labels,
         recipe=recipe,
     )
 

@@ -15,6 +15,7 @@ class Choices:
     """Changes to a recipe. None keeps a field. ``fields``: table -> field -> value, for all other fields."""
 
     kind: str | None = None
+    classes: Sequence[str] | None = None
     only: Sequence[str] | None = None
     grid: Sequence[str] | None = None
     levels: Sequence[int] | None = None
@@ -36,7 +37,7 @@ class Choices:
                 allowed = ", ".join(recipe.family.groups) or "none"
                 raise UserError(f"invalid --grid {group!r}: the groups of {recipe.family.name} are {allowed}")
         named = recipe.changed(
-            source={"kind": self.kind, "limit": self.limit},
+            source={"kind": self.kind, "limit": self.limit, "classes": self.classes},
             transforms={"only": self.grid if self.only is None else self.only, "levels": self.levels},
             shards={"size": self.shard_size},
             encoder={"name": self.encoder, "quality": self.quality},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline.config import StrictTable, one_of, validated
@@ -15,6 +16,8 @@ from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
 from pipeline.sources.kinds import AUTO, KINDS
+from pipeline.tasks.labels import LabelSpace
+from pipeline.text import shown
 from pipeline.transforms.family import Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
 from pipeline.transforms.seeds import SEED_LIMIT, sample_seed
@@ -24,10 +27,24 @@ MAX_SHARD_SIZE = 10_000
 
 
 class SourceTable(StrictTable):
-    """``[source]``: the layout of the clean images ("auto": detected), and ``limit``: first N images, 0 for all."""
+    """``[source]``: the clean images.
+
+    Attributes:
+        kind: Layout; "auto" detects it.
+        limit: First N images; 0 for all.
+        classes: All class names in label order. Empty: the source numbers its classes.
+    """
 
     kind: Annotated[str, one_of((AUTO, *KINDS))] = AUTO
     limit: Annotated[int, Field(ge=0)] = 0
+    classes: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+
+    @field_validator("classes")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"the class {shown(twice[0])} is listed more than once: list each class once")
+        return names
 
 
 class PrepareTable(StrictTable):
@@ -71,6 +88,8 @@ class Recipe(StrictTable):
     """Fingerprints of the decoders of a build; written by the build."""
     resizers: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of the resize operators of a build; written by the build."""
+    labels: LabelSpace | None = None
+    """What the labels of a build count; written by the build. None if unknown, or built before this was recorded."""
 
     @model_validator(mode="after")
     def _known_transforms(self) -> Recipe:
@@ -171,4 +190,4 @@ class Recipe(StrictTable):
 
     def to_toml(self) -> str:
         """Return the recipe as TOML, from which an equal recipe can be parsed."""
-        return tomli_w.dumps(self.model_dump(mode="json"))
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))

@@ -10,8 +10,9 @@ from math import isqrt
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.sources.base import Pixels, SourceImage, check_size, class_name_of, identifier
+from pipeline.sources.base import UNLABELLED, Pixels, SourceImage, check_size, class_name_of, identifier
 from pipeline.storage import Place
+from pipeline.tasks.labels import LabelSpace, Numbering
 
 CHANNELS = 3
 """Number of channels of an image."""
@@ -25,11 +26,13 @@ class ArrayTable:
         rows: uint8 array (images, 3 * side * side); each row has one channel after another.
         labels: Label of each image.
         class_names: Class names by label. Empty if unknown.
+        classes: Number of classes that the labels count; 0 if unknown.
     """
 
     rows: np.ndarray
     labels: Sequence[int]
     class_names: Sequence[str]
+    classes: int
 
 
 class ArraySource:
@@ -58,6 +61,13 @@ class ArraySource:
         table, index = self._loaded(), int(image.origin.rpartition("#")[2])
         side = isqrt(table.rows.shape[1] // CHANNELS)
         return np.ascontiguousarray(table.rows[index].reshape(CHANNELS, side, side).transpose(1, 2, 0))
+
+    @property
+    def labels(self) -> LabelSpace | None:
+        """What the labels count. The order of the classes is that of the file. None if their number is unknown."""
+        table = self._loaded()
+        present = len(set(table.labels) - {UNLABELLED})
+        return LabelSpace(numbering=Numbering.LISTED, classes=table.classes, present=present) if table.classes else None
 
     def load(self) -> ArrayTable:
         """Return the content of the file. Raise UserError if it is invalid."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.errors import RefusedFileError, UserError
 from pipeline.storage import LARGEST_READ, Place, find_place
 from pipeline.storage.base import path_sort_key
+from pipeline.tasks.labels import MAX_LABEL, LabelSpace
 
 UNLABELLED = -1
 """Label of an image without a class; its class name is an empty string."""
@@ -42,9 +43,6 @@ SYSTEM_FOLDERS = frozenset(
 
 LONGEST_LIST = 2**26
 """Size limit in bytes for a list of names or labels: 64 MiB, about 50 bytes per ImageNet training image."""
-
-MAX_LABEL = 10**6
-"""Largest valid label."""
 
 FORBIDDEN_CATEGORIES: Mapping[str, str] = {
     "Cc": "the control character",
@@ -103,6 +101,10 @@ class Source(Protocol):
     @property
     def ignored(self) -> Counter[str]:
         """Suffix -> number of files that the last iteration skipped because they are not images."""
+
+    @property
+    def labels(self) -> LabelSpace | None:
+        """What the labels count, which can be known only after an iteration. None if unknown."""
 
     def __iter__(self) -> Iterator[SourceImage]: ...
 

@@ -30,7 +30,8 @@ class Cifar(ArraySource):
         where = self.location
         content = pickles.load_file(self._file)
         rows = pickles.pixels(content, "data", where)
-        return ArrayTable(rows, pickles.labels(content, self.label_key, len(rows), where), self._class_names())
+        names = self._class_names()
+        return ArrayTable(rows, pickles.labels(content, self.label_key, len(rows), where), names, len(names))
 
     def _class_names(self) -> list[str]:
         meta = Place(self._file.store, self.meta_file)

@@ -14,8 +14,16 @@ DOWNSAMPLED_FILES = ("val_data", "val_data.npz")
 """File names of the validation images: a pickle, or an archive of arrays."""
 
 
+CLASSES = 1000
+"""Number of classes."""
+
+
 class DownsampledImageNet(ArraySource):
-    """The validation images of downsampled ImageNet. Labels in the file start at 1; labels of this source at 0."""
+    """The validation images of downsampled ImageNet. Labels in the file start at 1; labels of this source at 0.
+
+    The published files number the classes as in ``map_clsloc.txt`` of the development kit, not by sorted WordNet id:
+    models that were trained on these files have this order, but other models of ImageNet do not.
+    """
 
     def __init__(self, place: Place) -> None:
         """Open the validation images.
@@ -44,4 +52,4 @@ class DownsampledImageNet(ArraySource):
         numbers = pickles.labels(content, "labels", len(rows), where)
         if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
             raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: labels in this file start at 1")
-        return ArrayTable(rows, [label - 1 for label in numbers], [])
+        return ArrayTable(rows, [label - 1 for label in numbers], [], CLASSES)

@@ -28,6 +28,7 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.pages import UnsafePageError, largest_page
 from pipeline.storage import Place, Store
+from pipeline.tasks.labels import Numbering, space_of
 
 IMAGE_COLUMNS = ("image", "img", "jpg")
 """Accepted names of the image column, in order of preference."""
@@ -95,6 +96,8 @@ class HuggingFaceParquet:
         refuse_duplicates(f"{self.location} has files", ((identifier(name), name) for name in self._names))
         with _opened(self._store, self._names[0]) as opened:
             self._columns = _columns(opened.file.schema_arrow, f"{self.location}: {self._names[0]}")
+        names = self._columns.class_names
+        self.labels = space_of(names, Numbering.LISTED) if names else None
         self._current: _Rows | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:

@@ -24,6 +24,7 @@ from pipeline.sources.base import (
 )
 from pipeline.storage import FolderEntry, Place, Store
 from pipeline.storage.tar_index import TarIndex
+from pipeline.tasks.labels import label_folders
 
 LONGEST_CLASS = 200
 """Maximum number of characters of a class name in a label file."""
@@ -153,15 +154,14 @@ def class_list(place: Place) -> list[str]:
     return sorted(wnids)
 
 
-def labels_of(wnids: Mapping[str, str], classes: list[str]) -> Mapping[str, tuple[int, str]]:
-    """Return image name -> (label, wnid). Images of classes that are not listed are omitted.
+def labels_of(wnids: Mapping[str, str], labels: Mapping[str, int]) -> Mapping[str, tuple[int, str]]:
+    """Return image name -> (label, wnid). Images of classes without a label are omitted.
 
     Args:
         wnids: Image name -> wnid.
-        classes: Classes in the order of their labels, which start at 0.
+        labels: Label of each wnid.
     """
-    numbers = {wnid: label for label, wnid in enumerate(classes)}
-    return {name: (numbers[wnid], wnid) for name, wnid in wnids.items() if wnid in numbers}
+    return {name: (labels[wnid], wnid) for name, wnid in wnids.items() if wnid in labels}
 
 
 class FlatValidation:
@@ -173,7 +173,8 @@ class FlatValidation:
         self.ignored: Counter[str] = Counter()
         self._folder = folder_of(place)
         wnids = validation_wnids(self._folder)
-        self._labels = labels_of(wnids, sorted(set(wnids.values())))
+        labelled = label_folders(list(set(wnids.values())))
+        self._labels, self.labels = labels_of(wnids, labelled.labels), labelled.space
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images by name. Raise UserError if an image has no label or ids are not unique."""
@@ -199,7 +200,8 @@ class ValidationTar:
         self.ignored: Counter[str] = Counter()
         self._index = TarIndex(place.store, place.name)
         wnids = validation_wnids(place.store)
-        self._labels = labels_of(wnids, sorted(set(wnids.values())))
+        labelled = label_folders(list(set(wnids.values())))
+        self._labels, self.labels = labels_of(wnids, labelled.labels), labelled.space
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images by name. Raise UserError if the tar is damaged or an image has no label."""

@@ -20,15 +20,16 @@ from pipeline.sources.base import (
     suffix,
 )
 from pipeline.storage import Place
+from pipeline.tasks.labels import label_folders
 
 
 class ImageFolder:
     """A folder of images with one subfolder per class. Class folders can contain subfolders.
 
-    Labels number the sorted class folders from 0, including empty ones. Images directly in the root are unlabelled;
-    then class folders are not allowed. Images are sorted by class folder, then by path (by code point, independent of
-    the locale); only one class is in memory at a time. Hidden files and system folders are skipped. The id of an image
-    is its path relative to the root without the suffix, dots replaced by underscores.
+    Labels follow from the names of all class folders, including empty ones, see :func:`label_folders`. Images directly
+    in the root are unlabelled; then class folders are not allowed. Images are sorted by class folder, then by path (by
+    code point, independent of the locale); only one class is in memory at a time. Hidden files and system folders are
+    skipped. The id of an image is its path relative to the root without the suffix, dots replaced by underscores.
     """
 
     def __init__(self, place: Place) -> None:
@@ -64,14 +65,17 @@ class ImageFolder:
         refuse_lookalikes(f"{self.location} has the class folders", self._classes)
         for name in self._classes:
             refuse_skipped(f"{name.replace('.', '_')}/", f"the source {self.location}")
+        labelled = label_folders(self._classes)
+        self._labels = labelled.labels
+        self.labels = labelled.space if self._classes else None
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images in order. Raise UserError if an id occurs twice or a name is not valid text."""
         self.ignored = Counter(f"{name}/" for name in self._system_folders)
         if not self._classes:
             yield from self._folder("", UNLABELLED)
-        for label, name in enumerate(self._classes):
-            yield from self._folder(name, label)
+        for name in self._classes:
+            yield from self._folder(name, self._labels[name])
 
     def read(self, image: SourceImage) -> bytes:
         """Return the bytes of one file. Raise OSError if it cannot be read."""

@@ -16,6 +16,8 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.ilsvrc2012 import class_list, flat_images, folder_of, labels_of, missing_label, validation_wnids
 from pipeline.storage import Place
+from pipeline.tasks.labels import Numbering, space_of
+from pipeline.tasks.lists import position_by_name
 
 LARGEST_ANNOTATION = 2**20
 """Size limit in bytes for an XML file with boxes. ImageNet's files have at most 16 KB."""
@@ -30,7 +32,8 @@ BOX_FOLDERS = ("Annotation/CLS-LOC/val", "val")
 class BoxedValidation:
     """The flat validation folder, each image of a listed class cropped to the first box of its XML file.
 
-    The published Tiny ImageNet-C was made this way. ``wnids.txt`` in the folder or its parent lists the classes. The
+    The published Tiny ImageNet-C was made this way. ``wnids.txt`` in the folder or its parent lists the classes, whose
+    labels number them in sorted order: models of Tiny ImageNet have one output for each of these classes. The
     XML files are in ``Annotation/CLS-LOC/val`` or ``val`` in the folder or its parent.
     """
 
@@ -51,7 +54,8 @@ class BoxedValidation:
         self._boxes = boxes[0]
         self._all = validation_wnids(self._folder)
         classes = class_list(lists[0])
-        self._labels = labels_of(self._all, classes)
+        self._labels = labels_of(self._all, position_by_name(classes))
+        self.labels = space_of(classes, Numbering.SORTED, len(classes))
         if missing := sorted(set(classes) - set(self._all.values())):
             raise UserError(
                 f"{lists[0].location} has the class {missing[0]!r}, but the label file has no image of this class"

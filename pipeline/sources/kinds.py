@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import UserError
@@ -13,6 +13,7 @@ from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.ilsvrc2012 import LABEL_FILES, FlatValidation, ValidationTar
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.imagenet_boxes import BoxedValidation
+from pipeline.sources.listed_classes import ListedClasses
 from pipeline.sources.subset import Subset
 from pipeline.sources.tiny_imagenet import TinyImageNet
 from pipeline.sources.webdataset import WebDatasetTars
@@ -137,13 +138,14 @@ def detect(location: str) -> str:
     raise UserError(f"the source {location} {what}: set --source-kind to one of: {allowed}")
 
 
-def open_source(kind: str, location: str, ids: str | None = None) -> Source:
+def open_source(kind: str, location: str, ids: str | None = None, classes: Sequence[str] = ()) -> Source:
     """Open a source.
 
     Args:
         kind: A key of ``KINDS``, or ``"auto"`` to detect it.
         location: Path, URL or pattern.
         ids: Path or URL of a text file that lists the images to use. Default: all images.
+        classes: All class names in label order. Default: the source numbers its classes.
 
     Raises:
         UserError: The source does not exist or is invalid.
@@ -153,6 +155,8 @@ def open_source(kind: str, location: str, ids: str | None = None) -> Source:
     if kind not in KINDS:
         raise UserError(f"unknown source kind {kind!r}; allowed: {', '.join(KINDS)}")
     source = KINDS[kind].open(_existing(location))
+    if classes:
+        source = ListedClasses(source, classes)
     return source if ids is None else Subset(source, ids)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UserError
 from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_at, suffix
+from pipeline.tasks.labels import LabelSpace
 
 
 class Subset:
@@ -36,6 +37,11 @@ class Subset:
     def ignored(self) -> Counter[str]:
         """Suffix -> number of files that the whole source skipped."""
         return self._source.ignored
+
+    @property
+    def labels(self) -> LabelSpace | None:
+        """What the labels of the whole source count."""
+        return self._source.labels
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield the listed images.

@@ -15,6 +15,8 @@ from pipeline.sources.base import (
 )
 from pipeline.sources.ilsvrc2012 import class_list, class_name, find_label, flat_images, folder_of, labels_of
 from pipeline.storage import Place
+from pipeline.tasks.labels import Numbering, space_of
+from pipeline.tasks.lists import position_by_name
 
 TINY_IMAGES, TINY_LABELS = "val/images", "val/val_annotations.txt"
 """Folder of the validation images, and their label file."""
@@ -30,7 +32,8 @@ class TinyImageNet:
         self._folder = folder_of(place)
         wnids = _tiny_wnids(Place(self._folder, TINY_LABELS))
         classes = class_list(Place(self._folder, "wnids.txt"))
-        self._labels = labels_of(wnids, classes)
+        self._labels = labels_of(wnids, position_by_name(classes))
+        self.labels = space_of(classes, Numbering.SORTED, len(set(wnids.values())))
         unknown = sorted(set(wnids.values()) - set(classes))
         if unknown:
             raise UserError(

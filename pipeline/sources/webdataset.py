@@ -43,8 +43,10 @@ class WebDatasetTars:
     """The samples of one tar, or of all tars of a folder by name, in their order in the tars.
 
     The image of a sample is its member with an image suffix. Its label is the content of its ``.cls`` member, or the
-    field ``label`` of its ``.json`` member.
+    field ``label`` of its ``.json`` member. What the labels count is unknown.
     """
+
+    labels = None
 
     def __init__(self, place: Place) -> None:
         """List the tars.

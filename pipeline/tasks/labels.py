@@ -50,8 +50,21 @@ class LabelSpace(StrictTable):
 
     @property
     def is_partial(self) -> bool:
-        """Whether the data set has fewer classes than its labels count."""
-        return self.present < self.classes
+        """Whether the data set has fewer classes than its labels count; False if unknown."""
+        return 0 < self.present < self.classes
+
+    @property
+    def is_imagenet(self) -> bool:
+        """Whether the data set has all 1,000 classes of ImageNet, in the order of published models."""
+        return self.numbering == Numbering.IMAGENET and not self.is_partial
+
+    @property
+    def notice(self) -> str:
+        """What to know before scoring a model; empty if the labels are all classes of ImageNet."""
+        if self.is_imagenet:
+            return ""
+        is_own = self.classes and self.numbering != Numbering.IMAGENET
+        return f"{self}; a model must have {counted(self.classes, 'output')}, in this order" if is_own else str(self)
 
     def mismatch(self, outputs: int) -> str | None:
         """Return why the outputs of a model cannot be these labels, and what to do; None if they can.
@@ -113,6 +126,18 @@ def label_folders(folders: Sequence[str], classes: Sequence[str] = ()) -> Folder
         return FolderLabels({name: imagenet[name] for name in names}, space)
     space = LabelSpace(numbering=Numbering.SORTED, classes=len(names), present=len(names))
     return FolderLabels(position_by_name(names), space)
+
+
+def space_of(names: Sequence[str], numbering: Numbering, present: int = 0) -> LabelSpace:
+    """Return what the labels count if a source numbers its own classes from 0.
+
+    Args:
+        names: All class names in label order.
+        numbering: How this order is defined.
+        present: Number of classes that have images; 0 if unknown.
+    """
+    is_imagenet = tuple(names) == IMAGENET
+    return LabelSpace(numbering=Numbering.IMAGENET if is_imagenet else numbering, classes=len(names), present=present)
 
 
 def is_number(name: str) -> bool:

@@ -121,7 +121,7 @@ def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
         keys = map(str, range(len(names))) if by_number else names
         folders = {key: label_of_output[output] for output, key in enumerate(keys) if output in label_of_output}
     else:
-        folders = dict(_table(file, lines, positions, label_of_output, where))
+        folders = _table(file, lines, positions, label_of_output, where)
     return LoadedTask(task, file.name, folders, by_number, file.number_prefix, file.other_folders == "refuse")
 
 
@@ -193,8 +193,9 @@ def _check_groups(groups: Sequence[Sequence[int]], names: Sequence[str], where: 
 
 def _table(
     file: TaskFile, lines: ReadLines, positions: Mapping[str, int], label_of_output: Mapping[int, int], where: str
-) -> Iterator[tuple[str, int]]:
-    """Yield each folder of a table with its label. Raise UserError for a folder whose outputs have no single label."""
+) -> dict[str, int]:
+    """Return the label of each folder of a table. Raise UserError for a folder without a single label."""
+    found: dict[str, int] = {}
     for name, outputs in _named(lines, file.folders):
         labels = {label_of_output.get(output) for output in _indices(file.folders, (name, outputs), positions)}
         label = labels.pop() if len(labels) == 1 else None
@@ -203,4 +204,7 @@ def _table(
                 f"{where}: {file.folders}: {shown(name)} must be a folder whose outputs are all in one group: write "
                 "'folder: outputs', and list the outputs of a folder as one group"
             )
-        yield name, label
+        if name in found:
+            raise UserError(f"{where}: {file.folders} names {shown(name)} twice: name each folder once")
+        found[name] = label
+    return found

@@ -85,7 +85,7 @@ def read_mappings(folder: str) -> dict[str, frozenset[int]]:
 
 def _outputs(store: LocalStore) -> dict[str, int]:
     """Return the index of the output of each label of ImageNet, without labels that two classes have."""
-    lines = [line.strip() for line in _read(store, LABEL_LINES).split("\n")]
+    lines = [line.strip() for line in _read(store, LABEL_LINES).removesuffix("\n").split("\n")]
     unique = {text for text, count in Counter(lines).items() if count == 1}
     outputs = _object(store, LINE_OF_OUTPUT)
     for output, line in outputs.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -11,8 +12,11 @@ import numpy as np
 from PIL import Image
 
 import manifests
+from pipeline.evaluate.report.real_labels import SHA256
+from pipeline.tasks.lists import IMAGENET
 from tests.clients.environment import clients, run_client
 from tests.conftest import Run
+from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.layouts import png, write, write_pickle
 
 __all__ = ["clients"]
@@ -33,6 +37,55 @@ save("imagenet", *load_imagenetc(20, 5, sys.argv[1], False, ["brightness"], tran
 folder = datasets.ImageFolder(sys.argv[1] + "/ImageNet-C/brightness/5", allow_empty=True)
 print(len(folder), len(folder.classes))
 """
+
+
+IDS = "robustbench/helper_files/imagenet_test_image_ids.txt"
+"""RobustBench's list of 5,000 validation images."""
+
+REAL_LABELS = "timm/data/_info/imagenet_real_labels.json"
+
+
+def installed(python: Path, name: str) -> Path:
+    """Return a file of a package in the environment."""
+    (path,) = python.parents[1].glob(f"lib/python*/site-packages/{name}")
+    return path
+
+
+def test_the_list_of_images_of_robustbench_selects_a_subset(clients: Path, tmp_path: Path, robustshards: Run) -> None:
+    """The list is used as it is in the package. The source has one image more."""
+    listed, payload = installed(clients, IDS).read_text().split(), png(1, 64)
+    assert len(listed) == 5000
+    source = tmp_path / "source"
+    for name in (*listed, "n01440764/ILSVRC2012_val_00000293.JPEG"):
+        write(source / name, payload)
+    options = ("--source", source, "--ids", installed(clients, IDS))
+    done = robustshards("plan", "imagenet-c", *options)
+    assert done.returncode == 0, done.stderr
+    assert "5,000 in 997 classes" in done.stdout
+    limits = ("--only", "fog", "--severities", "1", "--limit", "2")
+    run_all(robustshards, ("build", "imagenet-c", *options, *limits, "--out", tmp_path / "out"))
+    found = [row.source_id for row in manifests.read_rows(tmp_path / "out" / "manifest.parquet")]
+    assert found == [name.removesuffix(".JPEG") for name in sorted(listed)[:2]]
+
+
+def test_original_labels_of_the_images_of_robustbench_have_a_known_accuracy(
+    clients: Path, tmp_path: Path, robustshards: Run
+) -> None:
+    """The model predicts the original label of each image. 322 images have no reassessed label."""
+    listed = installed(clients, IDS).read_text().split()
+    labels = [IMAGENET.index(name.partition("/")[0]) for name in listed]
+    names = [name.removesuffix(".JPEG") for name in listed]
+    logits = {("none", 0): votes(labels, len(IMAGENET)).astype(np.float32)}
+    folder = write_evaluation(tmp_path / "clean", logits, labels, family="none", names=names)
+    done = robustshards("report", folder, "--real", installed(clients, REAL_LABELS), "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((tmp_path / "out" / "report.json").read_text())["clean"]
+    assert (found["images"], found["complete_images"], found["real_images"]) == (5000, 50_000, 4678)
+    assert found["real_accuracy"]["value"] == 4233 / 4678
+    assert found["error"]["value"] == 0
+    markdown = (tmp_path / "out" / "report.md").read_text()
+    assert "| images | 5,000 of 50,000 |" in markdown
+    assert hashlib.sha256(installed(clients, REAL_LABELS).read_bytes()).hexdigest() == SHA256
 
 
 def test_robustbench_reads_exported_cifar_10_c_and_imagenet_c(clients: Path, tmp_path: Path, robustshards: Run) -> None:

@@ -17,8 +17,8 @@ INTRODUCTION = """\
 <!-- Generated from the help texts in pipeline/cli by `make docs`. Do not edit. -->
 
 `robustshards COMMAND --help` prints what this page says about a command. The examples build on each other: run them in
-order, in a folder that holds `photographs`, a folder of images with one folder per class. The example of `select` also
-needs the tables of [selection](selection.md#input).
+order, in a folder that holds `imagenet-val`, images in one folder per class, named by WordNet id (`n01440764` ...). The
+example of `select` also needs the tables of [selection](selection.md#input).
 
 Results go to standard output; progress, warnings and errors go to standard error."""
 

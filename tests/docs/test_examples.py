@@ -1,7 +1,8 @@
 """Every bash and python example of the README and of docs/ runs, page by page, in the order of the page.
 
-A page starts in a folder of its own, which holds ``photographs`` (five classes of one image) and
-``cifar-10-batches-py`` (five images). ``timm`` is a stand-in that needs no network.
+A page starts in a folder of its own, which holds ``photographs`` (five classes of one image), ``imagenet-val`` (four
+classes of ImageNet, of one image) and ``cifar-10-batches-py`` (five images). ``timm`` is a stand-in that needs no
+network.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=i
 RUN = {"bash", "python"}
 SHOWN = {"console", "text", "toml", "yaml", "json", "bibtex"}
 SECONDS = 300
+
+IMAGENET_VAL = {
+    "n02123045": ("chelsea.png",),
+    "n03773504": ("rocket.jpg",),
+    "n04326547": ("brick.png",),
+    "n07920052": ("coffee.png",),
+}
+"""WordNet id -> photograph: a tabby cat, a missile, a stone wall and an espresso."""
 
 TIMM = """
 import torch
@@ -97,6 +106,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 @pytest.mark.parametrize("page", WITH_EXAMPLES)
 def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     write_photographs(tmp_path / "photographs", {name: files[:1] for name, files in CLASSES.items()})
+    write_photographs(tmp_path / "imagenet-val", IMAGENET_VAL)
     cifar_10(tmp_path)
     write_accuracies(tmp_path)
     for block in PAGES[page]:

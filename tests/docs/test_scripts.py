@@ -13,7 +13,9 @@ from PIL import Image
 
 from tests.clients.environment import clients, run_client
 from tests.conftest import ROOT
+from tests.docs.test_examples import IMAGENET_VAL
 from tests.factories.layouts import cifar_10
+from tests.photographs import write_photographs
 
 __all__ = ["clients"]
 
@@ -42,10 +44,11 @@ def run(name: str, folder: Path, *arguments: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, small_source: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the data set ``imagenet-c`` that build_and_look.py made of four photographs."""
     folder = tmp_path_factory.mktemp("examples")
-    printed = run("build_and_look.py", folder, "--source", small_source, "--only", "fog,contrast", "--limit", 4)
+    write_photographs(folder / "imagenet-val", IMAGENET_VAL)
+    printed = run("build_and_look.py", folder, "--source", "imagenet-val", "--only", "fog,contrast", "--limit", 4)
     assert "complete = True, failed samples = 0" in printed
     return folder
 
@@ -75,8 +78,8 @@ def test_cifar10_c_arrays_have_five_severities(tmp_path: Path) -> None:
 
 def test_read_shards_reads_the_same_number_with_both_packages(folder: Path) -> None:
     printed = run("read_shards.py", folder)
-    assert "webdataset: 4 images, 2 classes" in printed
-    assert "datasets: 4 images, 2 classes" in printed
+    assert "webdataset: 4 images, 4 classes" in printed
+    assert "datasets: 4 images, 4 classes" in printed
 
 
 def test_build_on_ray_builds_on_the_cluster(small_source: Path, ray_address: str, tmp_path: Path) -> None:

@@ -50,28 +50,28 @@ GRAVITON_3 = "max,sve-max-vq=2,pauth-impdef=on"
 CPUS: tuple[Cpu, ...] = (
     Cpu(
         name="aarch64",
-        title="ARM without SVE (Neoverse N1)",
+        title="ARM without SVE",
         emulator=Emulator.AARCH64,
         model="neoverse-n1",
         kernels="generic",
     ),
     Cpu(
         name="neoverse-v1",
-        title="ARM with SVE of 256 bits (Neoverse V1)",
+        title="ARM with SVE of 256 bits",
         emulator=Emulator.AARCH64,
         model=GRAVITON_3,
         kernels="neoverse-v1",
     ),
     Cpu(
         name="neoverse-v1-sve",
-        title="the same, and kernels use SVE",
+        title="ARM with SVE of 256 bits, used by kernels",
         emulator=Emulator.AARCH64,
         model=GRAVITON_3,
         kernels="neoverse-v1",
         features="+sve",
     ),
-    Cpu(name="native-haswell", title="x86-64 that ran the emulators", kernels="haswell"),
-    Cpu(name="native-nehalem", title="x86-64 that ran the emulators", kernels="nehalem"),
+    Cpu(name="native-haswell", title="x86-64, not emulated", kernels="haswell"),
+    Cpu(name="native-nehalem", title="x86-64, not emulated", kernels="nehalem"),
     Cpu(
         name="haswell",
         title="x86-64 Haswell",

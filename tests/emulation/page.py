@@ -14,9 +14,12 @@ A data set has the same bytes on every CPU ([why](cpu-independence.md)). `make e
 machines: it computes the committed digests (`tests/golden/digests.json`) under QEMU on ARM CPUs and on older x86-64
 CPUs, compares them, and writes this page. It needs Debian 12 on x86-64, but not root. `python -m tests.emulation
 --dry-run` lists what it would download. After a run that was stopped, the same command continues.
+
+Builds compile kernels for ARM without SVE. `neoverse-v1-sve` checks the kernels with SVE too. Kernels of `haswell` and
+`nehalem` are compiled by the rows that are not emulated.
 """
 
-COLUMNS = ("CPU", "kernels compiled for", "digests", "equal", "different", "not computed", "CPU minutes")
+COLUMNS = ("name", "CPU", "kernels compiled for", "digests", "equal", "different", "not computed", "CPU minutes")
 
 
 def page(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> str:
@@ -36,9 +39,10 @@ def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
-    yield f"|---|---|{'---:|' * (len(COLUMNS) - 2)}"
+    yield f"|---|---|---|{'---:|' * (len(COLUMNS) - 3)}"
     for outcome in outcomes:
         cells = (
+            outcome.cpu.name,
             outcome.cpu.title,
             outcome.record.about.kernels if outcome.record.about else "",
             len(outcome.committed),
@@ -52,15 +56,15 @@ def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _notes(outcomes: Sequence[Outcome], committed: Mapping[str, Digest]) -> Iterator[str]:
     yield f"Digests: {_counts(committed)}.\n"
-    for versions, titles in _by_versions(outcomes).items():
-        yield f"Libraries on {'; '.join(titles)}: {versions}.\n"
+    for versions, names in _by_versions(outcomes).items():
+        yield f"Libraries on {', '.join(names)}: {versions}.\n"
     for outcome in outcomes:
         if outcome.different:
-            yield f"Different on {outcome.cpu.title}:\n"
+            yield f"Different on {outcome.cpu.name}:\n"
             yield from (f"- {line}" for line in outcome.different)
             yield ""
         if outcome.missing:
-            yield f"Not computed on {outcome.cpu.title} ({outcome.reason}): {_counts(outcome.missing)}.\n"
+            yield f"Not computed on {outcome.cpu.name} ({outcome.reason}): {_counts(outcome.missing)}.\n"
 
 
 def _counts(names: Iterable[str]) -> str:
@@ -70,10 +74,10 @@ def _counts(names: Iterable[str]) -> str:
 
 
 def _by_versions(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """Return the CPUs with the same versions of libraries: versions -> titles."""
+    """Return the CPUs with the same versions of libraries: versions -> names."""
     found: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.record.about:
             versions = ", ".join(f"{name} {version}" for name, version in outcome.record.about.versions.items())
-            found.setdefault(versions, []).append(outcome.cpu.title)
+            found.setdefault(versions, []).append(outcome.cpu.name)
     return found

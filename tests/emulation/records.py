@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def end_last_line(path: Path) -> None:
 
 def record_path(folder: Path, cpu: Cpu, software: Iterable[str]) -> Path:
     """Return the file of a CPU's digests, whose name changes with the sources, the software and the CPU's settings."""
-    state = hashlib.sha256(json.dumps([asdict(cpu), list(software)]).encode())
+    state = hashlib.sha256(json.dumps([asdict(replace(cpu, title="")), list(software)]).encode())
     for path in source_files(ROOT):
         state.update(f"{path.relative_to(ROOT)}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return folder / f"{cpu.name}-{state.hexdigest()[:16]}.jsonl"

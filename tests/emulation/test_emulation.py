@@ -139,12 +139,12 @@ def test_page_has_a_row_for_each_cpu() -> None:
         Outcome(CPUS[1], Record(), EXPECTED, "exit code 4"),
     ]
     text = page(outcomes, EXPECTED)
-    assert f"| {CPUS[0].title} | generic -sve | 3 | 1 | 1 | 1 | 1.5 |" in text
-    assert f"| {CPUS[1].title} |  | 3 | 0 | 0 | 3 | 0.0 |" in text
+    assert f"| {CPUS[0].name} | {CPUS[0].title} | generic -sve | 3 | 1 | 1 | 1 | 1.5 |" in text
+    assert f"| {CPUS[1].name} | {CPUS[1].title} |  | 3 | 0 | 0 | 3 | 0.0 |" in text
     assert "Digests: 2 corruptions, 1 decoders." in text
-    assert f"Libraries on {CPUS[0].title}: python 3.11.2, numpy 2.4.6." in text
-    assert f"Different on {CPUS[0].title}:\n\n- {SMALL} (version)\n" in text
-    assert f"Not computed on {CPUS[0].title} (the time limit was reached): 1 corruptions.\n" in text
+    assert f"Libraries on {CPUS[0].name}: python 3.11.2, numpy 2.4.6." in text
+    assert f"Different on {CPUS[0].name}:\n\n- {SMALL} (version)\n" in text
+    assert f"Not computed on {CPUS[0].name} (the time limit was reached): 1 corruptions.\n" in text
 
 
 def test_jobs_run_in_order_and_wait_for_others(tmp_path: Path) -> None:

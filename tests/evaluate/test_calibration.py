@@ -1,16 +1,31 @@
-"""Calibration: metrics against plain references and values computed by hand."""
+"""Calibration: metrics against plain references, and values computed by hand in metrics and in reports."""
 
 from __future__ import annotations
 
+import csv
+import json
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import manifests
 from pipeline.evaluate import metrics
+from pipeline.evaluate.report.plots import Diagrams
+from pipeline.evaluate.report.reliability_plots import reliability_plots
+from pipeline.evaluate.report.sections import tables
+from pipeline.evaluate.report.summarise import summarise
+from pipeline.evaluate.report.summary import Summary
+from pipeline.evaluate.report.text import to_csv
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE
+from pipeline.tasks.schema import Task
+from tests.factories.evaluations import write_evaluation
 
 # References
 
@@ -106,7 +121,8 @@ def test_bins_of_equal_width_include_their_upper_edge() -> None:
     correct = np.array([True, False])
     apart = metrics.expected_calibration_error([0.5, 0.50001], correct, bins=2)
     together = metrics.expected_calibration_error([0.49999, 0.5], correct, bins=2)
-    assert (apart, together) == (pytest.approx(0.5, abs=1e-4), pytest.approx(0.0, abs=1e-4))
+    assert apart == pytest.approx(0.5, abs=1e-4)
+    assert together == pytest.approx(0.0, abs=1e-4)
     found = metrics.reliability([0.0, 1 / 15, 2 / 15, 1.0], np.array([True, False, True, True]))
     assert found.images.tolist() == [2, 1, *[0] * 12, 1]
     assert found.accuracy[[0, 1, 14]].tolist() == [0.5, 1.0, 1.0]
@@ -168,3 +184,112 @@ def test_metrics_accept_leading_axes() -> None:
 def test_invalid_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# Reports
+
+
+def sure(classes: Sequence[int], confidences: Sequence[float], count: int = 4) -> np.ndarray:
+    """Return logits (S, K) of a model that predicts these classes with these probabilities."""
+    others = (1 - np.array(confidences)) / (count - 1)
+    probabilities = np.repeat(others[:, None], count, axis=1)
+    probabilities[np.arange(len(classes)), list(classes)] = confidences
+    return np.log(np.maximum(probabilities, 1e-300))
+
+
+LABELS = (0, 1, 2, 3)
+FOG = {
+    ("fog", 1): sure([0, 1, 2, 3], [0.9, 0.9, 0.8, 0.8]),
+    ("fog", 3): sure([0, 1, 2, 0], [0.9, 0.9, 0.7, 0.7]),
+    ("snow", 1): sure([1, 0, 0, 0], [0.7, 0.7, 0.7, 0.7]),
+}
+FOG_1, FOG_3, SNOW_1 = 0.15, (2 * 0.1 + 2 * 0.2) / 4, 0.7
+"""ECE by hand: in "fog" at level 3, two images of confidence 0.7 are half right."""
+
+
+def lines(summary: Summary) -> dict[tuple[str, str, str], float]:
+    """Return the values of a report as CSV, by transform, level and figure."""
+    rows = csv.DictReader(to_csv(summary).splitlines())
+    return {(row["transform"], row["level"], row["figure"]): float(row["value"]) for row in rows}
+
+
+def test_corrupted_images_have_a_calibration_by_corruption_and_severity(tmp_path: Path) -> None:
+    summary = summarise([write_evaluation(tmp_path / "c", FOG, LABELS)], resamples=20)
+    found = lines(summary)
+    assert found["fog", "1", "ECE"] == pytest.approx(FOG_1)
+    assert found["fog", "3", "ECE"] == pytest.approx(FOG_3)
+    assert found["snow", "1", "ECE"] == pytest.approx(SNOW_1)
+    assert found["fog", "", "ECE"] == pytest.approx((FOG_1 + FOG_3) / 2)
+    assert found["", "1", "ECE"] == pytest.approx((FOG_1 + SNOW_1) / 2)
+    assert found["", "3", "ECE"] == pytest.approx(FOG_3)
+    assert found["", "", "ECE"] == pytest.approx(((FOG_1 + FOG_3) / 2 + SNOW_1) / 2)
+    assert found["fog", "1", "NLL"] == pytest.approx(-math.log(0.9 * 0.8) / 2)
+    assert found["snow", "1", "NLL"] == pytest.approx(-math.log(0.1))
+    assert found["snow", "1", "Brier score"] == pytest.approx(0.7**2 + 0.9**2 + 2 * 0.1**2, abs=1e-6)
+    assert found["fog", "1", "adaptive ECE"] == pytest.approx(FOG_1)
+    (json_facts,) = json.loads(json.dumps(summary.facts()))["corruptions"]
+    facts = json_facts["calibration"]
+    assert facts["transforms"]["fog"]["levels"]["3"]["ece"] == pytest.approx(FOG_3)
+    assert facts["overall"]["mean"]["ece"] == found["", "", "ECE"]
+    first = facts["reliability"]["1"]
+    assert [(each["images"], round(each["confidence"], 6), each["accuracy"]) for each in first] == [
+        (4, 0.7, 0.0), (2, 0.8, 1.0), (2, 0.9, 1.0),
+    ]  # fmt: skip
+    (table,) = [each for each in tables(summary) if each.title == "calibration"]
+    cells = {(str(row[0]), str(row[1])): [str(cell) for cell in row[2:6]] for row in table.rows}
+    assert cells["fog", "made"] == ["15.0", "15.0", "15.0", "15.0"]
+    assert cells["snow", "made"] == ["70.0", "—", "70.0", "70.0"]
+    assert cells["mean", "made"] == ["42.5 *", "15.0 *", "42.5 *", "42.5 *"]
+    assert "averaged over 2 of 15 corruptions" in table.note
+
+
+def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
+    logits = {("none", 0): sure([0, 1, 2, 0], [1.0, 1.0, 1.0, 1.0])}
+    task = Task(name="v2", outputs=4, outputs_are="made", role="shift")
+    clean = write_evaluation(tmp_path / "clean", logits, LABELS, family="none")
+    shift = write_evaluation(tmp_path / "shift", logits, LABELS, family="none", task=task)
+    summary = summarise([clean, shift], resamples=20)
+    for key in ("clean", "shifts"):
+        calibration = summary.families[key][0].calibration
+        assert calibration.overall.mean.ece == pytest.approx(0.25)
+        assert calibration.overall.mean.brier_score.value == pytest.approx(0.5)
+        assert calibration.overall.mean.nll.value == pytest.approx(149 * math.log(2) / 4)
+        assert calibration.transforms == {}
+    assert [each.section for each in tables(summary) if each.title == "calibration"] == ["v2", "made-none"]
+    assert sum("stored as 0 for 1 of 4 predictions" in text for text in summary.warnings) == 2
+
+
+def test_other_families_have_a_calibration(tmp_path: Path) -> None:
+    pair = {("pillow_pillow-bilinear", 0): sure([0, 1, 2, 0], [0.5] * 4)}
+    noise = summarise([write_evaluation(tmp_path / "s", pair, LABELS, family="system-noise")], resamples=20)
+    assert lines(noise)["pillow_pillow-bilinear", "0", "ECE"] == pytest.approx(0.25)
+    (table,) = [each for each in tables(noise) if each.title == "calibration"]
+    assert [column.title for column in table.columns] == ["pair", "model", "ECE", "adaptive ECE", "NLL", "Brier score"]
+
+
+def test_predictions_of_an_earlier_version_have_no_brier_score(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path / "c", FOG, LABELS)
+    path = Path(folder) / PREDICTIONS_FILE
+    facts = {key.decode(): value.decode() for key, value in (pq.read_metadata(path).metadata or {}).items()}
+    earlier = pq.read_table(path).drop_columns(["free", "squared_probability"])
+    kept = {key: value for key, value in facts.items() if not key.startswith("ARROW")}
+    pq.write_table(earlier.replace_schema_metadata(manifests.with_blank_seal(kept)), path)
+    manifests.seal_file(path)
+    summary = summarise([folder], resamples=20)
+    found = lines(summary)
+    assert found["fog", "3", "ECE"] == pytest.approx(FOG_3)
+    assert not any(figure == "Brier score" for _, _, figure in found)
+    assert any("no Brier score" in text and "evaluate again into a new folder" in text for text in summary.warnings)
+
+
+def test_a_reliability_diagram_has_its_marks_at_the_bins(tmp_path: Path) -> None:
+    summary = summarise([write_evaluation(tmp_path / "c", FOG, LABELS)], resamples=20)
+    calibration = summary.families["corruptions"][0].calibration
+    (plot,) = reliability_plots(Diagrams({"made": calibration.reliability}, "severity"), {"made": 0})
+    lowest, highest = plot.curves
+    assert [(round(spot.x, 3), spot.y) for spot in lowest.spots] == [(70, plot.height), (80, 0), (90, 0)]
+    assert [(round(spot.x, 3), spot.y) for spot in highest.spots] == [(70, plot.height / 2), (90, 0)]
+    assert lowest.opacity < highest.opacity == 1
+    assert lowest.spots[0].radius == pytest.approx(lowest.spots[1].radius * 2**0.5)
+    assert "severity 3 50.0 at 70.0, 100.0 at 90.0" in plot.description
+    assert [shade.text for shade in plot.shades] == ["severity 1", "severity 3"]

@@ -190,8 +190,8 @@ def test_an_indexed_data_set_gives_the_same_predictions_as_its_shards(
 ) -> None:
     assert robustshards("export", cifar_c, "--to", "cifar-npy", "--out", tmp_path / "theirs").returncode == 0
     assert robustshards("index", tmp_path / "theirs", "--out", tmp_path / "index").returncode == 0
-    evaluated(cifar_c, tmp_path / "ours", model="thousand")
-    evaluated(tmp_path / "index", tmp_path / "indexed", model="thousand", data=str(tmp_path / "theirs"), loaders=1)
+    evaluated(cifar_c, tmp_path / "ours", model="three")
+    evaluated(tmp_path / "index", tmp_path / "indexed", model="three", data=str(tmp_path / "theirs"), loaders=1)
     ours, theirs = predictions(tmp_path / "ours"), predictions(tmp_path / "indexed")
     columns = ("transform", "level", "label", "top5", "label_rank")
     assert [[each[name] for name in columns] for each in ours] == [[each[name] for name in columns] for each in theirs]
@@ -245,7 +245,7 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("few_classes", {}, "has label 1, but the model has only 1 classes"),
+        ("few_classes", {}, "the model has 1 output, but the labels are 7 class folders"),
         ("not_a_number", {}, "returns NaN"),
         ("no_classifier", {}, "returns logits of shape .images, classes."),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not available"),

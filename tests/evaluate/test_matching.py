@@ -188,14 +188,14 @@ def test_models_on_different_images_are_a_warning(tmp_path: Path) -> None:
         "same images of made-corruptions" in text and ": made 4 " in text and "1 images are in all" in text
         for text in summary.warnings
     )
-    assert "not evaluated on the same images (made 4, second 2)" in tables(summary)[0].note
+    assert "not evaluated on the same images (made 4, second 2)" in sections(summary)[0].tables[0].note
     assert "not evaluated on the same images (made 4, second 2)" in to_markdown(tables(summary))
     assert page(summary, "t").count("not evaluated on the same images") == 2
     assert summary.facts()["corruptions"][0]["manifest_sha256"] == "a" * 64
     third = write_evaluation(tmp_path / "e", FOG, LABELS, names=IDS, manifest="c" * 64, model="third")
     summary = summarise([first, third])
     assert any("different builds of made-corruptions" in text for text in summary.warnings)
-    assert "the manifests of the data sets differ" in tables(summary)[0].note
+    assert "the manifests of the data sets differ" in sections(summary)[0].tables[0].note
     same = write_evaluation(tmp_path / "f", FOG, LABELS, names=IDS, manifest="a" * 64, model="third")
     assert summarise([first, same]).warnings == []
 

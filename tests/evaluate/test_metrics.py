@@ -437,6 +437,9 @@ FIGURES: dict[str, Callable[[np.ndarray], Any]] = {
     "top5_ratio": lambda means: metrics.top5_ratio(15 * means[..., 0, 0], 3.0),
     "mean_top5_distance": lambda means: metrics.mean_top5_distance(columns(15 * means[..., 0]), NUMBERS),
     "mean_over_transforms": lambda means: metrics.mean_over_transforms(columns(means[..., 0])),
+    "natural_robustness": lambda means: metrics.natural_robustness(
+        {name: means[..., index % 4, index // 4] for index, name in enumerate(metrics.NATURAL_FIGURES)}
+    ),
     "normalised_standard_deviation": lambda means: metrics.normalised_standard_deviation(means[..., 0, :]),
     "residual_robustness": lambda means: metrics.residual_robustness(means[..., 0, 0], means[..., 0, 1]),
     "robustness_curve": lambda means: metrics.robustness_curve(by_name(means))[..., 2][()],
@@ -444,16 +447,27 @@ FIGURES: dict[str, Callable[[np.ndarray], Any]] = {
     "area_under_precision_recall": lambda means: metrics.area_under_precision_recall(
         means[..., 0, :].round(1), np.array([True, False, True, False, False])
     ),
+    "expected_calibration_error": lambda means: metrics.expected_calibration_error(
+        means[..., 0, :], means[..., 1, :] < 0.5
+    ),
+    "adaptive_calibration_error": lambda means: metrics.adaptive_calibration_error(
+        means[..., 0, :], means[..., 1, :] < 0.5, bins=2
+    ),
+    "negative_log_likelihood": lambda means: metrics.negative_log_likelihood(means[..., 0, :]),
+    "brier_score": lambda means: metrics.brier_score(means[..., 0, :], means[..., 1, :]),
 }
 """Metrics with leading axes, as functions of means of shape (..., 4 corruptions, 5 severities)."""
 
-FIGURES_OF_MEANS = [name for name in FIGURES if name != "area_under_precision_recall"]
+OF_IMAGES = {"area_under_precision_recall", "expected_calibration_error", "adaptive_calibration_error"}
+FIGURES_OF_MEANS = [name for name in FIGURES if name not in OF_IMAGES]
 
 
 def test_every_metric_is_tested_with_leading_axes() -> None:
     of_samples = {
         *("alexnet_errors", "estimate_of_groups", "ordinal_ranks"),
         *("flip_probability", "top5_distance", "zipf_distance"),
+        *("real_accuracy", "real_hits"),
+        *("reliability", "adaptive_reliability", "negative_log_likelihoods", "brier_scores"),
         *(name for name in metrics.__all__ if name.endswith("_by_sequence")),
     }
     functions = {name for name in metrics.__all__ if name.islower()}

@@ -75,7 +75,7 @@ def test_the_report_of_a_package_shows_its_metric(evaluation: Path, tmp_path: Pa
     for text in ("accuracy under the worst wave", "Bar plot, accuracy in percent, waves", "Nobody, 2026 (waves)"):
         assert text in shown
     lines = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
-    assert {line["family"] for line in lines} == {"waves"}
+    assert {line["family"] for line in lines} == {"waves", "models"}
 
 
 def test_a_package_without_a_report_uses_the_default_report(
@@ -129,9 +129,11 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
         UserError, match=r"'films' has no report.*entry point 'films' in the group 'robustshards.reports'"
     ):
         report_of("films")
-    assert list(layouts()) == [
+    known = [
         *("corruptions", "perturbations", "system_noise", "syn2nat", "shifts", "anomalies", "clean"),
+        "natural_robustness",
     ]
+    assert list(layouts()) == known
 
 
 def test_two_reports_with_the_same_key_are_refused(registered: dict[str, Family]) -> None:

@@ -123,7 +123,7 @@ def test_the_csv_has_every_estimate_in_full_precision() -> None:
     (ce,) = [r for r in rows if (r["model"], r["transform"], r["figure"]) == ("ResNet-18", "fog", "CE")]
     assert (ce["family"], ce["data_set"], ce["level"]) == ("corruptions", "ImageNet-C", "")
     assert (float(ce["value"]), ce["baseline"]) == (0.78, ALEXNET)
-    (error,) = [r for r in rows if (r["model"], r["transform"], r["level"]) == ("ResNet-18", "fog", "2")]
+    (error, *_) = [r for r in rows if (r["model"], r["transform"], r["level"]) == ("ResNet-18", "fog", "2")]
     assert (error["figure"], error["baseline"]) == ("error", "")
     assert float(error["value"]) == made_corruptions("ResNet-18").rows[9].errors[2].value
     (relative,) = [r for r in rows if (r["model"], r["figure"]) == ("ResNet-50", "relative mCE")]
@@ -227,7 +227,8 @@ def test_other_corruptions_are_counted_and_not_marked() -> None:
 
 def test_repeated_model_names_are_numbered() -> None:
     found = tables(summary_of(clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
-    assert [column.title for column in found[0].columns] == ["metric", "ResNet-50", "ResNet-50 (2)"]
+    (figures,) = [each for each in found if each.title == "key figures"]
+    assert [column.title for column in figures.columns] == ["metric", "ResNet-50", "ResNet-50 (2)"]
     assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
 
 
@@ -250,8 +251,9 @@ def test_an_empty_summary_is_an_empty_report() -> None:
 def test_an_evaluation_without_rows_has_counts() -> None:
     nothing = replace(made_corruptions(), rows=[], curve={}, mean_error=None, mean_corruption_error=None)
     bare = replace(
-        nothing, relative_mean_corruption_error=None, residual_robustness=None, robustness=None, complete=False
-    )
+        nothing, relative_mean_corruption_error=None, residual_robustness=None, robustness=None, complete=False,
+        calibration=None, category_errors={},
+    )  # fmt: skip
     found = tables(summary_of(corruptions=[bare]))
     assert [each.title for each in found] == ["key figures"]
     assert [row[0] for row in found[0].rows] == ["clean error", "baseline", "images", "failed"]

@@ -19,7 +19,7 @@ import torch
 
 def classifier():
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 5))
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 7))
 """
 
 PROGRAM = """

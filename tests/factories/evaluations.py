@@ -43,6 +43,7 @@ def write_evaluation(
     size: int = 0,
     only: Mapping[tuple[str, int], Sequence[int]] | None = None,
     task: Task | None = None,
+    **described: Any,
 ) -> str:
     """Write the evaluation of a model with these logits, and return its folder.
 
@@ -61,11 +62,12 @@ def write_evaluation(
         size: Input size of the model.
         only: (transform, level) -> indices of the samples that did not fail. Default: all.
         task: Task of the data set.
+        described: Note and sizes of the model.
     """
     store = LocalStore(str(folder))
     classes = next(iter(logits.values())).shape[-1]
     table = EvaluationTable(
-        model=ModelTable(name=model, spec="made:made", digest=digest, classes=classes),
+        model=ModelTable(name=model, spec="made:made", digest=digest, classes=classes, **described),
         input=InputTable(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
         run=RunTable(device="cpu", batch=8),
         data_set=DataSetTable(

@@ -16,10 +16,14 @@ from pipeline.evaluate.metrics.alexnet import (
 )
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.anomalies import AnomalySummary
+from pipeline.evaluate.report.calibration import Calibration, CalibrationSummary, LevelCalibration, ReliabilityBin
 from pipeline.evaluate.report.clean import CleanSummary
 from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
 from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
 from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
+from pipeline.evaluate.report.models import ReportModel
+from pipeline.evaluate.report.ranking import compare
+from pipeline.evaluate.report.sections import sections
 from pipeline.evaluate.report.shifts import ShiftSummary
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.syn2nat import CandidateRow, CandidateSummary
@@ -39,13 +43,31 @@ MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
 }
 """Clean error, and CE in percent by corruption. The first two models are published, the third is invented."""
 
+SMALL = {
+    "ResNet-50 trained with AugMix": 0.93, "DeiT-S": 0.8, "Swin-T": 0.83, "ConvNeXt-B": 0.68, "EfficientNet-B0": 0.96,
+    "MobileNetV3-Large 1.0": 1.06, "a_model_with_a_very_long_name_that_somebody_chose": 0.81,
+}  # fmt: skip
+"""Factors of ResNet-50's errors for invented models. Some of them are close to each other."""
+
+ALL_MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
+    **MODELS,
+    **{
+        model: (0.239 * factor**0.5, tuple(round(ce * factor) for ce in MODELS["ResNet-50"][1]))
+        for model, factor in SMALL.items()
+    },
+}
+"""Clean error and CE of ten models, as in ``MODELS``."""
+
 KEYS = ("corruptions", "perturbations", "system_noise", "syn2nat", "shifts", "anomalies", "clean")
 """Families in the order of a report."""
 
 
-def summary_of(*, warnings: Sequence[str] = (), **families: Sequence[Any]) -> Summary:
+def summary_of(
+    *, warnings: Sequence[str] = (), models: Sequence[ReportModel] = (), **families: Sequence[Any]
+) -> Summary:
     """Return a summary as ``summarise`` does: the project's families in the order of a report."""
-    return Summary({**dict.fromkeys(KEYS, ()), **families}, warnings)
+    summary = Summary({**dict.fromkeys(KEYS, ()), **families}, warnings, models=models)
+    return replace(summary, comparison=compare(sections(summary)))
 
 
 EMPTY = summary_of()
@@ -53,6 +75,41 @@ EMPTY = summary_of()
 
 def estimate(value: float, half: float = 0.004) -> Estimate:
     return Estimate(value, value - half, value + half)
+
+
+def made_calibration(
+    error: float, levels: Sequence[int] = (), transforms: Sequence[str] = (), counted: Sequence[str] = ()
+) -> CalibrationSummary:
+    """Return a calibration that gets worse with the level. The mean over transforms is that of each transform.
+
+    Args:
+        error: Error rate of the model, 0..1.
+        levels: Levels; empty for images without a transform.
+        transforms: Names of all transforms.
+        counted: Transforms that the reliability diagram is over.
+    """
+    overall = LevelCalibration(
+        _calibration(error), {level: _calibration(error * (1 + 0.1 * (level - 3))) for level in levels}
+    )
+    images = 10_000 * max(len(counted), 1)
+    return CalibrationSummary(
+        overall,
+        dict.fromkeys(transforms, overall),
+        {
+            level: [
+                ReliabilityBin(
+                    low / 15, (low + 1) / 15, images * (1 + low * low), (low + 0.6) / 15,
+                    max((low + 0.6) / 15 - 0.02 * level * (low / 15), 0.0),
+                )
+                for low in range(15)
+            ]
+            for level in levels or [0]
+        },
+    )  # fmt: skip
+
+
+def _calibration(error: float) -> Calibration:
+    return Calibration(0.2 * error, 0.19 * error, estimate(4 * error, 0.01), estimate(1.3 * error, 0.002))
 
 
 def made_corruptions(
@@ -65,7 +122,7 @@ def made_corruptions(
     severities: Sequence[int] = SEVERITIES,
 ) -> CorruptionSummary:
     """Return a summary with the figures of ``MODELS``. The extra corruptions are slightly better than AlexNet."""
-    clean, table = MODELS[model]
+    clean, table = ALL_MODELS[model]
     ratios = {**dict(zip(ALEXNET_ERRORS, table, strict=True)), **dict.fromkeys(ALEXNET_MEAN_ERRORS, mean(table))}
     rows = []
     for each in only:
@@ -97,6 +154,12 @@ def made_corruptions(
         robustness=estimate(1 - mean([row.corruption_error.value for row in counted if row.corruption_error]), 0.003)
         if baseline
         else None,
+        calibration=made_calibration(mean_error, severities, only, [row.name for row in counted]),
+        category_errors={
+            category: estimate(mean([row.corruption_error.value for row in of_category if row.corruption_error]))
+            for category in ("noise", "blur", "weather", "digital")
+            if baseline and (of_category := [row for row in counted if row.group == category])
+        },
     )
 
 
@@ -109,7 +172,7 @@ def made_perturbations(
     difficulty: int = 1,
 ) -> PerturbationSummary:
     """Return flip rates close to the model's CE. Top-5 distances have no baseline, because none was published."""
-    rate = mean(MODELS[model][1]) / 100 * 0.8
+    rate = mean(ALL_MODELS[model][1]) / 100 * 0.8
     rows = []
     for position, each in enumerate(only):
         kind, factor = perturbations.get(each), rate * (1 + 0.05 * (position % 4 - 1.5))
@@ -140,7 +203,7 @@ def made_system_noise(
     model: str = "ResNet-50", *, name: str | None = None, only: Sequence[str] = GROUPS["paper"]
 ) -> SystemNoiseSummary:
     """Return accuracies that decrease most with nearest neighbours and slightly with other decoders."""
-    best = 1 - MODELS[model][0]
+    best = 1 - ALL_MODELS[model][0]
     rows = []
     for position, pair in enumerate(only):
         loss = 0.034 * ("nearest" in pair) + 0.0021 * (PAIRS[pair].decoder != "pillow") + 0.0013 * (position % 5)
@@ -148,7 +211,10 @@ def made_system_noise(
     accuracies = [row.accuracy.value for row in rows]
     spread = mean([(each - mean(accuracies)) ** 2 for each in accuracies]) ** 0.5
     nsd = Estimate(-100 * spread, -100 * spread - 0.08, -100 * spread + 0.08)
-    return SystemNoiseSummary(name or model, "ImageNet-S", 50_000, 0, rows, estimate(mean(accuracies)), nsd)
+    return SystemNoiseSummary(
+        name or model, "ImageNet-S", 50_000, 0, rows, estimate(mean(accuracies)), nsd,
+        calibration=made_calibration(1 - best, (0,), only, only),
+    )  # fmt: skip
 
 
 def made_candidates(
@@ -170,33 +236,43 @@ def made_candidates(
 
 
 def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSummary:
-    clean = MODELS[model][0]
-    return CleanSummary(name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002))
+    clean = ALL_MODELS[model][0]
+    return CleanSummary(
+        name or model, "ImageNet", 50_000, 3, estimate(clean), estimate(clean * 0.3, 0.002),
+        calibration=made_calibration(clean),
+    )  # fmt: skip
 
 
 def made_shifts(model: str = "ResNet-50", *, name: str | None = None) -> list[ShiftSummary]:
     """Return a data set with groups, of which images are missing, and one without groups but with several folders."""
-    clean = 1 - MODELS[model][0]
+    clean = 1 - ALL_MODELS[model][0]
     return [
         ShiftSummary(
             name or model, "imagenet-a", 7_490, 10, estimate(clean - 0.7), estimate(clean - 0.72),
             estimate(clean - 0.4), clean + 0.1, estimate(0.8, 0.006), complete_images=7_500,
+            calibration=made_calibration(1.7 - clean),
         ),
         ShiftSummary(
             name or model, "imagenet-v", 10_000, 0, estimate(clean - 0.4), None, estimate(clean - 0.2), clean,
-            estimate(0.4, 0.006), 0.02, "sofa_2", complete_images=10_000,
+            estimate(0.4, 0.006), 0.02, "sofa_2", complete_images=10_000, calibration=made_calibration(1.4 - clean),
         ),
     ]  # fmt: skip
 
 
 def made_anomalies(model: str = "ResNet-50", *, name: str | None = None) -> AnomalySummary:
-    aupr = estimate(0.1 + 0.3 * (1 - MODELS[model][0]), 0.01)
+    aupr = estimate(0.1 + 0.3 * (1 - ALL_MODELS[model][0]), 0.01)
     return AnomalySummary(name or model, "imagenet-o", 2_000, 10_000, 0, aupr, 2_000)
 
 
-def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[str] = ()) -> Summary:
-    """Return a summary with every kind of data set for each of these models."""
+def made_summary(
+    models: Sequence[str] = ("ResNet-50",),
+    *,
+    warnings: Sequence[str] = (),
+    described: Sequence[ReportModel] = (),
+) -> Summary:
+    """Return a summary with every kind of data set for each of these models, of which some are described."""
     return summary_of(
+        models=described,
         corruptions=[made_corruptions(model) for model in models],
         perturbations=[made_perturbations(model) for model in models],
         system_noise=[made_system_noise(model) for model in models],
@@ -206,6 +282,20 @@ def made_summary(models: Sequence[str] = ("ResNet-50",), *, warnings: Sequence[s
         anomalies=[made_anomalies(model) for model in models],
         warnings=warnings,
     )
+
+
+def ten_models() -> Summary:
+    """Return a summary of ten models with notes and sizes."""
+    described = [
+        ReportModel(
+            name,
+            "trained with AugMix, from the authors' checkpoint" if "AugMix" in name else "",
+            int(5.3e6 * 1.4**index),
+            int(0.39e9 * 1.7**index) if index % 4 else None,
+        )
+        for index, name in enumerate(ALL_MODELS)
+    ]
+    return made_summary(tuple(ALL_MODELS), described=described)
 
 
 def hostile_summary() -> Summary:

@@ -39,7 +39,7 @@ def build(recipe: Recipe, source: str, output: Path) -> None:
     )
     images, store = open_source(recipe.source.kind, source), open_store(str(output))
     plan = make_plan(recipe, images)
-    store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
+    store.publish_bytes(plan.recipe.to_toml().encode(), "recipe.toml")
     worker = BuildWorker(BuildJob(recipe, source, str(output)))
     for block in make_blocks(plan, images):
         for _ in worker.run(Attempt(block)):

@@ -74,7 +74,7 @@ def build(source: Path, output: Path, recipe: Recipe = RECIPE) -> Path:
     )
     opened, store = open_source("imagefolder", str(source)), open_store(str(output))
     plan = make_plan(recipe, opened)
-    store.publish_bytes(recipe.to_toml().encode(), "recipe.toml")
+    store.publish_bytes(plan.recipe.to_toml().encode(), "recipe.toml")
     worker = BuildWorker(BuildJob(recipe, str(source), str(output)))
     for block in make_blocks(plan, opened):
         list(worker.run(Attempt(block)))

@@ -340,7 +340,10 @@ def test_arrays_are_checked_in_chunks_and_hashed_once(indexed: Path, monkeypatch
 
 def test_an_unknown_encoder_of_an_index_is_a_fault(indexed: Path) -> None:
     rewrite(indexed, lambda rows: [rows[0]._replace(encoder="gif"), *rows[1:]])
-    assert "has the unknown encoder 'gif' in the manifest; allowed: jpeg, png, npy, mp4, original, pixels" in faults(indexed)[0]
+    assert (
+        "has the unknown encoder 'gif' in the manifest; allowed: jpeg, png, npy, mp4, original, pixels"
+        in faults(indexed)[0]
+    )
     data_set = open_data_set(str(indexed))
     with pytest.raises(UserError, match="allowed: jpeg"):
         data_set.pick(next(data_set.rows()))

@@ -30,6 +30,7 @@ class GeneratedSource:
     """A source whose listing is generated, so that its length does not affect memory use."""
 
     location = "generated"
+    labels = None
 
     def __init__(self, images: int) -> None:
         self.images = images

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_line, report_errors
-from pipeline.cli.options import IMAGES, JsonOption, ThreadsOption, class_names, numbers
+from pipeline.cli.options import IMAGES, ClassesOption, JsonOption, ThreadsOption, class_names, numbers
 from pipeline.errors import Exit
 
 
@@ -26,22 +26,14 @@ def index(
             help="Name of the data set. Default: the name of its task, or of its folder.",
         ),
     ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=IMAGES,
-            help="Text file with one class name per line, in label order. Default: class folders named by numbers have "
-            "these labels, WordNet ids of ImageNet's classes their index among the 1,000; others are numbered by name.",
-        ),
-    ] = None,
+    classes: ClassesOption = None,
     task: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             rich_help_panel=IMAGES,
             help="Task of a set of natural images, e.g. imagenet-a (see robustshards list), or path of a .toml file: "
-            "which class folders are used, which outputs of a model they count, and how images are prepared.",
+            "which class folders are used, which outputs of a model count for them, and how images are prepared.",
         ),
     ] = None,
     role: Annotated[
@@ -49,7 +41,7 @@ def index(
         typer.Option(
             metavar="clean|shift|anomalous",
             rich_help_panel=IMAGES,
-            help="Role of the images in reports. Default: the task's. clean: these are the clean images of the task.",
+            help="Role of the images in reports; clean for clean images of the task's classes. Default: the task's.",
         ),
     ] = None,
     mappings: Annotated[
@@ -74,8 +66,8 @@ def index(
 ) -> None:
     """Write a manifest for a data set that was not built by robustshards.
 
-    The commands verify, preview, export and evaluate then read it like a data set of your own. Exits with 1 if some
-    files are damaged.
+    The commands verify, preview, export and evaluate then read it like a data set of your own. Sets of natural images,
+    such as ImageNet-A, have tasks. Exits with 1 if some files are damaged.
     """
     with report_errors(as_json):
         from pipeline.cli.progress import conditions_shown

@@ -36,7 +36,7 @@ def plan(
         from pipeline.sources.kinds import KINDS, open_source
 
         recipe = with_detected_kind(options.load(), options.source)
-        images = open_source(recipe.source.kind, options.source, options.ids)
+        images = open_source(recipe.source.kind, options.source, options.ids, recipe.source.classes)
         planned = make_plan(recipe, images)
         textures = path_of(options.frost_folder)
         try_transforms(recipe, textures)
@@ -46,6 +46,7 @@ def plan(
             "source_kind": recipe.source.kind,
             "images": planned.images,
             "classes": planned.classes,
+            "labels": planned.label_facts(),
             "transforms": [str(condition) for condition in recipe.conditions()],
             "samples": planned.samples,
             "shards": planned.shards,
@@ -66,6 +67,8 @@ def plan(
             ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
             ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
         ]
+        if planned.labels:
+            rows.insert(2, ("labels", planned.labels))
         if planned.ignored:
             skipped = ", ".join(f"{count} {suffix}" for suffix, count in sorted(planned.ignored.items()))
             rows.append(("skipped files", f"{skipped} (not images)"))

@@ -35,6 +35,22 @@ def report(
             help="Evaluation on clean images to use for clean errors if a model has several; repeat for each model.",
         ),
     ] = None,
+    real: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=COMPARISON,
+            help="Reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: timm's.",
+        ),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published",
+            rich_help_panel=COMPARISON,
+            help="Add tables with published figures of reference models, such as ResNet-50, on the same data sets.",
+        ),
+    ] = False,
     out: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +74,7 @@ def report(
         from pipeline.evaluate.report.text import to_terminal
         from pipeline.evaluate.report.write import write_report
 
-        summary = summarise(evaluations, baseline or (), clean or ())
+        summary = summarise(evaluations, baseline or (), clean or (), real=real, published=published)
         if out is not None:
             write_report(summary, title, out)
         if as_json:

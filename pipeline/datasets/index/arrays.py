@@ -25,9 +25,9 @@ from pipeline.datasets.index.folders import GENERATED_FILES, files_with
 from pipeline.datasets.indexed import PIXELS
 from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
-from pipeline.sources.base import LONGEST_LIST, MAX_LABEL, UNLABELLED
+from pipeline.sources.base import LONGEST_LIST, UNLABELLED
 from pipeline.storage import LocalStore
-from pipeline.tasks.labels import LabelSpace, Numbering
+from pipeline.tasks.labels import MAX_LABEL, LabelSpace, Numbering
 from pipeline.transforms.family import Condition
 
 ARRAY = ".npy"

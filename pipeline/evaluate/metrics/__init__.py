@@ -41,7 +41,9 @@ from pipeline.evaluate.metrics.corruption_errors import (
     unnormalised_mean_error,
 )
 from pipeline.evaluate.metrics.means import mean_over_transforms
+from pipeline.evaluate.metrics.natural import NATURAL_FIGURES, natural_robustness
 from pipeline.evaluate.metrics.ranks import TOP, ordinal_ranks
+from pipeline.evaluate.metrics.real import real_accuracy, real_hits
 from pipeline.evaluate.metrics.sequences import (
     flip_probabilities_by_sequence,
     flip_probability,
@@ -63,6 +65,7 @@ __all__ = [
     "ALEXNET_FLIP_PROBABILITIES",
     "ALEXNET_MEAN_ERRORS",
     "BINS",
+    "NATURAL_FIGURES",
     "TOP",
     "Bootstrap",
     "Estimate",
@@ -86,11 +89,14 @@ __all__ = [
     "mean_flip_rate",
     "mean_over_transforms",
     "mean_top5_distance",
+    "natural_robustness",
     "negative_log_likelihood",
     "negative_log_likelihoods",
     "negative_mean_flip_probability",
     "normalised_standard_deviation",
     "ordinal_ranks",
+    "real_accuracy",
+    "real_hits",
     "relative_corruption_error",
     "relative_mean_corruption_error",
     "reliability",

@@ -10,7 +10,6 @@ from pipeline.datasets.base import DataSet
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import recorded_preparation
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable
-from pipeline.tasks.labels import Numbering
 from pipeline.text import counted
 
 
@@ -20,7 +19,7 @@ def described_labels(data_set: DataSet) -> str:
         groups = f"{counted(len(task.groups), 'group')} of " if task.groups else ""
         return f"{groups}{counted(task.outputs, 'output')} ({task.outputs_are}), by the task {task.name}"
     space = data_set.labels
-    return str(space) if space and (space.is_partial or space.numbering != Numbering.IMAGENET) else ""
+    return str(space) if space and not space.is_imagenet else ""
 
 
 @dataclass

@@ -12,6 +12,7 @@ import torch
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.paths import MANIFEST_FILE, file_digest
+from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
@@ -200,7 +201,8 @@ def check_labels(data_set: DataSet, model: str, classes: int) -> None:
         classes: Number of outputs of the model.
     """
     known = data_set.task or data_set.labels
-    if known and (reason := known.mismatch(classes)):
+    reason = known.mismatch(classes) if known else contradiction(data_set, classes)
+    if reason:
         raise UserError(f"{model} cannot be evaluated on {data_set.name}: {reason}")
 
 

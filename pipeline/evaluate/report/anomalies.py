@@ -47,7 +47,7 @@ class AnomalySummary:
     source_ids_sha256: str = ""
 
 
-AUPR = Figure("AUPR", lambda summary: summary.aupr)
+AUPR = Figure("AUPR", lambda summary: summary.aupr, higher_is_better=True)
 
 
 def summarise_anomalies(evaluation: Evaluation, context: ReportContext) -> list[AnomalySummary]:

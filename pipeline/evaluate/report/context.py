@@ -18,6 +18,7 @@ from pipeline.evaluate.report.matching import (
     identity,
 )
 from pipeline.evaluate.report.mistaken import mistaken_for
+from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
 from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, read_untransformed
 
 
@@ -29,6 +30,7 @@ class ReportContext:
         evaluated_baseline: The evaluated model that metrics are normalised by; None if none was given.
         chosen: Locations of the evaluations on clean images to use if several are possible.
         resamples: Number of bootstrap draws.
+        real: Reassessed labels of the validation images, or why there are none.
         warnings: Warnings for the reader, without duplicates.
         images: Images of each evaluation, by its location.
     """
@@ -39,8 +41,9 @@ class ReportContext:
         baseline: Sequence[Evaluation],
         chosen: Collection[str],
         resamples: int,
+        real: RealLabels | Reason,
     ) -> None:
-        self.evaluations, self.chosen, self.resamples = evaluations, chosen, resamples
+        self.evaluations, self.chosen, self.resamples, self.real = evaluations, chosen, resamples, real
         self.warnings: list[str] = []
         self.evaluated_baseline = EvaluatedBaseline(baseline, self.warn) if baseline else None
         self._names = display_names(evaluations, self.warn)
@@ -114,6 +117,14 @@ class ReportContext:
                 "evaluation"
             )
         return clean
+
+    def real_images(self, evaluation: Evaluation, images: Images) -> RealImages | None:
+        """Return the images of an evaluation that have reassessed labels; None if there are none.
+
+        Raises:
+            UserError: If the user gave the labels, and they do not fit the images or the model.
+        """
+        return real_images(evaluation, images, self.real, self.warn)
 
     def _clean_of_model(self, evaluation: Evaluation) -> list[Untransformed]:
         """Return the same model's clean evaluations; warn if the same weights have one under another name only."""

@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.metrics.checks import Figures
+from pipeline.evaluate.report.calibration import (
+    CalibrationSummary,
+    CalibrationTable,
+    calibration_summary,
+    read_probabilities,
+)
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Figure, LevelFigure, Models, ReportFamily, ReportLayout, Table
-from pipeline.evaluate.report.scores import Evaluation, error_scores
+from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.tables import LevelTable, bars, by_level
 from pipeline.transforms.family import Family
 
@@ -47,9 +53,10 @@ class TransformSummary:
     mean_accuracy: Estimate
     manifest_sha256: str
     source_ids_sha256: str
+    calibration: CalibrationSummary | None = None
 
 
-MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
+MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy, higher_is_better=True)
 ROW_MEAN = Figure("mean accuracy", lambda row: row.mean_accuracy)
 
 
@@ -67,13 +74,14 @@ def default_report(family: Family) -> ReportFamily[TransformSummary]:
             rows=lambda summary: summary.rows,
             row_figures=(ROW_MEAN,),
             row_level_figures=(LevelFigure("accuracy", lambda row: row.accuracies),),
+            calibration=CalibrationTable(),
         ),
     )
 
 
 def summarise_transforms(evaluation: Evaluation, context: ReportContext) -> list[TransformSummary]:
     """Return the accuracy of an evaluation by transform and level."""
-    scores = error_scores(evaluation)
+    scores, probabilities = read_probabilities(evaluation)
     bootstrap = context.bootstrap(1 - scores.values)
     about = context.about(evaluation, scores.images)
     columns: dict[str, dict[int, int]] = {}
@@ -89,6 +97,7 @@ def summarise_transforms(evaluation: Evaluation, context: ReportContext) -> list
             bootstrap.estimate(lambda means: _mean_accuracy(means, columns)),
             about.manifest_sha256,
             about.source_ids_sha256,
+            calibration_summary(evaluation, probabilities, context),
         )
     ]
 

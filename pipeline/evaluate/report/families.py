@@ -8,7 +8,16 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report import anomalies, clean, imagenet_c, imagenet_p, imagenet_s, shifts, syn2nat
+from pipeline.evaluate.report import (
+    anomalies,
+    clean,
+    imagenet_c,
+    imagenet_p,
+    imagenet_s,
+    natural_robustness,
+    shifts,
+    syn2nat,
+)
 from pipeline.evaluate.report.default import default_report
 from pipeline.evaluate.report.family import ReportFamily, ReportLayout
 from pipeline.evaluate.report.scores import Evaluation
@@ -35,7 +44,13 @@ ROLE_REPORTS: Mapping[Role, ReportFamily[Any]] = {
 """Reports on images without a transform, by their role, in the order of sections in a report."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RESERVED = frozenset({*(report.layout.key for report in ROLE_REPORTS.values()), "generator", "warnings"})
+_RESERVED = frozenset(
+    {
+        *(report.layout.key for report in ROLE_REPORTS.values()),
+        natural_robustness.LAYOUT.key,
+        *("comparison", "generator", "models", "published", "warnings"),
+    }
+)
 """Keys of ``report.json`` that do not belong to a family."""
 
 
@@ -69,8 +84,8 @@ def report_of(family: str) -> ReportFamily[Any]:
 def layouts() -> dict[str, ReportLayout[Any]]:
     """Return the layout of every report by its key, in the order of sections in a report.
 
-    Families of transforms come first, then images without a transform by their role. Families of sequences without a
-    report are omitted.
+    Families of transforms come first, then images without a transform by their role, then figures of several data
+    sets. Families of sequences without a report are omitted.
 
     Raises:
         UserError: If an installed report is invalid, or a key is invalid or used by two reports.
@@ -90,7 +105,8 @@ def layouts() -> dict[str, ReportLayout[Any]]:
                 f"underscores; {', '.join(sorted(_RESERVED))} are reserved"
             )
         by_key[layout.key] = layout
-    return by_key | {report.layout.key: report.layout for report in ROLE_REPORTS.values()}
+    by_role = {report.layout.key: report.layout for report in ROLE_REPORTS.values()}
+    return by_key | by_role | {natural_robustness.LAYOUT.key: natural_robustness.LAYOUT}
 
 
 def has_report(family: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import CalibrationTable
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.formats import COUNT, PERCENT, Cell, NumberFormat, Value
 from pipeline.evaluate.report.plots import Plot
@@ -55,6 +56,21 @@ Models = Mapping[str, S]
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """The transforms that a benchmark's means are taken over.
+
+    Attributes:
+        total: Number of transforms.
+        what: Plural noun for them, such as "corruptions".
+        complete: Returns whether a summary has all of them at all levels.
+    """
+
+    total: int
+    what: str
+    complete: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A metric of a report.
 
@@ -64,6 +80,8 @@ class Figure:
         format: Number format.
         normalised: Whether the value is divided by the baseline's.
         over: For means over rows: returns the averaged value of a row.
+        higher_is_better: Whether larger values are better. None if unknown: models are not ranked by the metric.
+        benchmark: For means over part of the benchmark: this part. Default: that of the layout.
         total: For counts: returns the number for the complete data set; 0 if unknown.
     """
 
@@ -72,6 +90,8 @@ class Figure:
     format: NumberFormat = PERCENT
     normalised: bool = False
     over: Callable[[Any], Value] | None = None
+    higher_is_better: bool | None = None
+    benchmark: Benchmark | None = None
     total: Callable[[Any], int] = lambda summary: 0
 
 
@@ -117,21 +137,6 @@ class Table:
     plot: Plot | None = None
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """The transforms that a benchmark's means are taken over.
-
-    Attributes:
-        total: Number of transforms.
-        what: Plural noun for them, such as "corruptions".
-        complete: Returns whether a summary has all of them at all levels.
-    """
-
-    total: int
-    what: str
-    complete: Callable[[Any], bool]
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReportLayout(Generic[S]):
     """The presentation of a family's summaries.
@@ -153,6 +158,8 @@ class ReportLayout(Generic[S]):
         row_level_figures: Metrics of a row at each level.
         level: Returns the only level of a summary; None if it has several.
         baseline: Returns the name of the baseline; None if nothing is normalised.
+        clean_accuracy: Returns the accuracy on the clean images that a summary is compared with; None if unknown.
+        calibration: Calibration of a summary, and the words of its table; None for no table.
         glossary: Terms and their definitions, for the page.
         sources: Papers that define the metrics, for the page.
     """
@@ -175,6 +182,8 @@ class ReportLayout(Generic[S]):
     row_level_figures: Sequence[LevelFigure] = ()
     level: Callable[[S], int | None] = lambda summary: None
     baseline: Callable[[S], str | None] = lambda summary: None
+    clean_accuracy: Callable[[S], float | None] = lambda summary: None
+    calibration: CalibrationTable | None = None
     glossary: Sequence[tuple[str, str]] = ()
     sources: Sequence[str] = ()
 

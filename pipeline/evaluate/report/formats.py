@@ -36,7 +36,8 @@ class NumberFormat:
         return f"{number * self.scale:{',' if self.grouped else ''}.{self.digits}f}"
 
 
-PERCENT, PLAIN, COUNT = NumberFormat(100, 1), NumberFormat(1, 2), NumberFormat(1, 0, grouped=True)
+PERCENT, COUNT = NumberFormat(100, 1), NumberFormat(1, 0, grouped=True)
+PLAIN, FINE = NumberFormat(1, 2), NumberFormat(1, 3)
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Number:
         short: Whether the interval is shown as ± half its width instead of its ends, to save space.
         partial: Whether the number is a mean over part of the benchmark, which gets a mark.
         total: For counts: the number for the complete data set, which is shown if it is larger; 0 if unknown.
+        rank: Rank of the number among those of all models; 0 for none.
     """
 
     value: Value
@@ -56,6 +58,7 @@ class Number:
     short: bool = False
     partial: bool = False
     total: int = 0
+    rank: int = 0
 
     @property
     def exists(self) -> bool:
@@ -87,8 +90,9 @@ class Number:
 
     @property
     def details(self) -> str:
-        """The text after the number: interval and mark."""
-        return " ".join(filter(None, (self.interval, PARTIAL if self.partial and self.exists else "")))
+        """The text after the number: interval, rank and mark."""
+        rank, mark = f"#{self.rank}" if self.rank else "", PARTIAL if self.partial and self.exists else ""
+        return " ".join(filter(None, (self.interval, rank, mark)))
 
     def __str__(self) -> str:
         return f"{self.figure} {self.details}".rstrip()

@@ -9,23 +9,32 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.report import calibration_tables
 from pipeline.evaluate.report.bar_plots import BarPlot, bar_plots
 from pipeline.evaluate.report.families import layouts
-from pipeline.evaluate.report.family import Table
+from pipeline.evaluate.report.family import Column, Table
 from pipeline.evaluate.report.heat_maps import HeatMap, heat_maps
 from pipeline.evaluate.report.line_plots import LinePlot, line_plots, small_line_plots
 from pipeline.evaluate.report.plots import PlotKind, Slots
-from pipeline.evaluate.report.sections import Headline, Section, sections
+from pipeline.evaluate.report.reliability_plots import ReliabilityPlot, reliability_plots
+from pipeline.evaluate.report.scatter_plots import ScatterPlot, scatter_plots
+from pipeline.evaluate.report.section import Headline, Section
+from pipeline.evaluate.report.sections import overview, sections
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
 TEMPLATE = "report.html.j2"
 
-DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[LinePlot | BarPlot | HeatMap]]] = {
+DrawnPlot = LinePlot | BarPlot | HeatMap | ReliabilityPlot | ScatterPlot
+"""The layout of a plot."""
+
+DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[DrawnPlot]]] = {
     PlotKind.LINES: line_plots,
     PlotKind.SMALL_LINES: small_line_plots,
     PlotKind.BARS: bar_plots,
     PlotKind.HEAT_MAPS: heat_maps,
+    PlotKind.RELIABILITY: reliability_plots,
+    PlotKind.SCATTERS: scatter_plots,
 }
 """Layout function of each kind of plot."""
 
@@ -36,12 +45,12 @@ class Part:
 
     table: Table
     kind: PlotKind | None
-    plots: Sequence[LinePlot | BarPlot | HeatMap]
+    plots: Sequence[DrawnPlot]
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """The part of the page on one data set."""
+    """The part of the page on one data set, or on all models."""
 
     title: str
     models: Sequence[str]
@@ -77,11 +86,20 @@ def page(summary: Summary, title: str) -> str:
         warnings=[printable(warning, LONGEST_MESSAGE) for warning in summary.warnings],
         slots=slots,
         cards={model: list(_headlines(all_sections, model)) for model in slots},
-        chapters=[_chapter(section, slots) for section in all_sections],
+        notes={printable(model.name): printable(model.note, LONGEST_MESSAGE) for model in summary.models if model.note},
+        data_sets=len(all_sections),
+        chapters=[
+            *_overview(overview(summary, all_sections), slots),
+            *(_chapter(each, slots) for each in all_sections),
+        ],
         heads=_heads,
         kinds=PlotKind,
-        glossary=[term for layout in layouts().values() for term in layout.glossary],
-        sources=list(dict.fromkeys(source for layout in layouts().values() for source in layout.sources)),
+        glossary=[*(term for layout in layouts().values() for term in layout.glossary), *calibration_tables.GLOSSARY],
+        sources=list(
+            dict.fromkeys(
+                [*(source for layout in layouts().values() for source in layout.sources), *calibration_tables.SOURCES]
+            )
+        ),
     )
 
 
@@ -91,10 +109,16 @@ def _headlines(all_sections: Iterable[Section], model: str) -> Iterator[Headline
             yield headline
 
 
-def _heads(table: Table) -> list[tuple[str, int]]:
-    """Return the models above the column titles, and the number of columns of each; empty if there are none."""
-    groups = [(model, len(list(columns))) for model, columns in groupby(table.columns, key=lambda each: each.model)]
+def _heads(table: Table) -> list[tuple[str, list[Column]]]:
+    """Return the models above the column titles, and the columns of each; empty if there are none."""
+    groups = [(model, list(columns)) for model, columns in groupby(table.columns, key=lambda each: each.model)]
     return groups if any(model for model, _ in groups) else []
+
+
+def _overview(tables: Iterable[Table], slots: Slots) -> Iterator[Chapter]:
+    """Yield the parts of the page that are not about one data set."""
+    for title, group in groupby(tables, key=lambda table: table.section):
+        yield Chapter(title, (), (), [_part(table, slots) for table in group])
 
 
 def _chapter(section: Section, slots: Slots) -> Chapter:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,14 @@ import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.metrics.checks import Figures
 from pipeline.evaluate.report.baseline import warn_of_image_count
+from pipeline.evaluate.report.calibration import (
+    CalibrationSummary,
+    CalibrationTable,
+    calibration_summary,
+    read_probabilities,
+)
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.error_baseline import ErrorBaseline, error_baseline
 from pipeline.evaluate.report.estimates import accuracy, column_mean
@@ -26,10 +34,11 @@ from pipeline.evaluate.report.family import (
     ReportLayout,
     Table,
 )
-from pipeline.evaluate.report.formats import Cell, Number
+from pipeline.evaluate.report.formats import COUNT, Cell, Number
 from pipeline.evaluate.report.matching import CleanError
 from pipeline.evaluate.report.plots import Curves, Plot, PlotKind
-from pipeline.evaluate.report.scores import Evaluation, error_scores
+from pipeline.evaluate.report.real_errors import real_errors
+from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.tables import (
     LevelTable,
     TransformTable,
@@ -38,11 +47,18 @@ from pipeline.evaluate.report.tables import (
     coverage,
     part_notes,
 )
+from pipeline.evaluate.report.validation import complete_images
 from pipeline.transforms.imagenet_c import FAMILY
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Mapping[int, int]]
 """Column of the scores, by corruption and severity."""
+
+CATEGORIES: Mapping[str, Sequence[str]] = {
+    category: [name for name in corruptions.names("benchmark") if corruptions.get(name).group == category]
+    for category in dict.fromkeys(corruptions.get(name).group for name in corruptions.names("benchmark"))
+}
+"""Corruptions of the benchmark by category."""
 
 
 # Summary
@@ -50,7 +66,10 @@ Columns = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class CorruptionRow:
-    """Top-1 errors under one corruption: by severity, their mean, and normalised by the baseline."""
+    """Top-1 errors under one corruption: by severity, their mean, and normalised by the baseline.
+
+    Accuracies by reassessed labels (ReaL), by severity and their mean, exist only for validation images of ImageNet.
+    """
 
     name: str
     group: str
@@ -59,6 +78,8 @@ class CorruptionRow:
     mean_error: Estimate
     corruption_error: Estimate | None
     relative_corruption_error: float | None
+    real_accuracies: Mapping[int, Estimate] = field(default_factory=dict)
+    real_accuracy: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +105,12 @@ class CorruptionSummary:
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
         robustness: 1 - mCE.
+        calibration: Calibration of the probabilities.
+        mean_accuracy: Mean corruption accuracy, unnormalised.
+        real_accuracy: The same by the reassessed labels; None if there are none.
+        real_images: Number of images that have reassessed labels.
+        complete_images: Number of images of the complete data set; 0 if unknown.
+        category_errors: Mean CE over the corruptions of the benchmark by category, such as "noise".
     """
 
     model: str
@@ -102,6 +129,12 @@ class CorruptionSummary:
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
     robustness: Estimate | None = None
+    calibration: CalibrationSummary | None = None
+    mean_accuracy: Estimate | None = None
+    real_accuracy: Estimate | None = None
+    real_images: int | None = None
+    complete_images: int = 0
+    category_errors: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 # Metrics
@@ -109,7 +142,7 @@ class CorruptionSummary:
 
 def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> list[CorruptionSummary]:
     """Return the summary of an evaluation on ImageNet-C or one of its editions."""
-    scores = error_scores(evaluation)
+    scores, probabilities = read_probabilities(evaluation)
     clean = context.clean_error(evaluation, scores.images)
     baseline = error_baseline(evaluation, scores, clean, context)
     about = context.about(evaluation, scores.images)
@@ -123,6 +156,11 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
     counted = benchmark or columns
     divisors = _divisors(counted, baseline)
     normalised = any(row.corruption_error is not None for row in rows)
+    mean_error = bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted)))
+    real = real_errors(evaluation, scores.images, context)
+    real_bootstrap = context.bootstrap(real.values) if real else None
+    if real_bootstrap:
+        rows = [_with_real_accuracy(row, columns[row.name], real_bootstrap) for row in rows]
     if baseline and normalised and not context.evaluated_baseline:
         warn_of_image_count(evaluation, len(scores.images.ids), context.warn)
     return [
@@ -135,10 +173,8 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             complete=_is_complete(benchmark),
             rows=rows,
             curve=_curve(counted, bootstrap),
-            mean_error=bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted))),
-            mean_corruption_error=bootstrap.estimate(
-                lambda means: metrics.mean_corruption_error(_errors(means, counted), divisors)
-            )
+            mean_error=mean_error,
+            mean_corruption_error=bootstrap.estimate(partial(_mean_corruption_error, counted, divisors))
             if divisors
             else None,
             relative_mean_corruption_error=_mean([r.relative_corruption_error for r in rows if r.name in counted]),
@@ -151,6 +187,16 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             )
             if divisors
             else None,
+            calibration=calibration_summary(evaluation, probabilities, context, counted),
+            mean_accuracy=accuracy(mean_error),
+            real_accuracy=accuracy(
+                real_bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted)))
+            )
+            if real_bootstrap
+            else None,
+            real_images=len(real.images.ids) if real else None,
+            complete_images=complete_images(evaluation, scores.images.ids),
+            category_errors=_category_errors(benchmark, bootstrap, baseline),
         )
     ]
 
@@ -182,6 +228,16 @@ def _row(
         _relative(name, list(levels), common_errors[columns], clean, baseline)
         if divisor and clean is not None and common_errors is not None
         else None,
+    )
+
+
+def _with_real_accuracy(row: CorruptionRow, levels: Mapping[int, int], errors: Bootstrap) -> CorruptionRow:
+    """Return the row with accuracies by reassessed labels, from the errors by these labels."""
+    columns = list(levels.values())
+    return replace(
+        row,
+        real_accuracies={level: accuracy(column_mean(errors, column)) for level, column in levels.items()},
+        real_accuracy=accuracy(errors.estimate(lambda means: metrics.mean_error(means[..., columns]))),
     )
 
 
@@ -232,6 +288,20 @@ def _accuracy_at(level: int, counted: Columns, bootstrap: Bootstrap) -> Estimate
     return bootstrap.estimate(mean_accuracy)
 
 
+def _category_errors(benchmark: Columns, bootstrap: Bootstrap, baseline: ErrorBaseline | None) -> dict[str, Estimate]:
+    """Return the mean CE by category, without categories of which an error of the baseline is unknown."""
+    found = {}
+    for category, names in CATEGORIES.items():
+        columns = {name: benchmark[name] for name in names if name in benchmark}
+        if divisors := _divisors(columns, baseline):
+            found[category] = bootstrap.estimate(partial(_mean_corruption_error, columns, divisors))
+    return found
+
+
+def _mean_corruption_error(columns: Columns, divisors: Mapping[str, Sequence[float]], means: Floats) -> Figures:
+    return metrics.mean_corruption_error(_errors(means, columns), divisors)
+
+
 def _residual_robustness(clean: CleanError | None, common_errors: Floats | None, counted: Columns) -> float | None:
     if clean is None or common_errors is None:
         return None
@@ -251,11 +321,38 @@ def _is_complete(columns: Columns) -> bool:
 
 # Tables and plots
 
+
+def _category_figure(category: str) -> Figure:
+    """Return the mean CE over the corruptions of the benchmark in a category."""
+    names = CATEGORIES[category]
+
+    def is_complete(summary: CorruptionSummary) -> bool:
+        return all(set(row.errors) == set(alexnet.SEVERITIES) for row in summary.rows if row.name in names)
+
+    return Figure(
+        f"mean CE ({category})",
+        lambda summary: summary.category_errors.get(category),
+        normalised=True,
+        over=lambda row: row.corruption_error if row.name in names else None,
+        benchmark=Benchmark(len(names), f"{category} corruptions", is_complete),
+    )
+
+
 MCE = Figure(
-    "mCE", lambda summary: summary.mean_corruption_error, normalised=True, over=lambda row: row.corruption_error
+    "mCE",
+    lambda summary: summary.mean_corruption_error,
+    normalised=True,
+    over=lambda row: row.corruption_error,
+    higher_is_better=False,
 )
 MEAN_ERROR = Figure(
-    "mean corruption error (unnormalised)", lambda summary: summary.mean_error, over=lambda row: row.mean_error
+    "mean corruption error (unnormalised)",
+    lambda summary: summary.mean_error,
+    over=lambda row: row.mean_error,
+    higher_is_better=False,
+)
+ROBUSTNESS = Figure(
+    "1 - mCE", lambda summary: summary.robustness, normalised=True, over=lambda row: row.corruption_error
 )
 FIGURES = (
     MCE,
@@ -265,8 +362,16 @@ FIGURES = (
         normalised=True,
         over=lambda row: row.relative_corruption_error,
     ),
-    Figure("1 - mCE", lambda summary: summary.robustness, normalised=True, over=lambda row: row.corruption_error),
+    ROBUSTNESS,
     MEAN_ERROR,
+    Figure(
+        "mean corruption accuracy (unnormalised)",
+        lambda summary: summary.mean_accuracy,
+        over=lambda row: row.mean_error,
+    ),
+    Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy, over=lambda row: row.real_accuracy),
+    Figure("images (ReaL)", lambda summary: summary.real_images, COUNT),
+    *map(_category_figure, CATEGORIES),
     Figure("residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.mean_error),
     Figure("clean error", lambda summary: summary.clean_error),
 )
@@ -275,6 +380,7 @@ ROW_FIGURES = (
     Figure("CE", lambda row: row.corruption_error, normalised=True),
     Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True),
     Figure("mean error (unnormalised)", lambda row: row.mean_error),
+    Figure("accuracy (ReaL)", lambda row: row.real_accuracy),
 )
 CE_TABLE = TransformTable(
     "corruption error (CE)",
@@ -286,8 +392,14 @@ CE_TABLE = TransformTable(
 MEAN_ERROR_TABLE = TransformTable(
     "mean error over the severities (unnormalised)",
     "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
-    ROW_FIGURES[2:],
+    ROW_FIGURES[2:3],
     bars="mean error",
+)
+REAL_TABLE = TransformTable(
+    "accuracy by reassessed labels (ReaL)",
+    "Mean accuracy over the severities in percent, with the 95 % confidence interval over images in brackets. Higher "
+    "is better.",
+    ROW_FIGURES[3:],
 )
 
 ACCURACY_TABLE = LevelTable(
@@ -310,6 +422,7 @@ def _tables(layout: CorruptionLayout, section: str, models: CorruptionModels) ->
     yield by_transform(layout, section, CE_TABLE, models, "corruption")
     if any(all(row.corruption_error is None for row in each.rows) for each in models.values()):
         yield by_transform(layout, section, MEAN_ERROR_TABLE, models, "corruption")
+    yield by_transform(layout, section, REAL_TABLE, models, "corruption")
 
 
 def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
@@ -362,16 +475,25 @@ REPORT = ReportFamily(
         key="corruptions",
         figures=FIGURES,
         leads=(MCE, MEAN_ERROR),
-        note="Percent, with the 95 % confidence interval over images in brackets. Lower is better. Residual robustness "
-        "is the clean accuracy minus the mean accuracy on corrupted images.",
+        note="Percent, with the 95 % confidence interval over images in brackets. Lower is better, except for "
+        "accuracies. Residual robustness is the clean accuracy minus the mean accuracy on corrupted images.",
         normalised_note="mCE and relative mCE are in percent of the baseline's errors. For 1 - mCE, higher is better.",
+        counts=(
+            Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
+            Figure("failed", lambda summary: summary.failed, COUNT),
+        ),
         benchmark=Benchmark(len(corruptions.names("benchmark")), "corruptions", lambda summary: summary.complete),
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=ROW_FIGURES,
         level_figures=(CURVE,),
-        row_level_figures=(LevelFigure("error", lambda row: row.errors),),
+        row_level_figures=(
+            LevelFigure("error", lambda row: row.errors),
+            LevelFigure("accuracy (ReaL)", lambda row: row.real_accuracies),
+        ),
         baseline=lambda summary: summary.baseline,
+        clean_accuracy=lambda summary: None if summary.clean_error is None else 1 - summary.clean_error,
+        calibration=CalibrationTable("corruption", "severity"),
         glossary=GLOSSARY,
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
     ),

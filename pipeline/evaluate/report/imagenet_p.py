@@ -169,11 +169,18 @@ def _above_zero(names: Sequence[str], reference: Mapping[str, float]) -> dict[st
 
 # Tables and plots
 
-MFR = Figure("mFR", lambda summary: summary.mean_flip_rate, normalised=True, over=lambda row: row.flip_rate)
+MFR = Figure(
+    "mFR",
+    lambda summary: summary.mean_flip_rate,
+    normalised=True,
+    over=lambda row: row.flip_rate,
+    higher_is_better=False,
+)
 MEAN_FLIPS = Figure(
     "mean flip probability (unnormalised)",
     lambda summary: summary.mean_flip_probability,
     over=lambda row: row.flip_probability,
+    higher_is_better=False,
 )
 FIGURES = (
     MFR,

@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.report.calibration import (
+    CalibrationSummary,
+    CalibrationTable,
+    calibration_summary,
+    read_probabilities,
+)
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Column, Figure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import PLAIN, Cell, Number
 from pipeline.evaluate.report.plots import Grids, Plot, PlotKind
-from pipeline.evaluate.report.scores import Evaluation, error_scores
+from pipeline.evaluate.report.scores import Evaluation
 from pipeline.text import printable
 from pipeline.transforms.imagenet_s import FAMILY, PAIRS
 
@@ -56,11 +62,12 @@ class SystemNoiseSummary:
     nsd: Estimate
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    calibration: CalibrationSummary | None = None
 
 
 def summarise_system_noise(evaluation: Evaluation, context: ReportContext) -> list[SystemNoiseSummary]:
     """Return the summary of an evaluation on ImageNet-S."""
-    scores = error_scores(evaluation)
+    scores, probabilities = read_probabilities(evaluation)
     bootstrap = context.bootstrap(1 - scores.values)
     about = context.about(evaluation, scores.images)
     columns = {str(condition): column for column, condition in enumerate(scores.keys)}
@@ -75,6 +82,7 @@ def summarise_system_noise(evaluation: Evaluation, context: ReportContext) -> li
             bootstrap.estimate(metrics.normalised_standard_deviation),
             about.manifest_sha256,
             about.source_ids_sha256,
+            calibration_summary(evaluation, probabilities, context),
         )
     ]
 
@@ -103,7 +111,7 @@ def _tables(
     yield Table(section, "accuracy by decoder and resize operator", note, columns, rows, plot)
 
 
-MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy)
+MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy, higher_is_better=True)
 
 REPORT = ReportFamily(
     FAMILY.name,
@@ -117,6 +125,7 @@ REPORT = ReportFamily(
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=(Figure("accuracy", lambda row: row.accuracy),),
+        calibration=CalibrationTable("pair"),
         glossary=(
             (
                 "NSD",

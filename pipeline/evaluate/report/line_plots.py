@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.formats import PERCENT, Number
-from pipeline.evaluate.report.plots import Curves, Slots, Tick, is_finite
+from pipeline.evaluate.report.plots import Curves, Slots, Tick, is_finite, svg_points
 
 LARGE, SMALL = (240, 5), (96, 3)
 """Height in CSS pixels and number of y ticks, of the plot of a data set and of the plots of single transforms."""
@@ -97,8 +97,4 @@ def _line(
     ]
     upper = [(x, height * (1 - each.high)) for x, _, each in points]
     lower = [(x, height * (1 - each.low)) for x, _, each in reversed(points)]
-    return Line(slot, marks, _svg_points((mark.x, mark.y) for mark in marks), _svg_points([*upper, *lower]))
-
-
-def _svg_points(points: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+    return Line(slot, marks, svg_points((mark.x, mark.y) for mark in marks), svg_points([*upper, *lower]))

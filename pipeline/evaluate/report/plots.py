@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import ReliabilityBin
+from pipeline.evaluate.report.formats import PERCENT, NumberFormat
 from pipeline.text import printable
 
 MAX_LABEL_LENGTH = 19
@@ -21,6 +23,8 @@ class PlotKind(Enum):
     SMALL_LINES = "small-plots"
     BARS = "bars-plots"
     HEAT_MAPS = "heat-plots"
+    RELIABILITY = "reliability-plots"
+    SCATTERS = "scatter-plots"
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,60 @@ class Grids:
 
 
 @dataclass(frozen=True)
+class Diagrams:
+    """The data of reliability diagrams: accuracy as a function of confidence.
+
+    Attributes:
+        diagrams: Bins by model and level.
+        axis: Noun for levels, such as "severity".
+    """
+
+    diagrams: Mapping[str, Mapping[int, Sequence[ReliabilityBin]]]
+    axis: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of a scatter plot: the name of its metric, the format of values, and whether it is logarithmic."""
+
+    name: str
+    format: NumberFormat = PERCENT
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model in a scatter plot; ``published`` if the values are those that a paper prints."""
+
+    model: str
+    x: float
+    y: float
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A scatter plot of models; values on a logarithmic axis are above 0."""
+
+    title: str
+    x: Axis
+    y: Axis
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Scatters:
+    """The data of several scatter plots of the same models."""
+
+    plots: Sequence[Scatter]
+
+
+@dataclass(frozen=True)
 class Plot:
     """The plot of a table: its kind and its data."""
 
     kind: PlotKind
-    figures: Curves | BarGroups | Grids
+    figures: Curves | BarGroups | Grids | Diagrams | Scatters
 
 
 @dataclass(frozen=True)
@@ -94,6 +147,11 @@ def words(name: str) -> str:
 def shortened(text: str, length: int = MAX_LABEL_LENGTH) -> str:
     """Return a text truncated to a number of characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def svg_points(points: Iterable[tuple[float, float]]) -> str:
+    """Return points as the value of the SVG attribute of this name."""
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
 
 
 def is_finite(estimate: Estimate) -> bool:

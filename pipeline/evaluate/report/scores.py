@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -287,20 +287,32 @@ def top1_errors(evaluation: Evaluation, predicted: ConditionPredictions) -> NDAr
     return predicted.top1[:, 0] != predicted.labels
 
 
+Measure = Callable[[Evaluation, ConditionPredictions], NDArray[Any]]
+"""A function that returns one value for each image of a condition, (S,)."""
+
+
+def condition_scores(evaluation: Evaluation, measures: Sequence[Measure]) -> list[Scores[Condition]]:
+    """Return several values of each image by condition, (images, conditions), one set of scores per measure.
+
+    Raises:
+        UserError: If an image has no label, or the predictions are damaged.
+    """
+    images = ConditionImages(evaluation)
+    columns: list[dict[Condition, ScoreColumn]] = [{} for _ in measures]
+    for predicted in evaluation.predictions():
+        of_condition = images(predicted)
+        for measure, by_condition in zip(measures, columns, strict=True):
+            by_condition[predicted.condition] = ScoreColumn(of_condition, measure(evaluation, predicted))
+    return [join_columns(evaluation, by_condition) for by_condition in columns]
+
+
 def error_scores(evaluation: Evaluation) -> Scores[Condition]:
     """Return for each condition whether each image is misclassified: 1 or 0, (images, conditions).
 
     Raises:
         UserError: If an image has no label, or the predictions are damaged.
     """
-    images = ConditionImages(evaluation)
-    return join_columns(
-        evaluation,
-        {
-            predicted.condition: ScoreColumn(images(predicted), top1_errors(evaluation, predicted))
-            for predicted in evaluation.predictions()
-        },
-    )
+    return condition_scores(evaluation, [top1_errors])[0]
 
 
 @dataclass(frozen=True)

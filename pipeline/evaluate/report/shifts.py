@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.evaluate.metrics.bootstrap import Estimate, estimate_of_groups
 from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers
+from pipeline.evaluate.report.calibration import CalibrationSummary, CalibrationTable, natural_calibration
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
@@ -38,6 +39,7 @@ class ShiftSummary:
         complete_images: Number of images of the complete data set; 0 if unknown.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
+        calibration: Calibration of the probabilities; of groups if the task has groups.
     """
 
     model: str
@@ -54,6 +56,7 @@ class ShiftSummary:
     complete_images: int = 0
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    calibration: CalibrationSummary | None = None
 
 
 def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[ShiftSummary]:
@@ -85,6 +88,7 @@ def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[Shif
             complete_images=task.images if task else 0,
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
+            calibration=natural_calibration(natural, context),
         )
     ]
 
@@ -120,7 +124,7 @@ def _warn_of_missing_classes(natural: Untransformed, clean: Untransformed, conte
         )
 
 
-ACCURACY = Figure("accuracy", lambda summary: summary.accuracy)
+ACCURACY = Figure("accuracy", lambda summary: summary.accuracy, higher_is_better=True)
 
 REPORT = ReportFamily(
     FAMILY.name,
@@ -142,6 +146,8 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
+        clean_accuracy=lambda summary: summary.clean_accuracy,
+        calibration=CalibrationTable(),
         glossary=(
             (
                 "Accuracy, accuracy (all outputs)",

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.families import layouts, report_on
+from pipeline.evaluate.report.family import ReportLayout
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, warn_of_different_images
+from pipeline.evaluate.report.models import report_models
+from pipeline.evaluate.report.natural_robustness import LAYOUT as NATURAL
+from pipeline.evaluate.report.natural_robustness import summarise_natural_robustness
+from pipeline.evaluate.report.published import published_figures
+from pipeline.evaluate.report.ranking import compare
+from pipeline.evaluate.report.real_labels import (
+    RealLabels,
+    Reason,
+    find_real_labels,
+    read_real_labels,
+    takes_real_labels,
+)
 from pipeline.evaluate.report.scores import Evaluation, open_evaluation
+from pipeline.evaluate.report.sections import sections
 from pipeline.evaluate.report.summary import Summary
 
 
@@ -18,6 +33,9 @@ def summarise(
     baselines_from: Sequence[str] = (),
     clean: Sequence[str] = (),
     resamples: int = 1000,
+    *,
+    real: str | None = None,
+    published: bool = False,
 ) -> Summary:
     """Compute the metrics of one or more evaluations.
 
@@ -30,14 +48,17 @@ def summarise(
         clean: Evaluations on clean images to use for clean errors if a model has several. Those that are not in
             ``folders`` are added.
         resamples: Number of bootstrap draws.
+        real: File of the reassessed labels (ReaL) of the ImageNet validation images. Default: that of the package timm,
+            if it is installed.
+        published: Whether to add the published figures of reference models.
 
     Returns:
         The metrics, and warnings about evaluations that are not fully comparable.
 
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
-            evaluated twice on one data set, two evaluations could give the same clean error, or the baseline has other
-            images.
+            evaluated twice on one data set, two evaluations could give the same clean error, the baseline has other
+            images, or ``real`` is invalid or does not fit the images.
         UnfinishedError: If an evaluation is incomplete.
     """
     baseline = [open_evaluation(folder) for folder in baselines_from]
@@ -48,14 +69,32 @@ def summarise(
     reports = [report_on(each) for each in evaluations]
     check_model_names([*evaluations, *baseline])
     check_duplicates(evaluations)
-    context = ReportContext(evaluations, baseline, chosen.keys(), resamples)
-    families: dict[str, list[Any]] = {key: [] for key in layouts()}
+    context = ReportContext(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, evaluations))
+    found: list[tuple[Evaluation | None, ReportLayout[Any], Any]] = []
     for evaluation, report in zip(evaluations, reports, strict=True):
-        families[report.layout.key] += report.summarise(evaluation, context)
+        found += [(evaluation, report.layout, each) for each in report.summarise(evaluation, context)]
+    found += [(None, NATURAL, each) for each in summarise_natural_robustness(found)]
+    families: dict[str, list[Any]] = {key: [] for key in layouts()}
+    for _, layout, summary in found:
+        families[layout.key].append(summary)
     warn_of_different_images(evaluations, context.images, context.warn)
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
-    return Summary(families, context.warnings)
+    figures = published_figures(found) if published else ()
+    result = Summary(families, context.warnings, figures, report_models(evaluations))
+    return replace(result, comparison=compare(sections(result)))
+
+
+def _real_labels(path: str | None, evaluations: Iterable[Evaluation]) -> RealLabels | Reason:
+    """Return the reassessed labels in a file or an installed package. Raise UserError if a file has no use."""
+    if path is None:
+        return find_real_labels()
+    if not any(map(takes_real_labels, evaluations)):
+        raise UserError(
+            f"--real {path} has no effect, because no evaluation is on validation images of ImageNet, clean or with "
+            "corruptions: omit it, or add such an evaluation"
+        )
+    return read_real_labels(path)
 
 
 def _chosen(folders: Sequence[str]) -> dict[str, Evaluation]:

@@ -46,9 +46,9 @@ class TransformTable:
 
 def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigure) -> str:
     """Return what a mean covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark."""
-    if figure.over is None or layout.benchmark is None:
+    benchmark, over = (isinstance(figure, Figure) and figure.benchmark) or layout.benchmark, figure.over
+    if over is None or benchmark is None:
         return ""
-    benchmark, over = layout.benchmark, figure.over
     rows = layout.rows(summary)
     averaged = [row for row in rows if over(row) is not None]
     if not any(row.benchmark for row in rows):

@@ -14,8 +14,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration_tables import calibration_lines
+from pipeline.evaluate.report.comparison_tables import comparison_lines
 from pipeline.evaluate.report.family import ReportLayout, Table
 from pipeline.evaluate.report.formats import Value, value_of
+from pipeline.evaluate.report.models import SIZES
 from pipeline.evaluate.report.sections import summaries_by_layout
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
@@ -50,6 +53,15 @@ def to_csv(summary: Summary) -> str:
         for each in summaries:
             names = _plain(each.model), _plain(each.data_set)
             writer.writerows((*names, layout.key, *line) for line in _lines(layout, each))
+    for model in summary.models:
+        lines_of_model = (_line("", "", size.name, size.value(model)) for size in SIZES.values())
+        writer.writerows((_plain(model.name), "", "models", *cells) for cells in chain.from_iterable(lines_of_model))
+    for name, data_set, family, figure, value in comparison_lines(summary.comparison) if summary.comparison else ():
+        writer.writerows((_plain(name), _plain(data_set), family, *cells) for cells in _line("", "", figure, value))
+    for published in summary.published:
+        line = _line(published.transform, "", published.figure, published.value, published.baseline)
+        columns = _plain(published.model), _plain(published.data_set), published.family
+        writer.writerows((*columns, *cells) for cells in line)
     return lines.getvalue()
 
 
@@ -111,6 +123,8 @@ def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
                 yield from _line(name, at_level, figures.name, value)
         for figure in layout.row_figures:
             yield from _line(name, whole, figure.name, figure.value(row), baseline * figure.normalised)
+    for transform, at, figure_name, calibration in calibration_lines(layout, summary):
+        yield from _line(_plain(transform), whole if at is None else at, figure_name, calibration)
     for count in layout.counts:
         yield from _line("", whole, count.name, count.value(summary))
 

@@ -1,0 +1,1 @@
+"""Tests of labels of class folders, and of tasks."""
