@@ -69,7 +69,8 @@ def test_other_candidates_alone_are_averaged(tmp_path: Path) -> None:
     summary = summarised(folder)
     assert summary.mean_accuracy.value == 0.75
     assert (summary.residual_robustness, summary.clean_accuracy) == (None, None)
-    assert [each.title for each in tables(summary_of(syn2nat=[summary]))] == ["key figures", "accuracy by candidate"]
+    titles = [each.title for each in tables(summary_of(syn2nat=[summary]))]
+    assert titles == ["key figures", "accuracy by candidate", "calibration"]
 
 
 def test_tables_mark_candidates_outside_the_benchmark() -> None:

@@ -221,7 +221,7 @@ def made_candidates(
     model: str = "ResNet-50", *, name: str | None = None, only: Sequence[str] = corruptions.names("candidates")
 ) -> CandidateSummary:
     """Return a summary in which each candidate costs up to 0.3 of the accuracy. Solarize gains a little."""
-    clean = 1 - MODELS[model][0]
+    clean = 1 - ALL_MODELS[model][0]
     costs = {each: -0.002 if each == "Solarize" else 0.3 * (1 + place % 7) / 7 for place, each in enumerate(only)}
     rows = [
         CandidateRow(

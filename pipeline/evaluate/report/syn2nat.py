@@ -10,10 +10,16 @@ import numpy as np
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
 from pipeline.evaluate.metrics.checks import Figures, Floats
+from pipeline.evaluate.report.calibration import (
+    CalibrationSummary,
+    CalibrationTable,
+    calibration_summary,
+    read_probabilities,
+)
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Benchmark, Figure, Models, ReportFamily, ReportLayout, Table
-from pipeline.evaluate.report.scores import Evaluation, error_scores
+from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.tables import TransformTable, by_transform
 from pipeline.transforms.syn2nat import CATEGORY_OF, FAMILY, SYN2NAT
 
@@ -47,6 +53,7 @@ class CandidateSummary:
         clean_accuracy: Accuracy on the clean images.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
+        calibration: Calibration of the probabilities, over the candidates that means are taken over.
     """
 
     model: str
@@ -59,11 +66,12 @@ class CandidateSummary:
     clean_accuracy: float | None
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    calibration: CalibrationSummary | None = None
 
 
 def summarise_candidates(evaluation: Evaluation, context: ReportContext) -> list[CandidateSummary]:
     """Return the summary of an evaluation on ImageNet-Syn2Nat or its candidates."""
-    scores = error_scores(evaluation)
+    scores, probabilities = read_probabilities(evaluation)
     clean = context.clean_error(evaluation, scores.images)
     about = context.about(evaluation, scores.images)
     bootstrap = context.bootstrap(1 - scores.values)
@@ -82,6 +90,7 @@ def summarise_candidates(evaluation: Evaluation, context: ReportContext) -> list
             clean_accuracy=1 - clean.value if clean else None,
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
+            calibration=calibration_summary(evaluation, probabilities, context, counted),
         )
     ]
 
@@ -135,9 +144,14 @@ def _tables(layout: ReportLayout[CandidateSummary], section: str, models: Models
 
 
 RESIDUAL_ROBUSTNESS = Figure(
-    "residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.residual_robustness
+    "residual robustness",
+    lambda summary: summary.residual_robustness,
+    over=lambda row: row.residual_robustness,
+    higher_is_better=False,
 )
-MEAN_ACCURACY = Figure("mean accuracy", lambda summary: summary.mean_accuracy, over=lambda row: row.accuracy)
+MEAN_ACCURACY = Figure(
+    "mean accuracy", lambda summary: summary.mean_accuracy, over=lambda row: row.accuracy, higher_is_better=True
+)
 
 
 def _is_complete(summary: CandidateSummary) -> bool:
@@ -162,6 +176,8 @@ REPORT = ReportFamily(
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=ROW_FIGURES,
+        clean_accuracy=lambda summary: summary.clean_accuracy,
+        calibration=CalibrationTable("candidate"),
         glossary=(
             (
                 "Residual robustness (ImageNet-Syn2Nat)",
