@@ -423,5 +423,5 @@ def test_the_page_can_be_printed(browse: Browse, three: Path, tmp_path: Path) ->
     browse(three, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     content = (tmp_path / "page.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
-    assert 5 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 25
+    assert 5 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 35  # a section of 40 candidates has about eight
     assert len(content) > 50_000

@@ -35,6 +35,11 @@ def three() -> nn.Module:
     return tiny(classes=3)
 
 
+def five() -> nn.Module:
+    """Return a model with 5 outputs, the number of classes of the photographs."""
+    return tiny(classes=5)
+
+
 def configured() -> nn.Module:
     """Return a model with an attribute that describes its input."""
     network = tiny()

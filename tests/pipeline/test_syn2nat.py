@@ -204,7 +204,7 @@ def test_an_evaluation_is_reported_with_residual_robustness(
     clean = ("build", "imagenet-syn2nat-clean", "--source", photographs, "--out", tmp_path / "clean")
     assert robustshards(*clean, "--limit", IMAGES).returncode == 0
     for data, out in ((candidates, "r"), (tmp_path / "clean", "n")):
-        command = ("evaluate", data, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / out)
+        command = ("evaluate", data, "--model", "tests.factories.small_models:five", "--out", tmp_path / out)
         done = robustshards(*command, "--batch-size", 8, "--workers", 1)
         assert done.returncode == 0, done.stderr
     done = robustshards("report", tmp_path / "r", tmp_path / "n", "--out", tmp_path / "report")

@@ -152,7 +152,7 @@ def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
 
 
 def _can_be_normalised(layout: ReportLayout[Any]) -> bool:
-    return any(figure.normalised for figure in layout.figures)
+    return layout.benchmark is not None and any(figure.normalised for figure in layout.figures)
 
 
 def _images_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
