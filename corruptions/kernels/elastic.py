@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.planes import interleave, pack
+from corruptions.kernels.planes import gather, interleave, pack
 from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.waves import mirror_index, smooth_long
 
@@ -146,16 +146,6 @@ def locate(xs, ys, shape, mirror, indices):
         left, top = min(np.int32(at_x), most_x), min(np.int32(at_y), most_y)
         xs[x], ys[x] = at_x - np.float32(left), at_y - np.float32(top)
         indices[x] = top * width + left
-
-
-@kernel
-def gather(source, width, indices, uppers, lowers):
-    """Write the pixels at each index and right of it to ``uppers`` (2 W,), and the two below them to ``lowers``."""
-    right, low, right_low = source[1:], source[width:], source[width + 1 :]
-    for x in range(indices.size):
-        index = np.uint64(indices[x])  # numba does not check unsigned indices for negative values
-        uppers[2 * x], uppers[2 * x + 1] = source[index], right[index]
-        lowers[2 * x], lowers[2 * x + 1] = low[index], right_low[index]
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.planes import interleave, pack
+from corruptions.kernels.planes import gather, interleave, pack
 
 BITS = np.int32(5)
 """Fraction bits of a position."""
@@ -167,16 +167,6 @@ def locate(xs, ys, height, width, border, indices):
         xs[x] -= left << BITS
         ys[x] -= top << BITS
         indices[x] = top * pitch + left
-
-
-@kernel
-def gather(source, width, indices, uppers, lowers):
-    """Write the pixels at each index and right of it to ``uppers`` (2 W,), and the two below them to ``lowers``."""
-    right, low, right_low = source[1:], source[width:], source[width + 1 :]
-    for x in range(indices.size):
-        index = np.uint64(indices[x])  # numba does not check unsigned indices for negative values
-        uppers[2 * x], uppers[2 * x + 1] = source[index], right[index]
-        lowers[2 * x], lowers[2 * x + 1] = low[index], right_low[index]
 
 
 @inlined

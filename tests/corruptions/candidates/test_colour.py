@@ -43,15 +43,13 @@ def result(name: str, image: np.ndarray, **draws: Any) -> list[list[int]]:
     return [list(each) for each in dict.fromkeys(tuple(pixel.tolist()) for pixel in changed[0])]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_equals_the_references(name: str, shared: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "ISONoise"])  # its noise is rounded to float32
+def test_equals_the_references_to_the_last_level(name: str, shared: Path) -> None:
+    """All candidates are within the published tolerance; these differ in no value."""
     references = list(goldens.load(shared, name))
     assert references
     for golden in references:
-        changed = corruptions.apply(golden.image, name, golden.draws)
-        goldens.assert_equal(name, changed, golden.expected, golden.key)
-        if name != "ISONoise":  # its noise is rounded to float32
-            assert np.array_equal(changed, golden.expected), golden.key
+        assert np.array_equal(corruptions.apply(golden.image, name, golden.draws), golden.expected), golden.key
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "Compression" not in name])
