@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report import calibration_tables
@@ -23,7 +22,8 @@ from pipeline.evaluate.report.sections import overview, sections
 from pipeline.evaluate.report.summary import Summary
 from pipeline.text import LONGEST_MESSAGE, printable
 
-TEMPLATE = "report.html.j2"
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 DrawnPlot = LinePlot | BarPlot | HeatMap | ReliabilityPlot | ScatterPlot
 """The layout of a plot."""
@@ -58,6 +58,31 @@ class Chapter:
     parts: Sequence[Part]
 
 
+def template(name: str, package: str = __package__) -> Template:
+    """Return the template of a page. It can import and include the templates of this package.
+
+    Args:
+        name: File name of the template.
+        package: Package that contains it.
+
+    Raises:
+        UserError: If Jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise UserError("HTML pages need Jinja2: pip install 'robustshards[evaluate]'") from None
+    loaders = [jinja2.PackageLoader(each, "") for each in dict.fromkeys((package, __package__))]
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
 def page(summary: Summary, title: str) -> str:
     """Return the report as HTML.
 
@@ -68,20 +93,12 @@ def page(summary: Summary, title: str) -> str:
     Raises:
         UserError: If Jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise UserError("the HTML report needs Jinja2: pip install 'robustshards[evaluate]'") from None
     all_sections = sections(summary)
     slots = {
         model: slot
         for slot, model in enumerate(dict.fromkeys(model for section in all_sections for model in section.models))
     }
-    text = resources.files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(text).render(
+    return template("report.html.j2").render(
         title=printable(title),
         warnings=[printable(warning, LONGEST_MESSAGE) for warning in summary.warnings],
         slots=slots,

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import resources
 from itertools import groupby
 
-from pipeline.errors import UserError
-from pipeline.evaluate import report
-from pipeline.evaluate.report.html import TEMPLATE as REPORT
+from pipeline.evaluate.report.html import template
 from pipeline.evaluate.selection.heat_map import heat_map
 from pipeline.evaluate.selection.records import Selection
 from pipeline.evaluate.selection.tables import OVERLAPS, by_category, tables
 from pipeline.text import LONGEST_MESSAGE, printable
-
-TEMPLATE, MACROS, STYLE = "selection.html.j2", "macros", "style"
-"""Names of the templates: the page, and the macros and the style sheet of a report's page."""
 
 GLOSSARY = (
     (
@@ -45,18 +38,7 @@ def page(selection: Selection, title: str) -> str:
     Raises:
         UserError: If Jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise UserError("the HTML page needs Jinja2: pip install 'robustshards[evaluate]'") from None
-    environment = jinja2.Environment(
-        loader=jinja2.DictLoader({TEMPLATE: _text(__package__, TEMPLATE), **_parts_of_report()}),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(TEMPLATE).render(
+    return template("selection.html.j2", __package__).render(
         title=printable(title),
         warnings=[printable(warning, LONGEST_MESSAGE) for warning in selection.warnings],
         models=len(selection.models),
@@ -68,14 +50,3 @@ def page(selection: Selection, title: str) -> str:
         heads=lambda table: (),
         glossary=GLOSSARY,
     )
-
-
-def _parts_of_report() -> Mapping[str, str]:
-    """Return the macros before the page of a report's template, and its style sheet, which may contain statements."""
-    macros, _, body = _text(report.__name__, REPORT).partition('<html lang="en">')
-    style = body.partition("<style>")[2].partition("</style>")[0]
-    return {MACROS: macros.replace("<!doctype html>\n", ""), STYLE: style}
-
-
-def _text(package: str, name: str) -> str:
-    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
