@@ -1,24 +1,40 @@
-"""The corruptions of ImageNet-C and the candidates of ImageNet-Syn2Nat.
+"""The corruptions of ImageNet-C and ImageNet-C-bar, and the candidates of ImageNet-Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate does.
+halves of what a candidate does. ``Augmentation`` corrupts training images at random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions import blur, candidates, digital, noise, validation, weather
+from corruptions import blur, c_bar, candidates, digital, noise, validation, weather
+from corruptions.c_bar.catalogue import BarCorruption
 from corruptions.candidates.catalogue import Candidate
 from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
 from corruptions.draws import DrawSource, FastDraws
 from corruptions.registry import Registry, find
 
-__all__ = ["GROUPS", "Candidate", "Corruption", "Options", "apply", "corrupt", "corruptor", "draw", "get", "names"]
+if TYPE_CHECKING:
+    from corruptions.augmentation import Augmentation
+
+__all__ = [
+    "GROUPS",
+    "Augmentation",
+    "Candidate",
+    "Corruption",
+    "Options",
+    "apply",
+    "corrupt",
+    "corruptor",
+    "draw",
+    "get",
+    "names",
+]
 
 MIN_SIDE = 16
 """Smallest accepted image side in pixels."""
@@ -33,11 +49,12 @@ GROUPS = _REGISTRY.groups
 
 get = _REGISTRY.get
 
-_ROWS: Mapping[str, Corruption | Candidate] = {
+_ROWS: Mapping[str, Corruption | BarCorruption | Candidate] = {
     **{name: get(name) for name in GROUPS["all"]},
+    **c_bar.CORRUPTIONS,
     **candidates.CANDIDATES,
 }
-"""Name -> corruption of ImageNet-C, or candidate."""
+"""Name -> corruption of ImageNet-C or ImageNet-C-bar, or candidate."""
 
 Maker = Callable[[NDArray[np.uint8], DrawSource], Image]
 """A function of an image and a source of random numbers that returns the corrupted image."""
@@ -47,8 +64,9 @@ def names(group: str = "benchmark") -> tuple[str, ...]:
     """Return the names of a group in published order.
 
     Args:
-        group: Of ImageNet-C: ``benchmark``, ``extra``, ``all``, ``noise``, ``blur``, ``weather`` or ``digital``. Of
-            ImageNet-Syn2Nat: ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
+        group: Of ImageNet-C: ``benchmark``, ``extra``, ``all``, ``noise``, ``blur``, ``weather`` or ``digital``.
+            ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
+            ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
 
     Returns:
         The names.
@@ -56,7 +74,7 @@ def names(group: str = "benchmark") -> tuple[str, ...]:
     Raises:
         ValueError: If the group is unknown.
     """
-    return find("group", {**GROUPS, **candidates.GROUPS}, group)
+    return find("group", {**GROUPS, **c_bar.GROUPS, **candidates.GROUPS}, group)
 
 
 def corrupt(
@@ -69,22 +87,25 @@ def corrupt(
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
-    """Return the image corrupted as in ImageNet-C (Hendrycks & Dietterich, ICLR 2019), or by a candidate.
+    """Return the image corrupted as in ImageNet-C or ImageNet-C-bar, or by a candidate.
 
-    Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting: severity 1 of
-    profile ``"imagenet"``.
+    ImageNet-C: Hendrycks & Dietterich, ICLR 2019. ImageNet-C-bar and CIFAR-10-C-bar: Mintun, Kirillov & Xie, NeurIPS
+    2021. Candidates are those of ImageNet-Syn2Nat (Laugros, Caplier & Ospici, BMVC 2021). Each has one setting:
+    severity 1 of profile ``"imagenet"``.
 
     Args:
         image: uint8 array, 0..255: RGB (H, W, 3), or grey (H, W) or (H, W, 1), which is repeated to three channels.
             Both sides must be at least 16 pixels, for candidates 130. The array is not modified.
-        name: Name of a corruption or candidate. ``names("all")`` and ``names("candidates")`` list them.
+        name: Name of a corruption or candidate. ``names("all")``, ``names("c-bar")`` and ``names("candidates")`` list
+            them.
         severity: Severity, 1..5; for candidates only 1.
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
-            or ``"cifar"`` (32). The image may have any other size. Candidates accept only ``"imagenet"``.
+            or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
+            ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``.
         seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal images.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
             reproduce published images. Candidates have no published order of draws and do not accept it.
-        options: Settings that the published script did not have. They do not affect candidates.
+        options: Settings that the published script did not have. They affect only corruptions of ImageNet-C.
 
     Returns:
         A new C-contiguous uint8 RGB array (H, W, 3).
@@ -166,6 +187,15 @@ def apply(image: NDArray[np.uint8], name: str, draws: Mapping[str, Any]) -> Imag
     return row.apply(rgb, candidates.check_draws(row, draws))
 
 
+def __getattr__(name: str) -> Any:
+    """Import ``Augmentation`` on first use (PEP 562), because it needs Pillow."""
+    if name != "Augmentation":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from corruptions.augmentation import Augmentation
+
+    return Augmentation
+
+
 def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Maker, int]:
     """Return the function that makes the image, and the smallest accepted side. Raises TypeError and ValueError."""
     row = find("corruption", _ROWS, name)
@@ -173,6 +203,9 @@ def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[
     if isinstance(row, Candidate):
         candidates.check_setting(name, severity, profile)
         return row.make, candidates.MIN_SIDE
-    severity = validation.check_level(severity, SEVERITIES, "severity")
-    parameters = options.bind(row.parameters(validation.check_profile(profile), severity))
+    severity, profile = validation.check_level(severity, SEVERITIES, "severity"), validation.check_profile(profile)
+    if isinstance(row, BarCorruption):
+        level = row.level(profile, severity)
+        return lambda image, source: row.make(image, level, source), MIN_SIDE
+    parameters = options.bind(row.parameters(profile, severity))
     return lambda image, source: row.make(image, parameters, source), MIN_SIDE

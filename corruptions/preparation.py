@@ -285,3 +285,18 @@ def size_after(height: int, width: int, step: tuple[str, float]) -> tuple[int, i
     """
     name, value = step
     return STEPS[name].size(height, width, value)
+
+
+def fixed_size(steps: Steps) -> tuple[int, int] | None:
+    """Return the size that prepared photographs of any size have, or None if it depends on the photograph.
+
+    Args:
+        steps: The steps, in order.
+
+    Returns:
+        (height, width) in pixels, or None.
+    """
+    first, second = (3000, 4001), (4003, 3001)  # two photographs of unlike sizes
+    for step in steps:
+        first, second = size_after(*first, step), size_after(*second, step)
+    return first if first == second else None

@@ -12,6 +12,7 @@ import numpy as np
 
 import corruptions
 import perturbations
+from corruptions import c_bar, low_pass
 from corruptions.catalogue import SEVERITIES
 
 PLAIN_CPU = {
@@ -27,6 +28,9 @@ SIDE = 224
 SEEDS = (17, 18, 19)
 """Seeds of the candidates, which have no severities. What is drawn decides which code runs."""
 
+BANDWIDTHS = (0, 3, 40, 112)
+"""Bandwidths of low-pass filters."""
+
 
 def picture() -> np.ndarray:
     """Smooth waves with texture and flat areas, from integers alone."""
@@ -37,10 +41,15 @@ def picture() -> np.ndarray:
 
 
 def digests() -> dict[str, str]:
-    """SHA-256 of each corrupted picture, of each sequence and of each candidate, fast source."""
+    """SHA-256 of each corrupted picture, of each sequence, of each candidate and of filtered ones, fast source."""
     corrupted = {
         f"{name} {severity}": corruptions.corrupt(picture(), name, severity, seed=17)
         for name in corruptions.names("all")
+        for severity in SEVERITIES
+    }
+    unlike = {
+        f"{name} {severity}": corruptions.corrupt(picture(), name, severity, profile=next(iter(row.levels)), seed=17)
+        for name, row in c_bar.CORRUPTIONS.items()
         for severity in SEVERITIES
     }
     perturbed = {
@@ -52,7 +61,13 @@ def digests() -> dict[str, str]:
         for name in corruptions.names("candidates")
         for seed in SEEDS
     }
-    return {key: hashlib.sha256(made).hexdigest() for key, made in (corrupted | perturbed | chosen).items()}
+    filtered = {
+        f"low_pass {bandwidth} {shape}": low_pass.low_pass(picture(), bandwidth, shape=shape)
+        for bandwidth in BANDWIDTHS
+        for shape in low_pass.SHAPES
+    }
+    outputs = corrupted | unlike | perturbed | chosen | filtered
+    return {key: hashlib.sha256(made).hexdigest() for key, made in outputs.items()}
 
 
 def test_vector_extensions_change_no_byte() -> None:

@@ -125,6 +125,22 @@ def test_permutations_are_uniform(source: Callable[[int], DrawSource]) -> None:
     assert sorted(source(0).permutation(100)) == list(range(100))
 
 
+def test_a_published_child_is_seeded_by_one_word_of_its_parent() -> None:
+    source, rng = PublishedDraws(np.random.RandomState(9)), np.random.RandomState(9)
+    child = source.child()
+    expected = np.random.RandomState(int(rng.randint(0, 2**32, dtype=np.int64)))
+    assert np.array_equal(source.uniform(0, 1, (5,)), rng.uniform(0, 1, 5))
+    assert np.array_equal(child.normal(0, 1, (5,)), expected.normal(0, 1, 5))
+
+
+def test_a_fast_child_draws_other_numbers_than_its_parent() -> None:
+    source = FastDraws(9)
+    first = source.uniform(0, 1, (1000,))
+    inner = source.child().uniform(0, 1, (1000,))
+    last = source.uniform(0, 1, (1000,))
+    assert np.abs(np.corrcoef([first, inner, last]) - np.eye(3)).max() < 6 / np.sqrt(1000)
+
+
 @pytest.mark.parametrize("mean", [0.0, 0.3, 7.5, 80.0, 900.0])
 def test_counts_have_the_distribution_of_poisson(mean: float) -> None:
     values = FastDraws(16).counts(mean, (1000, 200))

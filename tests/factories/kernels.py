@@ -9,7 +9,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "build" / "kernels"
 
-_RECIPES = ("imagenet-c", "imagenet-p")
+_RECIPES = ("imagenet-c", "imagenet-p", "imagenet-c-bar", "cifar-10-c-bar", "low-pass", "imagenet-syn2nat-candidates")
 _COMPILE = """
 import sys
 from pipeline.recipes.library import load
@@ -19,7 +19,7 @@ ready_renderer(load(sys.argv[1]), None)
 
 
 def compile_kernels() -> None:
-    """Compile the kernels of all corruptions and perturbations that FOLDER lacks, in one process for each recipe.
+    """Compile the kernels that FOLDER lacks, in one process for each recipe.
 
     Raises:
         RuntimeError: A kernel cannot be compiled.

@@ -43,9 +43,17 @@ RESIZED: Mapping[str, int] = {"down": 57, "less down": 101, "up": 603}
 """Label -> side of the resized photograph. Libraries have other code for reductions to more than a third."""
 LEVEL = 3
 """Severity and difficulty of the transforms with draws of NumPy's legacy generator."""
+PROFILE = "tiny"
+"""Their profile, or the first for which they were published."""
+
+SOME_LEVELS: Mapping[str, tuple[int, ...]] = {"low-pass": (0, 1, 5, 16, 40, 112)}
+"""Family with many levels -> those to record."""
 
 NOT_REPRODUCIBLE = frozenset({"nvjpeg"})
 """A decoder that needs a GPU."""
+
+REPRODUCIBLE = tuple(name for name in FAMILIES if name != "adversarial")
+"""Families whose pixels do not depend on a model."""
 
 ENCODERS: Mapping[str, Encoder] = {
     "jpeg": Jpeg(),
@@ -125,22 +133,25 @@ def _transforms() -> Iterator[tuple[str, Compute]]:
 
     Transforms of decoders have no profile; they are named after the profile imagenet.
     """
-    for family_name, family in FAMILIES.items():
+    for family_name in REPRODUCIBLE:
+        family = FAMILIES[family_name]
         for profile in ("imagenet",) if family.from_encoded else family.profiles:
-            for condition in _conditions(family):
+            for condition in _conditions(family, profile):
                 name = f"{family_name}/{profile}/{condition.transform}/{condition.level}"
-                yield name, partial(_rendered, family, profile, condition)
+                for shape in family.shapes or ("",):
+                    yield f"{name}/{shape}".rstrip("/"), partial(_rendered, family, profile, condition, shape)
 
 
-def _conditions(family: Family) -> Iterator[Condition]:
-    """Yield the reproducible conditions of a family."""
-    for name in family.names:
+def _conditions(family: Family, profile: str) -> Iterator[Condition]:
+    """Yield the reproducible conditions of a family in a profile."""
+    for name in family.names_in(profile):
         if not NOT_REPRODUCIBLE & set(family.pairs.get(name, ())):
-            yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in family.levels)
+            levels = SOME_LEVELS.get(family.name, family.levels)
+            yield from dict.fromkeys(Condition(name, family.level_of(name, level)) for level in levels)
 
 
-def _rendered(family: Family, profile: str, condition: Condition) -> Digest:
-    output = family.render(condition, Rendering(profile, Options()))(_prepared(family.name, profile), SEED)
+def _rendered(family: Family, profile: str, condition: Condition, shape: str) -> Digest:
+    output = family.render(condition, Rendering(profile, Options(), shape))(_prepared(family.name, profile), SEED)
     return _digest(family.version(condition.transform), output)
 
 
@@ -157,18 +168,20 @@ def _published_draws() -> Iterator[tuple[str, Compute]]:
 
     All other digests are of the fast generator.
     """
-    for family_name in ("corruptions", "perturbations"):
+    for family_name in ("corruptions", "c-bar", "perturbations"):
         for name in FAMILIES[family_name].names:
             yield f"published-draws/{family_name}/{name}", partial(_published, family_name, name)
 
 
 def _published(family_name: str, name: str) -> Digest:
-    rng = np.random.RandomState(SEED)
-    if family_name == "corruptions":
-        output = corruptions.corrupt(photograph(), name, LEVEL, profile="tiny", rng=rng)
+    rng, family = np.random.RandomState(SEED), FAMILIES[family_name]
+    profiles = [profile for profile in family.profiles if name in family.names_in(profile)]
+    profile = PROFILE if PROFILE in profiles else profiles[0]
+    if family_name == "perturbations":
+        output = perturbations.perturb(photograph(), name, profile=profile, difficulty=LEVEL, rng=rng)
     else:
-        output = perturbations.perturb(photograph(), name, profile="tiny", difficulty=LEVEL, rng=rng)
-    return _digest(FAMILIES[family_name].version(name), output)
+        output = corruptions.corrupt(photograph(), name, LEVEL, profile=profile, rng=rng)
+    return _digest(family.version(name), output)
 
 
 def _decoders() -> Iterator[tuple[str, Compute]]:

@@ -1,0 +1,112 @@
+"""Vectors of numbers as values in kernels, for code that the compiler cannot vectorise by itself.
+
+A loop does not vectorise if the compiler cannot exclude that its outputs overlap its inputs. These vectors are loaded
+and stored explicitly, and have the operators + - *. A vector fills a cache line; the compiler divides it on CPUs with
+shorter vectors. Each element is rounded as a single number would be.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import models
+from numba.extending import intrinsic, overload, register_model
+from numba.np.arrayobj import make_array
+
+from corruptions.kernels import LINE
+
+instructions: Any = intrinsic
+"""Decorator of functions of numba types that return a signature and the function that writes the instructions."""
+
+FLOATS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
+"""Types of elements."""
+
+
+class Vector(types.Type):
+    """The type of vectors with elements of one type."""
+
+    def __init__(self, element: Any) -> None:
+        """Create the type."""
+        self.element = element
+        self.lanes = LINE * 8 // element.bitwidth
+        super().__init__(name=f"Vector({element})")
+
+
+@register_model(Vector)
+class VectorModel(models.PrimitiveModel):
+    """The representation of a vector in compiled code."""
+
+    def __init__(self, manager: Any, kind: Vector) -> None:
+        """Create the representation."""
+        super().__init__(manager, kind, ir.VectorType(FLOATS[kind.element], kind.lanes))
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, kind: Vector) -> Any:
+    """Return the address of a vector, where the first arguments are an array and an index."""
+    array = make_array(signature.args[0])(context, builder, arguments[0])
+    start = builder.gep(array.data, [arguments[1]])
+    return builder.bitcast(start, context.get_value_type(kind).as_pointer())
+
+
+@instructions
+def load(typing, array, index):
+    """Return the vector that begins at an index of a contiguous array."""
+    kind = Vector(array.dtype)
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(_pointer(context, builder, signature, arguments, kind), align=kind.element.bitwidth // 8)
+
+    return kind(array, types.uint64), generate
+
+
+@instructions
+def store(typing, array, index, vector):
+    """Write a vector to a contiguous array, beginning at an index."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature, arguments, vector)
+        builder.store(arguments[2], pointer, align=vector.element.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, vector), generate
+
+
+@instructions
+def fill(typing, number):
+    """Return a vector whose elements all have one value."""
+    kind = Vector(number)
+
+    def generate(context, builder, signature, arguments):
+        empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
+        first = builder.insert_element(empty, arguments[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), kind.lanes), None))
+
+    return kind(number), generate
+
+
+def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
+    """Define an operator of two vectors, or of a vector and a number of the type of its elements."""
+
+    @instructions
+    def elementwise(typing, left, right):
+        def generate(context, builder, signature, arguments):
+            return getattr(builder, instruction)(*arguments)
+
+        return left(left, right), generate
+
+    @overload(symbol, inline="always")
+    def apply(left, right):
+        if not isinstance(left, Vector):
+            return None
+        if isinstance(right, Vector):
+            return lambda left, right: elementwise(left, right)  # noqa: PLW0108  # numba inlines Python functions only
+        return lambda left, right: elementwise(left, fill(right))
+
+
+_define(operator.add, "fadd")
+_define(operator.sub, "fsub")
+_define(operator.mul, "fmul")

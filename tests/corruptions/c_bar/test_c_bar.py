@@ -1,0 +1,198 @@
+"""The public functions for ImageNet-C-bar: names, levels, reference outputs, sizes and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corruptions
+from corruptions import c_bar
+from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+from corruptions.draws import FastDraws, PublishedDraws
+from corruptions.kernels import perlin
+from tests.corruptions.c_bar.tolerance import assert_within
+
+IMAGENET = (
+    *("caustic_refraction", "inverse_sparkles", "sparkles", "perlin_noise", "blue_noise_sample", "plasma_noise"),
+    *("checkerboard_cutout", "cocentric_sine_waves", "single_frequency_greyscale", "brownish_noise"),
+)
+CIFAR = (
+    *("blue_noise_sample", "checkerboard_cutout", "inverse_sparkles", "pinch_and_twirl", "ripple", "brownish_noise"),
+    *("circular_motion_blur", "lines", "sparkles", "transverse_chromatic_abberation"),
+)
+NAMES = (*IMAGENET, "pinch_and_twirl", "ripple", "circular_motion_blur", "lines", "transverse_chromatic_abberation")
+CASES = [("imagenet", name) for name in IMAGENET] + [("cifar", name) for name in CIFAR]
+
+WITHOUT_DRAWS = {"circular_motion_blur"}
+FIRST_SEED = 1000
+"""The reference outputs were drawn with RandomState(1000 + severity)."""
+SIZES = ((16, 16), (17, 60), (61, 32), (100, 101))
+
+
+@cache
+def references(shared: Path) -> Mapping[str, np.ndarray]:
+    with np.load(shared / "golden" / "cbar.npz") as archive:
+        return dict(archive)
+
+
+def picture(height: int, width: int) -> np.ndarray:
+    rng = np.random.RandomState(5)
+    blocks = np.kron(rng.randint(0, 256, (-(-height // 8), -(-width // 8), 3)), np.ones((8, 8, 1)))
+    return np.ascontiguousarray(blocks[:height, :width]).astype(np.uint8)
+
+
+def corrupt(image: np.ndarray, name: str, severity: int = 3, seed: int = 1) -> np.ndarray:
+    return corruptions.corrupt(image, name, severity, profile=next(iter(c_bar.CORRUPTIONS[name].levels)), seed=seed)
+
+
+def test_names_are_those_of_the_publication_in_order() -> None:
+    assert corruptions.names("c-bar") == NAMES
+    assert c_bar.PUBLISHED == {"imagenet": IMAGENET, "cifar": CIFAR}
+    assert [(profile, name) for profile in ("imagenet", "cifar") for name in c_bar.PUBLISHED[profile]] == CASES
+    assert len(corruptions.names("all")) == 19
+
+
+def test_profiles_with_levels_are_those_that_were_published() -> None:
+    for name, row in c_bar.CORRUPTIONS.items():
+        assert list(row.levels) == [profile for profile in ("imagenet", "cifar") if (profile, name) in CASES]
+        assert all(len(levels) == len(SEVERITIES) for levels in row.levels.values())
+        assert all(list(levels) == sorted(set(levels)) for levels in row.levels.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "levels"),
+    [
+        ("caustic_refraction", "imagenet", (2.35, 3.2, 4.9, 6.6, 9.15)),
+        ("inverse_sparkles", "cifar", (1, 1.5, 2.5, 4.5, 5)),
+        ("sparkles", "imagenet", (1, 2, 3, 5, 6)),
+        ("sparkles", "cifar", (0.7, 3.5, 5.6, 6.3, 7)),
+        ("brownish_noise", "cifar", (2.5, 4, 5.5, 6.5, 7)),
+        ("circular_motion_blur", "cifar", (2.8, 3.6, 4.4, 5.2, 6)),
+    ],
+)
+def test_levels_are_the_published_ones(name: str, profile: str, levels: tuple[float, ...]) -> None:
+    assert tuple(c_bar.CORRUPTIONS[name].level(profile, severity) for severity in SEVERITIES) == levels
+
+
+@pytest.mark.parametrize(("profile", "name"), CASES)
+def test_outputs_equal_the_references(profile: str, name: str, shared: Path) -> None:
+    golden = references(shared)
+    found = [key for key in golden if key.startswith(f"{profile}/") and key.split("/")[2] == name]
+    assert len(found) >= 15
+    for key in found:
+        _, index, _, severity, *seed = key.split("/")
+        rng = np.random.RandomState(int(*seed) if seed else FIRST_SEED + int(severity))
+        image = golden[f"{profile}/{index}/input"]
+        result = corruptions.corrupt(image, name, int(severity), profile=profile, rng=rng)
+        assert_within(name, result, golden[key], key)
+
+
+DRAWN: Mapping[str, tuple[list[int], Callable[[Any], list[float]]]] = {
+    "caustic_refraction": ([0, 1], lambda draws: [draws.time, draws.scale]),
+    "inverse_sparkles": ([0, 1, 8], lambda draws: [*draws.centre, draws.rays.size]),
+    "sparkles": ([*range(10), *range(20, 25)], lambda draws: [*draws.centres.ravel(), *draws.counts]),
+    "plasma_noise": ([0, 1, 2, 3], lambda draws: [draws.time, draws.iterations, draws.turbulence, draws.grain]),
+    "checkerboard_cutout": ([0, 1], lambda draws: [draws.angle, draws.side]),
+    "cocentric_sine_waves": ([0, 1, 2, 3, 4], list),
+    "single_frequency_greyscale": ([0, 1, 2], list),
+}
+"""Corruption -> positions of drawn numbers in the recorded parameters, and the same numbers of our draws."""
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> None:
+    row, (places, numbers) = c_bar.CORRUPTIONS[name], DRAWN[name]
+    for profile in row.levels:
+        recorded = references(shared)[f"params/{profile}/{name}/{severity}"][places]
+        source = PublishedDraws(np.random.RandomState(FIRST_SEED + severity))
+        drawn = numbers(row.draw(source, (PROFILE_SIDES[profile],) * 2, row.level(profile, severity)))
+        assert np.allclose(drawn, recorded, rtol=1e-12, atol=0)
+
+
+def test_gradients_come_from_the_recorded_seed(shared: Path) -> None:
+    seed = int(references(shared)["params/imagenet/perlin_noise/3"][5])
+    row = c_bar.CORRUPTIONS["perlin_noise"]
+    drawn = row.draw(PublishedDraws(np.random.RandomState(FIRST_SEED + 3)), (224, 224), 5.8)
+    assert np.array_equal(drawn, np.random.RandomState(seed).randint(0, 2**31, perlin.DRAWS))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_is_accepted_and_the_input_is_kept(name: str, size: tuple[int, int]) -> None:
+    image, profile = picture(*size), next(iter(c_bar.CORRUPTIONS[name].levels))
+    before = image.copy()
+    for rng in (None, np.random.RandomState(4)):
+        result = corruptions.corrupt(image, name, 3, profile=profile, rng=rng)
+        assert np.array_equal(image, before)
+        assert not np.shares_memory(result, image)
+        assert result.dtype == np.uint8
+        assert result.shape == image.shape
+        assert result.flags.c_contiguous
+        assert result.flags.writeable
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", [(32, 160), (160, 32)])
+def test_the_whole_of_a_rectangle_is_corrupted(name: str, size: tuple[int, int]) -> None:
+    image = picture(*size)
+    changed = np.any([corrupt(image, name, 5, seed) != image for seed in range(6)], axis=(0, 3))
+    parts = np.array_split(changed, 5, axis=int(np.argmax(size)))
+    assert all(part.mean() > 0.1 for part in parts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_decide_the_output(name: str) -> None:
+    image = picture(40, 48)
+    first, again, other = (corrupt(image, name, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert np.array_equal(first, other) == (name in WITHOUT_DRAWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_corruptor_equals_corrupt(name: str) -> None:
+    image, profile = picture(40, 48), next(iter(c_bar.CORRUPTIONS[name].levels))
+    made = corruptions.corruptor(name, 2, profile=profile)(image, 7)
+    assert np.array_equal(made, corruptions.corrupt(image, name, 2, profile=profile, seed=7))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "perlin_noise", "profile": "cifar"}, "profile must be 'imagenet' for 'perlin_noise', not 'cifar'"),
+        ({"name": "lines"}, "profile must be 'cifar' for 'lines', not 'imagenet'"),
+        ({"name": "sparkles", "profile": "tiny"}, "profile must be 'imagenet' or 'cifar' for 'sparkles', not 'tiny'"),
+        ({"name": "sparkles", "profile": "x"}, "unknown profile 'x'; choose one of imagenet"),
+        ({"name": "sparkles", "severity": 6}, "severity must be 1..5, not 6"),
+        ({"name": "concentric_sine_waves"}, "unknown corruption 'concentric_sine_waves'; choose one of"),
+    ],
+)
+def test_errors_name_the_value_and_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        corruptions.corrupt(picture(32, 32), **arguments)
+    with pytest.raises(ValueError, match=message):
+        corruptions.corruptor(**arguments)
+
+
+def test_small_images_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 16 x 16, not 15 x 40"):
+        corrupt(picture(15, 40), "sparkles")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_both_generators_draw_alike(name: str) -> None:
+    """Means over many draws agree within five standard errors."""
+    row, numbers = c_bar.CORRUPTIONS[name], DRAWN[name][1]
+    level, count = row.level("imagenet", 3), 400
+    fast, published = (
+        np.array([numbers(row.draw(source(seed), (100, 150), level)) for seed in range(count)], np.float64)
+        for source in (FastDraws, lambda seed: PublishedDraws(np.random.RandomState(seed)))
+    )
+    errors = np.sqrt((fast.var(axis=0) + published.var(axis=0)) / count)
+    assert (np.abs(fast.mean(axis=0) - published.mean(axis=0)) < 5 * errors).all()
+    assert np.allclose(fast.std(axis=0), published.std(axis=0), rtol=0.3)
