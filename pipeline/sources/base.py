@@ -123,6 +123,11 @@ class Source(Protocol):
         """
 
 
+def notices_of(source: Source) -> tuple[str, ...]:
+    """Return what a source has to tell about its last iteration; empty for sources without an attribute ``notices``."""
+    return tuple(getattr(source, "notices", ()))
+
+
 def suffix(name: str) -> str:
     """Return the suffix of a file name in lower case, with its dot, or an empty string."""
     return os.path.splitext(name)[1].lower()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.sources import pickles
+from pipeline.sources import pickles, values
 from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.storage import Place
 
@@ -29,15 +29,15 @@ class Cifar(ArraySource):
         """Return the content of the batch. Raise UserError if it is invalid."""
         where = self.location
         content = pickles.load_file(self._file)
-        rows = pickles.pixels(content, "data", where)
+        rows = values.pixels(content, "data", where)
         names = self._class_names()
-        return ArrayTable(rows, pickles.labels(content, self.label_key, len(rows), where), names, len(names))
+        return ArrayTable(rows, values.labels(content, self.label_key, len(rows), where), names, len(names))
 
     def _class_names(self) -> list[str]:
         meta = Place(self._file.store, self.meta_file)
         if meta.store.size(meta.name) < 0:
             return []
-        return pickles.names(pickles.load_file(meta), self.names_key, meta.location)
+        return values.names(pickles.load_file(meta), self.names_key, meta.location)
 
 
 class Cifar100(Cifar):

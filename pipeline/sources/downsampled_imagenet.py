@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.sources import npz, pickles
+from pipeline.sources import npz, pickles, values
 from pipeline.sources.array_rows import ArraySource, ArrayTable
 from pipeline.storage import Place
 
@@ -48,8 +48,8 @@ class DownsampledImageNet(ArraySource):
             content: Mapping[str, Any] = npz.load(self._file, ("data", "labels"))
         else:
             content = pickles.load_file(self._file)
-        rows = pickles.pixels(content, "data", where)
-        numbers = pickles.labels(content, "labels", len(rows), where)
+        rows = values.pixels(content, "data", where)
+        numbers = values.labels(content, "labels", len(rows), where)
         if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
             raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: labels in this file start at 1")
         return ArrayTable(rows, [label - 1 for label in numbers], [], CLASSES)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pipeline.errors import UserError
 from pipeline.sources.base import Source
 from pipeline.sources.cifar import Cifar, Cifar100, Cifar100Coarse
+from pipeline.sources.cifar_subclasses import Cifar100Subclass
 from pipeline.sources.downsampled_imagenet import DOWNSAMPLED_FILES, DownsampledImageNet
 from pipeline.sources.hf_parquet import HuggingFaceParquet
+from pipeline.sources.icons import Icons50
 from pipeline.sources.ilsvrc2012 import LABEL_FILES, FlatValidation, ValidationTar
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.imagenet_boxes import BoxedValidation
 from pipeline.sources.listed_classes import ListedClasses
+from pipeline.sources.parts import WHOLE, PartOptions
 from pipeline.sources.subset import Subset
 from pipeline.sources.tiny_imagenet import TinyImageNet
 from pipeline.sources.webdataset import WebDatasetTars
@@ -34,11 +37,15 @@ class Kind:
         open: Function that opens the source at a place.
         is_detected: Function that returns whether the file names at a place match this layout.
         description: Description of the layout for messages.
+        options: Names of the options that ``open`` accepts as keyword arguments, see :class:`PartOptions`.
+        folders: What each folder of an image id is, in reports on a part; empty for folders that they do not show.
     """
 
-    open: Callable[[Place], Source]
+    open: Callable[..., Source]
     is_detected: Callable[[Place], bool]
     description: str
+    options: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 def _has_all(*names: str) -> Callable[[Place], bool]:
@@ -107,6 +114,20 @@ KINDS: Mapping[str, Kind] = {
     "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "test images of cifar-10-batches-py"),
     "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "test images of cifar-100-python with fine labels"),
     "cifar-100-coarse": Kind(Cifar100Coarse, _never, "test images of cifar-100-python with coarse labels"),
+    "cifar-100-subclass": Kind(
+        Cifar100Subclass,
+        _never,
+        "a part of cifar-100-python with coarse labels, by fine classes",
+        ("hold_out", "part", "split"),
+        ("fine class",),
+    ),
+    "icons-50": Kind(
+        Icons50,
+        _never,
+        "Icons-50: class folders of icons, or Icons-50.npy",
+        ("protocol", "matching", "part"),
+        ("", "style"),
+    ),
     "tiny-imagenet": Kind(
         TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
     ),
@@ -138,7 +159,18 @@ def detect(location: str) -> str:
     raise UserError(f"the source {location} {what}: set --source-kind to one of: {allowed}")
 
 
-def open_source(kind: str, location: str, ids: str | None = None, classes: Sequence[str] = ()) -> Source:
+def check_part_options(kind: str, part: PartOptions) -> None:
+    """Raise ValueError if an option that selects a part is not one of the source kind."""
+    allowed = KINDS[kind].options if kind in KINDS else ()
+    for name in part.given():
+        if name not in allowed:
+            kinds = ", ".join(other for other, each in KINDS.items() if name in each.options)
+            raise ValueError(f"{name} is not an option of the source kind {kind!r}; it is one of: {kinds}")
+
+
+def open_source(
+    kind: str, location: str, ids: str | None = None, classes: Sequence[str] = (), part: PartOptions = WHOLE
+) -> Source:
     """Open a source.
 
     Args:
@@ -146,15 +178,17 @@ def open_source(kind: str, location: str, ids: str | None = None, classes: Seque
         location: Path, URL or pattern.
         ids: Path or URL of a text file that lists the images to use. Default: all images.
         classes: All class names in label order. Default: the source numbers its classes.
+        part: The part of the data set to use. Default: all of it.
 
     Raises:
-        UserError: The source does not exist or is invalid.
+        UserError: The source does not exist or is invalid, or an option is missing.
     """
     if kind == AUTO:
         kind = detect(location)
     if kind not in KINDS:
         raise UserError(f"unknown source kind {kind!r}; allowed: {', '.join(KINDS)}")
-    source = KINDS[kind].open(_existing(location))
+    options = {name: getattr(part, name) for name in KINDS[kind].options}
+    source = KINDS[kind].open(_existing(location), **options)
     if classes:
         source = ListedClasses(source, classes)
     return source if ids is None else Subset(source, ids)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.errors import UserError
-from pipeline.sources.base import UNLABELLED, Pixels, Source, SourceImage, lines_at
+from pipeline.sources.base import UNLABELLED, Pixels, Source, SourceImage, lines_at, notices_of
 from pipeline.tasks.labels import LabelSpace, label_folders
 from pipeline.tasks.lists import position_by_name
 from pipeline.text import counted, shown
@@ -48,6 +48,11 @@ class ListedClasses:
     def ignored(self) -> Counter[str]:
         """Suffix -> number of files that the source skipped."""
         return self._source.ignored
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the source has to tell about its last iteration."""
+        return notices_of(self._source)
 
     @property
     def labels(self) -> LabelSpace:

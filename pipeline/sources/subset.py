@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_at, suffix
+from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_at, notices_of, suffix
 from pipeline.tasks.labels import LabelSpace
 
 
@@ -37,6 +37,11 @@ class Subset:
     def ignored(self) -> Counter[str]:
         """Suffix -> number of files that the whole source skipped."""
         return self._source.ignored
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the source has to tell about its last iteration."""
+        return notices_of(self._source)
 
     @property
     def labels(self) -> LabelSpace | None:

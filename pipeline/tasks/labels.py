@@ -38,11 +38,13 @@ class LabelSpace(StrictTable):
         numbering: How the classes are numbered.
         classes: Number of classes that the labels count, which a model must have; 0 if unknown.
         present: Number of classes that the data set has; 0 if unknown.
+        names: Names of the classes in label order, for reports that show each class. None for other data sets.
     """
 
     numbering: Numbering
     classes: Annotated[int, Field(ge=0)] = 0
     present: Annotated[int, Field(ge=0)] = 0
+    names: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         """Return a description for messages, for example ``200 of the 1,000 classes of ImageNet, by WordNet id``."""

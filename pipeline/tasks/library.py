@@ -17,7 +17,10 @@ from pipeline.text import counted, shown
 
 _SHIPPED = resources.files(__package__).joinpath("shipped")
 
-SHIPPED_OUTPUTS: Mapping[str, str] = {"imagenet": "the WordNet ids of ILSVRC2012"}
+SHIPPED_OUTPUTS: Mapping[str, str] = {
+    "imagenet": "the WordNet ids of ILSVRC2012",
+    "imagenet22k_superclasses": "the superclasses of the ImageNet-22K subclasses",
+}
 """Outputs that a task can name instead of a file, which are also names of shipped lists -> description."""
 
 ROLES: tuple[str, ...] = get_args(Role)
@@ -98,9 +101,8 @@ def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
     """
     names = _outputs(file, lines, where)
     positions = position_by_name(names)
-    groups = (
-        tuple(_indices(file.groups, named, positions) for named in _named(lines, file.groups)) if file.groups else ()
-    )
+    named_groups = tuple(_named(lines, file.groups)) if file.groups else ()
+    groups = tuple(_indices(file.groups, named, positions) for named in named_groups)
     _check_groups(groups, names, f"{where}: {file.groups}")
     label_of_output = {output: label for label, group in enumerate(groups) for output in group}
     if not groups:
@@ -115,13 +117,16 @@ def resolved(file: TaskFile, lines: ReadLines, where: str) -> LoadedTask:
         steps=file.steps,
         resize=file.resize,
         images=file.images,
+        classes=_class_names(named_groups, names) if file.by_class else None,
     )
     by_number = file.folders == "number"
     if file.folders == "wnid" or by_number:
         keys = map(str, range(len(names))) if by_number else names
         folders = {key: label_of_output[output] for output, key in enumerate(keys) if output in label_of_output}
     else:
-        folders = _table(file, lines, positions, label_of_output, where)
+        labels = {name: label_of_output.get(output) for name, output in positions.items()}
+        labels |= {name: label for label, (name, _) in enumerate(named_groups) if name and name not in positions}
+        folders = _table(file, lines, len(names), labels, where)
     return LoadedTask(task, file.name, folders, by_number, file.number_prefix, file.other_folders == "refuse")
 
 
@@ -191,13 +196,31 @@ def _check_groups(groups: Sequence[Sequence[int]], names: Sequence[str], where: 
             )
 
 
+def _class_names(groups: Sequence[Named], outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of each label: that of the group, or its outputs where it has none; without groups the output."""
+    return tuple(name or " ".join(members) for name, members in groups) or tuple(outputs)
+
+
 def _table(
-    file: TaskFile, lines: ReadLines, positions: Mapping[str, int], label_of_output: Mapping[int, int], where: str
+    file: TaskFile, lines: ReadLines, outputs: int, label_by_name: Mapping[str, int | None], where: str
 ) -> dict[str, int]:
-    """Return the label of each folder of a table. Raise UserError for a folder without a single label."""
+    """Return the label of each folder of a table. Raise UserError for a folder without a single label.
+
+    Args:
+        file: Content of the task's file.
+        lines: Function that returns the lines of a list.
+        outputs: Number of outputs of the model.
+        label_by_name: Label of each output, None outside of all groups, and of each named group.
+        where: Name of the task's file for messages.
+    """
     found: dict[str, int] = {}
-    for name, outputs in _named(lines, file.folders):
-        labels = {label_of_output.get(output) for output in _indices(file.folders, (name, outputs), positions)}
+    for name, members in _named(lines, file.folders):
+        if unknown := [member for member in members if member not in label_by_name]:
+            raise UserError(
+                f"{file.folders}: {shown(unknown[0])} is not one of the {outputs} outputs of the model, nor the name "
+                "of a group"
+            )
+        labels = {label_by_name[member] for member in members}
         label = labels.pop() if len(labels) == 1 else None
         if label is None or not name:
             raise UserError(

@@ -47,6 +47,7 @@ class TaskFile(StrictTable):
         steps: Preparation steps of images that are not prepared yet.
         resize: Resize operator of these steps.
         images: Number of images of the complete data set.
+        by_class: Whether reports show the accuracy of each class.
         citation: BibTeX entry of the paper.
     """
 
@@ -61,6 +62,7 @@ class TaskFile(StrictTable):
     steps: Steps = ()
     resize: Operator = "pillow-bilinear"
     images: Annotated[int, Field(ge=0)] = 0
+    by_class: bool = False
     citation: str = ""
 
 
@@ -76,6 +78,9 @@ class Task(StrictTable):
         steps: Preparation steps of images that are not prepared yet.
         resize: Resize operator of these steps.
         images: Number of images of the complete data set; 0 if unknown.
+        classes: Names of the labels, for reports to show the accuracy of each. None if they show none.
+        folders: What each folder of a source id is, such as "style", for reports to show the accuracy of each of them;
+            empty for a folder that they do not show. None if they show none.
     """
 
     name: str
@@ -86,6 +91,8 @@ class Task(StrictTable):
     steps: Steps = ()
     resize: Operator = "pillow-bilinear"
     images: Annotated[int, Field(ge=0)] = 0
+    classes: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
 
     @property
     def labels(self) -> int:
@@ -95,7 +102,8 @@ class Task(StrictTable):
     @property
     def digest(self) -> str:
         """The hexadecimal SHA-256 of the whole task."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        content = self.model_dump(mode="json", exclude_none=True)
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def groups_digest(self) -> str:

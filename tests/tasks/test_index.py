@@ -422,3 +422,47 @@ def test_listed_tasks_can_be_used(robustshards: Run) -> None:
     assert facts["imagenet-o"]["role"] == "anomalous"
     shown = robustshards("list").stdout
     assert all(name in shown and load(name).task.role == facts[name]["role"] for name in facts)
+
+
+# ImageNet-22K
+
+
+def test_unknown_folders_of_imagenet_22k_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A tree of 30 folders: one unseen class of each superclass, and 5 others."""
+    wnid_by_label = {label: wnid for wnid, label in load("imagenet-22k-unseen").folders.items()}
+    known = dict.fromkeys(wnid_by_label.values(), 0)
+    others = dict.fromkeys(("n99999901", "n99999902", "n99999903", "n99999904", IMAGENET[999]), 0)
+    data = write_tree(tmp_path / "22k", {**known, **others})
+    result = index(str(data), str(tmp_path / "index"), task=chosen("imagenet-22k-unseen"))
+    assert labels_of(tmp_path / "index") == {wnid: label for label, wnid in wnid_by_label.items()}
+    assert "left out: 5 folders of other classes (5 images)" in list(result.lines())
+    assert table_of(tmp_path / "index")["task"]["classes"][:2] == ["amphibian", "appliance"]
+
+
+def test_seen_and_unseen_subclasses_of_a_model_without_fine_tuning(tmp_path: Path, robustshards: Run) -> None:
+    """The reader is always right about seen classes, and takes every unseen one for the first class of the first."""
+    seen, unseen = load("imagenet-22k-seen-untuned"), load("imagenet-22k-unseen-untuned")
+    chosen_seen = dict(list(outputs_of("imagenet-22k-seen-untuned").items())[::60])
+    amphibian = seen.task.groups[0][0]
+    chosen_unseen = dict.fromkeys(list(unseen.folders)[::500], amphibian)
+    found = []
+    for name, outputs in (("imagenet-22k-seen-untuned", chosen_seen), ("imagenet-22k-unseen-untuned", chosen_unseen)):
+        data = indexed(write_tree(tmp_path / name, outputs), name)
+        found.append(accuracies(robustshards, data, tmp_path / f"results-{name}"))
+    right = sum(unseen.folders[wnid] == 0 for wnid in chosen_unseen) / len(chosen_unseen)
+    assert found == [(1.0, 1.0), (right, right)]
+    done = robustshards("report", *(tmp_path / f"results-{task.task.name}" for task in (seen, unseen)), "--json")
+    (shift,) = json.loads(done.stdout)["shifts"]
+    assert (shift["clean_accuracy"], shift["accuracy"]["value"]) == (1.0, right)
+    by_class = {row["name"]: row["accuracy"] for row in shift["strata"]}
+    assert by_class["class amphibian"] == 1
+    assert by_class["class bird"] == 0
+
+
+def test_style_transfer_is_indexed_as_a_corruption_of_five_strengths(tmp_path: Path) -> None:
+    for strength in range(1, 6):
+        write_tree(tmp_path / "data" / "style_transfer" / str(strength), {IMAGENET[7]: 7})
+    index(str(tmp_path / "data"), str(tmp_path / "index"))
+    rows = rows_of(tmp_path / "index")
+    assert [(row.transform, row.level, row.label) for row in rows] == [("style_transfer", n, 7) for n in range(1, 6)]
+    assert open_data_set(str(tmp_path / "index")).family_name == "corruptions"

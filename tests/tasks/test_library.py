@@ -16,6 +16,10 @@ from pipeline.tasks.lists import IMAGENET, shipped_list
 
 PUBLISHED = {
     "imagenet": ("clean", 50_000, 1000, 1000),
+    "imagenet-22k-seen": ("clean", 27_100, 25, 542),
+    "imagenet-22k-seen-untuned": ("clean", 27_100, 25, 542),
+    "imagenet-22k-unseen": ("shift", 0, 25, 5017),
+    "imagenet-22k-unseen-untuned": ("shift", 0, 25, 5017),
     "imagenet-a": ("shift", 7500, 200, 200),
     "imagenet-o": ("anomalous", 2000, 200, 200),
     "imagenet-o-clean": ("clean", 10_000, 200, 200),
@@ -41,7 +45,8 @@ def test_shipped_tasks_have_the_published_counts(name: str) -> None:
     loaded = load(name)
     task = loaded.task
     assert (task.role, task.images, task.labels, len(loaded.folders)) == PUBLISHED[name]
-    assert (task.name, task.outputs, read(name).name) == (name, 1000, name)
+    outputs = 25 if name in ("imagenet-22k-seen", "imagenet-22k-unseen") else 1000
+    assert (task.name, task.outputs, read(name).name) == (name, outputs, name)
     assert read(name).title
     assert {*loaded.folders.values()} <= {*range(task.labels)}
     steps = {"stylized-imagenet": (), "objectnet": (("trim", 2), ("shorter_side", 224), ("center_crop", 224))}
@@ -69,6 +74,31 @@ def test_objectnet_counts_125_classes_in_113_groups() -> None:
     assert load("objectnet-clean").task.groups == groups
 
 
+def test_superclasses_of_imagenet_22k_share_no_class() -> None:
+    seen, unseen = load("imagenet-22k-seen"), load("imagenet-22k-unseen")
+    names = seen.task.classes or ()
+    assert len(names) == len(set(names)) == 25
+    assert seen.task.classes == unseen.task.classes
+    assert {*seen.folders} <= {*IMAGENET}
+    assert not {*unseen.folders} & {*IMAGENET}
+    counts = {
+        name: tuple(list(task.folders.values()).count(label) for task in (seen, unseen))
+        for label, name in enumerate(names)
+    }
+    published = {"bird": (58, 792), "dog": (118, 72), "bear": (4, 8), "fish": (16, 538), "vehicle": (44, 166)}
+    assert {name: counts[name] for name in published} == published
+
+
+def test_superclasses_without_fine_tuning_are_groups_of_the_seen_classes() -> None:
+    seen, tuned = load("imagenet-22k-seen-untuned"), load("imagenet-22k-seen")
+    unseen = load("imagenet-22k-unseen-untuned")
+    assert seen.folders == tuned.folders
+    assert unseen.folders == load("imagenet-22k-unseen").folders
+    assert seen.task.classes == unseen.task.classes == tuned.task.classes
+    assert seen.task.groups_digest == unseen.task.groups_digest != ""
+    assert {IMAGENET[output]: label for label, group in enumerate(seen.task.groups) for output in group} == seen.folders
+
+
 def test_shipped_lists_are_the_published_ones(shared: Path) -> None:
     folder = shared / "spec" / "data"
     groups = json.loads((folder / "objectnet_groups.json").read_text())["groups"]
@@ -79,6 +109,10 @@ def test_shipped_lists_are_the_published_ones(shared: Path) -> None:
     assert wnids == {name: set(each) for name, each in groups.items()}
     objects = json.loads((folder / "imagenet_v_objects.json").read_text())["objects"]
     assert {name: IMAGENET[label] for name, label in load("imagenet-v").folders.items()} == objects
+    superclasses = json.loads((folder / "imagenet22k_superclasses.json").read_text())["superclasses"]
+    for part in ("seen", "unseen"):
+        expected = {wnid: label for label, each in enumerate(superclasses) for wnid in each[part]}
+        assert load(f"imagenet-22k-{part}").folders == expected
     listed = json.loads((folder / "imagenet_o_wnids.json").read_text())
     assert list(load("imagenet-o").folders) in listed.values()
 
@@ -119,7 +153,7 @@ def test_roles_are_replaced_for_other_images() -> None:
         ({"name": None, "role": "clean"}, "--role clean has no effect without a task"),
         ({"name": None, "mappings": "folder"}, "--mappings folder has no effect without a task"),
         ({"name": "imagenet-a", "mappings": "folder"}, "--mappings is only for --task objectnet"),
-        ({"name": "imagenet-b"}, "unknown task 'imagenet-b'; shipped: imagenet, imagenet-a, "),
+        ({"name": "imagenet-b"}, "unknown task 'imagenet-b'; shipped: imagenet, imagenet-22k-seen, "),
         ({"name": "missing/own.toml"}, "cannot read the task .*own.toml: No such file"),
         ({"name": ""}, "unknown task ''|a path is empty"),
     ],
@@ -160,6 +194,26 @@ def test_folders_of_users_have_the_label_of_their_group(tmp_path: Path) -> None:
     assert task.task.groups == ((0, 1), (3,))
     assert task.folders == {"kitten": 0, "puppy": 0, "den": 1}
     assert task.label("emu") is None
+
+
+def test_folders_of_users_can_name_groups(tmp_path: Path) -> None:
+    files = {"groups.txt": "pets: cat dog\nwild: fox\n", "folders.txt": "kennel: pets\nden: fox\nwood: wild\n"}
+    task = load(write_task(tmp_path, files, groups="groups.txt", folders="folders.txt"))
+    assert task.folders == {"kennel": 0, "den": 1, "wood": 1}
+
+
+def test_names_of_classes_are_kept_for_reports_only_if_asked_for(tmp_path: Path) -> None:
+    files = {"groups.txt": "pets: cat dog\nemu fox\n"}
+    assert load(write_task(tmp_path)).task.classes is None
+    assert load(write_task(tmp_path, by_class=True)).task.classes == ("cat", "dog", "emu", "fox")
+    groups = load(write_task(tmp_path, files, groups="groups.txt", by_class=True)).task
+    assert groups.classes == ("pets", "emu fox")
+    assert groups.digest != load(write_task(tmp_path, files, groups="groups.txt")).task.digest
+
+
+def test_digests_of_earlier_tasks_are_kept() -> None:
+    """Evaluations record them."""
+    assert load("imagenet-a").task.digest == "232366709bfc9577bba0993f117cb8a42645c8c5a924ee38e79eb4e0337b3afd"
 
 
 def test_folders_named_by_numbers_have_the_label_of_their_group(tmp_path: Path) -> None:

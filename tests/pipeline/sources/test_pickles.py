@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources import pickles
+from pipeline.sources import pickles, values
 
 
 class Attack:
@@ -33,9 +33,9 @@ def test_content_of_data_sets_is_loaded(protocol: int, bytes_keys: bool) -> None
     content = {"data": array, "labels": [3, 4], "names": [b"a", "b"], "n": np.array([1, 2])}
     keyed = {key.encode(): value for key, value in content.items()} if bytes_keys else content
     loaded = pickles.load(pickle.dumps(keyed, protocol=protocol), "x.pkl")
-    np.testing.assert_array_equal(pickles.pixels(loaded, "data", "x.pkl"), array)
-    assert pickles.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
-    assert pickles.labels(loaded, "n", 2, "x.pkl") == [1, 2]
+    np.testing.assert_array_equal(values.pixels(loaded, "data", "x.pkl"), array)
+    assert values.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
+    assert values.labels(loaded, "n", 2, "x.pkl") == [1, 2]
 
 
 def test_a_pickle_of_python_2_is_loaded() -> None:
@@ -46,8 +46,8 @@ def test_a_pickle_of_python_2_is_loaded() -> None:
         b"bI00\nS'\\x00\\xff\\x80'\np15\ntp16\nbsS'labels'\np17\n(lp18\nI7\nas."
     )
     loaded = pickles.load(data, "x.pkl")
-    assert pickles.pixels(loaded, "data", "x.pkl").tolist() == [[0, 255, 128]]
-    assert pickles.labels(loaded, "labels", 1, "x.pkl") == [7]
+    assert values.pixels(loaded, "data", "x.pkl").tolist() == [[0, 255, 128]]
+    assert values.labels(loaded, "labels", 1, "x.pkl") == [7]
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -55,9 +55,9 @@ def test_content_saved_by_other_tools_is_loaded(protocol: int) -> None:
     """Other tools write ordered dictionaries, tuples, and lists of NumPy scalars."""
     content = OrderedDict(labels=list(np.array([3, 4])), coarse=(1, 2), data=np.zeros((2, 12), np.uint8))
     loaded = pickles.load(pickle.dumps(content, protocol=protocol), "x.pkl")
-    assert pickles.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
-    assert pickles.labels(loaded, "coarse", 2, "x.pkl") == [1, 2]
-    assert pickles.pixels(loaded, "data", "x.pkl").shape == (2, 12)
+    assert values.labels(loaded, "labels", 2, "x.pkl") == [3, 4]
+    assert values.labels(loaded, "coarse", 2, "x.pkl") == [1, 2]
+    assert values.pixels(loaded, "data", "x.pkl").shape == (2, 12)
 
 
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
@@ -79,6 +79,73 @@ def test_exploits_execute_nothing(tmp_path: Path, protocol: int, nested: bool) -
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_texts_are_loaded_from_lists_and_arrays(protocol: int) -> None:
+    words = ["ab", "c", "\u00e9"]
+    content = {
+        "list": words,
+        "array": np.array(words),
+        "bytes": np.array([b"ab", b"c"]),
+        "objects": np.array(words, dtype=object),
+        "scalars": list(np.array(words)),
+        "numbers": np.array([1, 20]),
+    }
+    loaded = pickles.load(pickle.dumps(content, protocol=protocol), "x.pkl")
+    for key in ("list", "array", "objects", "scalars"):
+        assert values.texts(loaded, key, 3, "x.pkl") == words
+    assert values.texts(loaded, "bytes", 2, "x.pkl") == ["ab", "c"]
+    assert values.texts(loaded, "numbers", 2, "x.pkl") == ["1", "20"]
+    for key, count in (("list", 2), ("missing", 3)):
+        with pytest.raises(UserError, match=rf"'{key}' in x\.pkl must be {count} texts"):
+            values.texts(loaded, key, count, "x.pkl")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_a_dictionary_that_numpy_saved_is_loaded(tmp_path: Path, version: tuple[int, int]) -> None:
+    content = {"labels": [3, 4], "data": np.zeros((2, 12), np.uint8)}
+    with (tmp_path / "x.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.array(content, dtype=object), version)
+    loaded = pickles.load((tmp_path / "x.npy").read_bytes(), "x.npy")
+    assert values.labels(loaded, "labels", 2, "x.npy") == [3, 4]
+
+
+def array_of_objects(shape: str, items: str) -> bytes:
+    """Return the pickle of an array of objects with a shape and items, as lines of protocol 0."""
+    text = (
+        "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n"
+        f"{shape}cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntbI00\n{items}tb."
+    )
+    return text.encode()
+
+
+@pytest.mark.parametrize(
+    ("shape", "items", "message"),
+    [
+        ("(t", "(lI1\naI2\na", "array of objects with an invalid shape"),
+        ("(I3\nt", "(lI1\na", "array of objects with an invalid shape"),
+        ("(I1\nI1\nt", "(lI1\na", "array of objects with an invalid shape"),
+        ("I1\n", "(lI1\na", "array of objects with an invalid shape"),
+        ("(t", "S'bytes'\n", "array of objects with an invalid shape"),
+        ("(t", "(lI1\na", "contains a int; expected a dictionary"),
+        ("(t", "(lp1\ng1\na", "contains a list; expected a dictionary"),
+    ],
+)
+def test_invalid_arrays_of_objects_are_refused(shape: str, items: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        pickles.load(array_of_objects(shape, items), "x.npy")
+
+
+def test_arrays_of_texts_are_as_long_as_their_data() -> None:
+    whole = pickle.dumps({"style": np.array(["ab", "cd"])}, protocol=2)
+    pickles.load(whole, "x.pkl")
+    for changed in (whole.replace(b"U2", b"U9"), whole.replace(b"U2", b"U0"), whole.replace(b"U2", b"V2")):
+        with pytest.raises(UserError, match=r"x\.pkl is damaged or unsafe"):
+            pickles.load(changed, "x.pkl")
+    surrogates = pickle.dumps({"style": np.frombuffer(b"\xff\xff\xff\x7f", "<U1")}, protocol=4)
+    with pytest.raises(UserError, match=r"x\.pkl is damaged or unsafe"):
+        pickles.load(surrogates, "x.pkl")
+
+
 @pytest.mark.parametrize("data", [b"", b"junk", b"\x80\x04.", pickle.dumps([1]), pickle.dumps({"a": 1})[:-3]])
 def test_damaged_and_unrelated_pickles_raise(data: bytes) -> None:
     with pytest.raises(UserError, match=r"x\.pkl"):
@@ -94,9 +161,9 @@ def test_a_declared_shape_allocates_no_memory() -> None:
 def test_wrong_content_raises_with_its_key() -> None:
     content = {"data": np.zeros((2, 3)), "labels": [1]}
     with pytest.raises(UserError, match=r"'data' in x\.pkl .* is not a uint8 array"):
-        pickles.pixels(content, "data", "x.pkl")
+        values.pixels(content, "data", "x.pkl")
     with pytest.raises(UserError, match=r"'labels' in x\.pkl must be 2 labels"):
-        pickles.labels(content, "labels", 2, "x.pkl")
+        values.labels(content, "labels", 2, "x.pkl")
 
 
 @pytest.mark.parametrize(

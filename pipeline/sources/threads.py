@@ -1,0 +1,48 @@
+"""Reading of the images of a source by several threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Reader = TypeVar("Reader")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+BATCH_ITEMS = 64
+"""Number of consecutive items that a thread reads at a time, because some sources read neighbours together."""
+
+
+def read_in_threads(
+    items: Iterable[Item],
+    open_reader: Callable[[], Reader],
+    read: Callable[[Reader, Item], Result],
+    threads: int,
+) -> Iterator[Result]:
+    """Yield the result of ``read`` for each item, in order, with a bounded number of results in memory.
+
+    Args:
+        items: What to read.
+        open_reader: Returns a reader; called once in each thread, because sources keep files open.
+        read: Function of a reader and an item.
+        threads: Number of threads.
+    """
+    own, remaining = threading.local(), iter(items)
+
+    def read_batch(batch: Sequence[Item]) -> list[Result]:
+        if not hasattr(own, "reader"):
+            own.reader = open_reader()
+        return [read(own.reader, item) for item in batch]
+
+    pending: deque[Future[list[Result]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        while batch := list(islice(remaining, BATCH_ITEMS)):
+            pending.append(pool.submit(read_batch, batch))
+            if len(pending) > 2 * threads:
+                yield from pending.popleft().result()
+        for future in pending:
+            yield from future.result()
