@@ -36,12 +36,16 @@ class Choices:
             if group not in recipe.family.groups:
                 allowed = ", ".join(recipe.family.groups) or "none"
                 raise UserError(f"invalid --grid {group!r}: the groups of {recipe.family.name} are {allowed}")
-        named = recipe.changed(
-            source={"kind": self.kind, "limit": self.limit, "classes": self.classes},
-            transforms={"only": self.grid if self.only is None else self.only, "levels": self.levels},
-            shards={"size": self.shard_size},
-            encoder={"name": self.encoder, "quality": self.quality},
-            prepare={"decoder": self.decoder, "resize": self.resize},
-            seed=self.seed,
-        )
-        return named.changed(**self.fields)
+        changes: dict[str, Any] = {
+            "source": {"kind": self.kind, "limit": self.limit, "classes": self.classes},
+            "transforms": {"only": self.grid if self.only is None else self.only, "levels": self.levels},
+            "shards": {"size": self.shard_size},
+            "encoder": {"name": self.encoder, "quality": self.quality},
+            "prepare": {"decoder": self.decoder, "resize": self.resize},
+            "seed": self.seed,
+        }
+        # all at once, because some values are valid only together
+        for table, change in self.fields.items():
+            both = isinstance(change, Mapping) and isinstance(changes.get(table), Mapping)
+            changes[table] = {**changes[table], **change} if both else change
+        return recipe.changed(**changes)

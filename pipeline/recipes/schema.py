@@ -10,13 +10,18 @@ import tomli_w
 from pydantic import Field, field_validator, model_validator
 
 from corruptions.catalogue import PROFILE_SIDES
+from corruptions.preparation import fixed_size
 from pipeline.config import StrictTable, one_of, validated
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS
 from pipeline.images.encoders import AnyEncoder
 from pipeline.images.resizers import OPERATORS, STEPS
-from pipeline.sources.kinds import AUTO, KINDS
+from pipeline.recipes.attacks import AttackTable
+from pipeline.recipes.levels import shown_levels
+from pipeline.sources.kinds import AUTO, KINDS, check_part_options
+from pipeline.sources.parts import PartOptions
 from pipeline.tasks.labels import LabelSpace
+from pipeline.tasks.schema import Task
 from pipeline.text import shown
 from pipeline.transforms.family import Condition, Draws, Family, Pair
 from pipeline.transforms.registry import FAMILIES, family_named
@@ -26,8 +31,8 @@ MAX_SHARD_SIZE = 10_000
 """Maximum number of images per shard. Workers keep the manifest rows of all open shards in memory."""
 
 
-class SourceTable(StrictTable):
-    """``[source]``: the clean images.
+class SourceTable(PartOptions):
+    """``[source]``: the clean images, with the options of :class:`PartOptions`.
 
     Attributes:
         kind: Layout; "auto" detects it.
@@ -46,6 +51,11 @@ class SourceTable(StrictTable):
             raise ValueError(f"the class {shown(twice[0])} is listed more than once: list each class once")
         return names
 
+    @model_validator(mode="after")
+    def _options_of_kind(self) -> SourceTable:
+        check_part_options(self.kind, self)
+        return self
+
 
 class PrepareTable(StrictTable):
     """``[prepare]``: decoder, resize operator, and steps as pairs [name, value]."""
@@ -56,12 +66,16 @@ class PrepareTable(StrictTable):
 
 
 class TransformsTable(StrictTable):
-    """``[transforms]``: a family, names or groups of its transforms, and their levels (severities)."""
+    """``[transforms]``: a family, names or groups of its transforms, and their levels (severities).
+
+    ``shape`` is that of the family's filters; None is the default of the family. Families without filters ignore it.
+    """
 
     family: Annotated[str, one_of(FAMILIES)]
     only: tuple[str, ...]
     levels: tuple[int, ...]
     motion: Literal["native", "imagemagick"] = "native"
+    shape: str | None = None
 
 
 class ShardsTable(StrictTable):
@@ -75,7 +89,7 @@ class Recipe(StrictTable):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str = ""
-    profile: Annotated[str, one_of(PROFILE_SIDES)]
+    profile: Annotated[str, one_of((*PROFILE_SIDES, ""))]
     seed: Annotated[int, Field(ge=0, lt=SEED_LIMIT)] = 0
     source: SourceTable
     prepare: PrepareTable
@@ -90,6 +104,8 @@ class Recipe(StrictTable):
     """Fingerprints of the resize operators of a build; written by the build."""
     labels: LabelSpace | None = None
     """What the labels of a build count; written by the build. None if unknown, or built before this was recorded."""
+    attack: AttackTable | None = None
+    """How adversarial images were made; written by ``attack``. None for every other family."""
 
     @model_validator(mode="after")
     def _known_transforms(self) -> Recipe:
@@ -100,22 +116,62 @@ class Recipe(StrictTable):
         allowed = self.family.levels
         if not self.transforms.only or not self.transforms.levels:
             raise ValueError("transforms.only and transforms.levels must not be empty")
-        if self.profile not in self.family.profiles:
+        if self.profile not in (*self.family.profiles, *([""] if self.attack else [])):
             allowed_profiles = ", ".join(self.family.profiles)
             raise ValueError(
                 f"profile: {self.profile!r} is not a profile of {self.family.name}; use {allowed_profiles}"
             )
+        known = self.family.names_in(self.profile)
+        for name in self.family.select(self.transforms.only):
+            if name not in known:
+                raise ValueError(
+                    f"transforms.only: {name} was not published for the profile {self.profile}; use {', '.join(known)}"
+                )
         for level in self.transforms.levels:
             if level not in allowed:
-                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {', '.join(map(str, allowed))}")
+                raise ValueError(f"transforms.levels: {level} is unknown; allowed: {shown_levels(allowed)}")
+        self._check_filters()
         if not (self.encoder.images or self.family.sequences):
             raise ValueError(f"encoder.name: {self.encoder.name} stores sequences, but {self.name} makes single images")
         return self
+
+    def _check_filters(self) -> None:
+        """Check shape and levels of a family with filters. Raises ValueError."""
+        shapes, pass_all, levels = self.family.shapes, self.family.pass_all, self.transforms.levels
+        if shapes and self.shape not in shapes:
+            raise ValueError(f"transforms.shape: {shown(self.shape)} is unknown; allowed: {', '.join(shapes)}")
+        if pass_all is None:
+            return
+        size = fixed_size(self.prepare.steps)
+        if size is None:
+            raise ValueError(
+                f"prepare.steps: {self.family.name} needs images of one size: end with a step such as center_crop"
+            )
+        whole, largest = pass_all(*size, self.shape), max(levels)
+        if largest != whole:
+            what = f"{whole} is missing" if largest < whole else f"{largest} is too large"
+            raise ValueError(
+                f"transforms.levels: {what}; the largest level must be {whole}, which leaves images of "
+                f"{size[0]} x {size[1]} pixels unchanged (shape {self.shape})"
+            )
 
     @property
     def family(self) -> Family:
         """The family of the transforms."""
         return family_named(self.transforms.family)
+
+    @property
+    def task(self) -> Task | None:
+        """The task of a build of a part of a data set; None for other builds."""
+        source = self.source
+        folders = KINDS[source.kind].folders if source.part else ()
+        return source.task(source.kind, self.labels, source.classes, folders)
+
+    @property
+    def shape(self) -> str:
+        """The shape of the family's filters; empty for families without filters."""
+        shapes = self.family.shapes
+        return (self.transforms.shape or shapes[0]) if shapes else ""
 
     def conditions(self) -> tuple[Condition, ...]:
         """Return the conditions in the order of the shards: transforms in published order, increasing levels."""
@@ -125,6 +181,10 @@ class Recipe(StrictTable):
             self.family,
         )
         return tuple(dict.fromkeys(Condition(name, family.level_of(name, level)) for name in names for level in levels))
+
+    def more_identity(self, condition: Condition) -> tuple[str, ...]:
+        """Return what decides the bytes of a condition besides the other tables: its attack, if it has one."""
+        return (self.attack.identity(*condition),) if self.attack else ()
 
     def pair(self, condition: Condition) -> Pair:
         """Return the decoder and the resize operator of a condition."""
@@ -162,6 +222,7 @@ class Recipe(StrictTable):
         chosen = {
             "only": self.family.select(self.transforms.only),
             "levels": tuple(sorted(set(self.transforms.levels))),
+            "shape": self.shape or None,
         }
         written = {"software": software, "decoders": decoders, "resizers": resizers}
         return self.model_copy(update={"transforms": self.transforms.model_copy(update=chosen), **written})

@@ -60,6 +60,9 @@ def _faults_of_levels(family: Family) -> Iterator[str]:
         made = {family.level_of(name, level) for level in family.levels}
         if not made <= set(family.levels):
             yield f"level_of: {name} maps to the levels {sorted(made)}, not all of which are in levels {family.levels}"
+    for name, folders in family.recognition.level_folders.items():
+        if name not in family.names or not set(folders.values()) <= set(family.levels):
+            yield f"recognition.level_folders: {name!r} must be a transform, with levels among {family.levels}"
     bare = family.recognition.bare_level
     if bare is not None and bare not in family.levels:
         yield f"recognition.bare_level: {bare} is not among the levels {family.levels}"
@@ -72,6 +75,11 @@ def _faults_of_facts(family: Family) -> Iterator[str]:
         yield "citation: give one BibTeX entry, or leave it empty"
     if not family.profiles or not set(family.profiles) <= set(PROFILE_SIDES):
         yield f"profiles: {family.profiles} must be one or more of {', '.join(PROFILE_SIDES)}"
+    if not set(family.published) <= set(family.profiles):
+        yield f"published: its profiles {tuple(family.published)} must be among {family.profiles}"
+    for profile, names in family.published.items():
+        if not names or not set(names) <= set(family.names):
+            yield f"published: {profile!r} must have one or more of the names"
     yield from (f"modules: {name} cannot be imported" for name in family.modules if not _is_importable(name))
 
 

@@ -61,6 +61,8 @@ class Rendering:
 
     profile: str
     options: corruptions.Options
+    shape: str = ""
+    """One of the family's shapes; empty for families without shapes."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,13 @@ class Recognition:
         places: Recognised paths, as shown in messages: ``<corruption>/<severity>/<class>/<file>``.
         bare_level: Level of a folder or file that names only the transform; None if a level is required.
         other_names: Whether transforms that are in no family count as transforms of this one.
+        level_folders: Transform -> name of a folder -> level, for levels that published folders do not count from 1.
     """
 
     places: tuple[str, ...] = ()
     bare_level: int | None = None
     other_names: bool = False
+    level_folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,11 @@ class Family:
         groups: Group -> transforms in published order. Recipes and ``--only`` accept names of groups.
         levels: Levels that a recipe can request.
         profiles: Profiles that a recipe can request.
+        published: Profile -> the transforms that it has, for profiles without parameters for some of them.
+        shapes: Shapes of its filters, the default first. A recipe chooses one. Empty for other families.
+        pass_all: Returns the level that leaves images unchanged, given their height, width and shape of the filter.
+            Recipes must request it and no higher one, because metrics compare the other levels with it. None for
+            families without such a level.
         level_of: Returns the level at which a transform is rendered, given its name and the requested level.
         prepare: Returns the input of ``render``, shared by all conditions, given a decoded photograph (H, W, 3), the
             steps of the preparation and the name of the resize operator. Raises ValueError if the photograph is too
@@ -114,6 +123,7 @@ class Family:
         grain: Returns whether the content of a transform is noise, for which video encoders have other settings.
         pairs: Transform -> decoder and resize operator, for transforms that do not use those of the recipe.
         recognition: How ``index`` recognises the family.
+        array_labels: Type of the labels beside exported arrays, as published. Labels that it cannot hold become int64.
         citation: BibTeX entry of the paper to cite; empty for none.
         listing: Returns the table for ``robustshards list``; default: names and versions.
         modules: Importable modules and packages outside this project that compute its pixels. When their files
@@ -130,6 +140,9 @@ class Family:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: tuple[int, ...] = NO_LEVELS
     profiles: tuple[str, ...] = tuple(PROFILE_SIDES)
+    published: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shapes: tuple[str, ...] = ()
+    pass_all: Callable[[int, int, str], int] | None = None
     level_of: Callable[[str, int], int] = lambda name, level: level
     prepare: Callable[[Any, Steps, str], Any] = prepare
     prepared_bytes: Callable[[Any], int] = lambda image: image.nbytes
@@ -139,10 +152,20 @@ class Family:
     grain: Callable[[str], bool] = lambda name: False
     pairs: Mapping[str, Pair] = field(default_factory=dict)
     recognition: Recognition = Recognition()
+    array_labels: type[np.integer[Any]] = np.uint8
     citation: str = ""
     listing: Callable[[], Listing] | None = None
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+
+    def least_pass_all(self, height: int, width: int) -> int | None:
+        """Return the lowest level that leaves images unchanged with one of the shapes; None if no level does.
+
+        Args:
+            height: Height of the images in pixels.
+            width: Width of the images in pixels.
+        """
+        return min(self.pass_all(height, width, shape) for shape in self.shapes) if self.pass_all else None
 
     def select(self, only: Sequence[str]) -> tuple[str, ...]:
         """Return the transforms of names and groups, each once, in published order.
@@ -159,6 +182,11 @@ class Family:
                 )
             chosen.update(self.groups.get(name, (name,)))
         return tuple(name for name in self.names if name in chosen)
+
+    def names_in(self, profile: str) -> tuple[str, ...]:
+        """Return the transforms that a profile has parameters for, in published order."""
+        published = self.published.get(profile, self.names)
+        return tuple(name for name in self.names if name in published)
 
     def listed(self) -> Listing:
         """Return the table for ``robustshards list``."""

@@ -7,7 +7,16 @@ from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 
 from pipeline.errors import UserError
-from pipeline.transforms import clean, imagenet_c, imagenet_p, imagenet_s, syn2nat
+from pipeline.transforms import (
+    adversarial,
+    clean,
+    imagenet_c,
+    imagenet_c_bar,
+    imagenet_p,
+    imagenet_s,
+    low_pass,
+    syn2nat,
+)
 from pipeline.transforms.checks import check_family
 from pipeline.transforms.family import Family
 
@@ -86,7 +95,10 @@ FAMILIES = Families(
         imagenet_p.FAMILY,
         imagenet_s.FAMILY,
         syn2nat.FAMILY,
+        imagenet_c_bar.FAMILY,
+        low_pass.FAMILY,
         clean.FAMILY,
+        adversarial.FAMILY,
     ]
 )
 """Families by name."""

@@ -186,6 +186,12 @@ EDITIONS = {
     "imagenet-s": ("imagenet", 224),
     "imagenet-syn2nat": ("imagenet", 224),
     "imagenet-syn2nat-candidates": ("imagenet", 224),
+    "imagenet-c-bar": ("imagenet", 224),
+    "cifar-10-c-bar": ("cifar", 32),
+    "low-pass": ("imagenet", 224),
+    "low-pass-299": ("inception", 299),
+    "low-pass-64": ("tiny", 64),
+    "low-pass-32": ("cifar", 32),
 }
 
 

@@ -37,7 +37,8 @@ def waves_recipe() -> Recipe:
 
 
 def test_built_in_families_are_valid() -> None:
-    assert list(FAMILIES)[:5] == ["corruptions", "perturbations", "system-noise", "syn2nat", "none"]
+    names = ["corruptions", "perturbations", "system-noise", "syn2nat", "c-bar", "low-pass", "none"]
+    assert list(FAMILIES)[: len(names)] == names
     for name, family in FAMILIES.items():
         check_family(family)
         assert family.name == name
@@ -113,11 +114,18 @@ def test_families_without_levels_use_level_zero() -> None:
         ({"levels": (-1,)}, r"levels: \(-1,\)"),
         ({"profiles": ()}, r"profiles: \(\) must be one or more of imagenet, inception"),
         ({"profiles": ("large",)}, r"profiles: \('large',\)"),
+        ({"published": {"large": ("wave_rows",)}}, r"published: its profiles \('large',\) must be among"),
+        ({"published": {"cifar": ("fog",)}}, "published: 'cifar' must have one or more of the names"),
         ({"level_of": lambda name, level: 9}, r"level_of: wave_rows maps to the levels \[9\]"),
         ({"version": lambda name: 0}, "version: 0 of wave_rows"),
         ({"version": lambda name: "1"}, "version: '1' of wave_rows"),
         ({"pairs": {"fog": Pair("pillow", "pillow-box")}}, "pairs: 'fog'"),
         ({"recognition": Recognition(bare_level=3)}, r"recognition\.bare_level: 3"),
+        ({"recognition": Recognition(level_folders={"fog": {"2.35": 0}})}, r"recognition\.level_folders: 'fog'"),
+        (
+            {"recognition": Recognition(level_folders={"wave_rows": {"2.35": 7}})},
+            r"level_folders: 'wave_rows' .* among",
+        ),
         ({"citation": "Nobody, Waves, 2026"}, "citation: give one BibTeX entry"),
         ({"modules": ("nowhere.at_all",)}, r"modules: nowhere\.at_all cannot be imported"),
     ],

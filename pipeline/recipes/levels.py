@@ -1,0 +1,65 @@
+"""Levels as text: ranges in options, and short lists in messages and reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pipeline.errors import UserError
+from pipeline.text import shown
+
+MAX_RANGE = 10_000
+"""Maximum number of levels of a range, so that a mistyped one does not fill the memory."""
+
+_RANGE = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})")
+
+_LEAST_RUN = 6
+"""Minimum number of levels at equal distances that are shown as a run."""
+
+
+def parse_levels(text: str) -> list[int]:
+    """Return the levels of a text such as ``1-64,159``.
+
+    Args:
+        text: Comma-separated integers and ranges, which contain both of their ends.
+
+    Raises:
+        UserError: A part is neither an integer nor an increasing range, or a range is too long.
+    """
+    return [level for word in text.split(",") for level in _parsed(word.strip(), text)]
+
+
+def _parsed(word: str, text: str) -> Sequence[int]:
+    if found := _RANGE.fullmatch(word):
+        first, last = map(int, found.groups())
+        if not first <= last < first + MAX_RANGE:
+            raise UserError(f"invalid range {word!r} of levels: use increasing ends, for example 1-64")
+        return range(first, last + 1)
+    try:
+        return [int(word)]
+    except ValueError:
+        raise UserError(
+            f"invalid levels {shown(text)}: use comma-separated integers or ranges, for example 1,3,5 or 1-64,159"
+        ) from None
+
+
+def shown_levels(levels: Sequence[int]) -> str:
+    """Return increasing levels as text, long runs shortened: ``1-64, 68, 72 ... 112, 159``."""
+    return ", ".join(_runs(levels))
+
+
+def _runs(levels: Sequence[int]) -> Iterator[str]:
+    start = 0
+    while start < len(levels):
+        end = start + 1
+        while end < len(levels) and levels[end] - levels[end - 1] == levels[start + 1] - levels[start]:
+            end += 1
+        first, last = levels[start], levels[end - 1]
+        if end - start < _LEAST_RUN:
+            end = start + 1
+            yield str(first)
+        elif levels[start + 1] == first + 1:
+            yield f"{first}-{last}"
+        else:
+            yield f"{first}, {levels[start + 1]} ... {last}"
+        start = end

@@ -1,0 +1,226 @@
+"""ImageNet-C-bar and CIFAR-10-C-bar through the command line: built, verified, exported, indexed, evaluated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corruptions
+from corruptions import c_bar
+from corruptions.catalogue import SEVERITIES
+from pipeline.datasets.opening import open_built
+from pipeline.errors import UserError
+from pipeline.evaluate.report.scores import open_evaluation
+from pipeline.images.decoders import decode
+from pipeline.images.resizers import prepare
+from pipeline.recipes import library
+from pipeline.sources.kinds import open_source
+from pipeline.transforms.family import Condition
+from pipeline.transforms.imagenet_c_bar import FAMILY
+from pipeline.transforms.seeds import sample_seed
+from tests.conftest import Run
+from tests.factories.digests import data_digests
+from tests.factories.evaluations import votes, write_evaluation
+from tests.factories.exports import exported, rows_of
+from tests.factories.layouts import cifar_10
+
+IMAGES = 5
+"""Number of images of the small CIFAR-10."""
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cifar_10(tmp_path_factory.mktemp("cifar"))
+
+
+@pytest.fixture(scope="module")
+def small(cifar: Path, robustshards: Run) -> Path:
+    """Build CIFAR-10-C-bar of five images. Tests must not change the folder."""
+    command = ("build", "cifar-10-c-bar", "--source", cifar, "--out", cifar.parent / "data", "--shard-size", 3)
+    done = robustshards(*command, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    return cifar.parent / "data"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory, photographs: Path, robustshards: Run) -> Path:
+    """Build ImageNet-C-bar of one photograph. Tests must not change the folder."""
+    folder = tmp_path_factory.mktemp("imagenet") / "data"
+    done = robustshards("build", "imagenet-c-bar", "--source", photographs, "--out", folder, "--limit", 1)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def indexed(robustshards: Run, data: Path, out: Path) -> dict[str, Any]:
+    """Index a data set, verify it, and return the facts of the index."""
+    done = robustshards("index", data, "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    assert robustshards("verify", out, "--data", data).returncode == 0
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+# Recipes
+
+
+@pytest.mark.parametrize(("recipe", "profile"), [("imagenet-c-bar", "imagenet"), ("cifar-10-c-bar", "cifar")])
+def test_recipes_build_the_published_ten(recipe: str, profile: str) -> None:
+    conditions = library.load(recipe).conditions()
+    assert set(conditions) == {Condition(name, level) for name in c_bar.PUBLISHED[profile] for level in SEVERITIES}
+    assert len(conditions) == 50
+    original = {"imagenet": "imagenet-c", "cifar": "cifar-10-c"}[profile]
+    bar, plain = library.load(recipe), library.load(original)
+    assert (bar.prepare, bar.encoder, bar.profile) == (plain.prepare, plain.encoder, plain.profile)
+    clean, plain_clean = library.load(f"{recipe}-clean"), library.load(f"{original}-clean")
+    assert clean.model_copy(update={"name": "", "title": ""}) == plain_clean.model_copy(
+        update={"name": "", "title": ""}
+    )
+
+
+def test_corruptions_of_the_other_set_are_refused(photographs: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = (
+        "build",
+        "imagenet-c-bar",
+        "--source",
+        photographs,
+        "--out",
+        tmp_path / "data",
+        "--only",
+        "sparkles,lines",
+    )
+    done = robustshards(*command)
+    assert done.returncode == 2
+    assert "transforms.only: lines was not published for the profile imagenet; use caustic_refraction" in done.stderr
+    with pytest.raises(UserError, match="plasma_noise was not published for the profile cifar"):
+        library.load("cifar-10-c-bar").changed(transforms={"only": ["plasma_noise"]})
+    with pytest.raises(UserError, match="profile: 'tiny' is not a profile of c-bar; use imagenet, cifar"):
+        library.load("imagenet-c-bar").changed(profile="tiny")
+
+
+def test_list_shows_the_levels(robustshards: Run) -> None:
+    facts = json.loads(robustshards("list", "--json").stdout)
+    assert facts["c_bar"]["sparkles"] == {
+        "levels": {"imagenet-c-bar": [1, 2, 3, 5, 6], "cifar-10-c-bar": [0.7, 3.5, 5.6, 6.3, 7]},
+        "version": 1,
+    }
+    assert facts["c_bar"]["lines"]["levels"] == {"cifar-10-c-bar": [0.5, 1, 1.5, 2, 2.5]}
+    assert list(facts["c_bar"]) == list(corruptions.names("c-bar"))
+
+
+# Builds
+
+
+def test_pixels_are_those_of_corrupt(cifar: Path, small: Path) -> None:
+    source, data_set, rows = open_source("cifar-10", str(cifar)), open_built(str(small)), rows_of(small)
+    images = {image.id: np.asarray(source.read(image)) for image in source}
+    assert len(rows) == 50 * IMAGES
+    assert list(dict.fromkeys(row.transform for row in rows)) == list(FAMILY.names_in("cifar"))
+    for row in rows:
+        seed = sample_seed(0, row.source_id, row.transform, row.level)
+        expected = corruptions.corrupt(images[row.source_id], row.transform, row.level, profile="cifar", seed=seed)
+        np.testing.assert_array_equal(data_set.pick(row).pixels(), expected, row.key)
+
+
+def test_bytes_do_not_depend_on_workers(cifar: Path, small: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = ("build", "cifar-10-c-bar", "--source", cifar, "--out", tmp_path / "data", "--shard-size", 3)
+    assert robustshards(*command, "--workers", 1).returncode == 0
+    assert data_digests(tmp_path / "data") == data_digests(small)
+
+
+def test_samples_are_jpegs_that_verify_rebuilds(large: Path, photographs: Path, robustshards: Run) -> None:
+    (row, *_), recipe = rows_of(large), library.load("imagenet-c-bar")
+    assert (row.encoder, row.height, row.width) == ("jpeg quality=85 optimize=true", 224, 224)
+    image = prepare(decode((photographs / row.origin).read_bytes(), "pillow"), recipe.prepare.steps)
+    corrupted = corruptions.corrupt(
+        image, row.transform, row.level, seed=sample_seed(0, row.source_id, row.transform, row.level)
+    )
+    assert open_built(str(large)).pick(row).payload() == recipe.encoder.encode(corrupted)
+    done = robustshards("verify", large, "--deep", "--samples", 50, "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["samples"], facts["faults"], facts["regenerated"], facts["deep_faults"]) == (50, [], 50, [])
+
+
+def test_the_card_cites_the_paper(small: Path) -> None:
+    card = (small / "README.md").read_text()
+    assert "@inproceedings{mintun2021interaction," in card
+    assert "config_name: transverse_chromatic_abberation" in card
+
+
+# Exports and indexes
+
+
+def test_arrays_have_the_published_layout(small: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, small, "cifar-npy", tmp_path / "files")
+    labels = np.load(tmp_path / "files" / "labels.npy")
+    assert (labels.dtype, labels.tolist()) == (np.int64, [0, 1, 2, 0, 1] * 5)
+    pixels = {row.key: open_built(str(small)).pick(row).pixels() for row in rows_of(small) if row.transform == "lines"}
+    np.testing.assert_array_equal(np.load(tmp_path / "files" / "lines.npy"), np.stack(list(pixels.values())))
+    facts = indexed(robustshards, tmp_path / "files", tmp_path / "index")
+    assert (facts["family"], facts["samples"], len(facts["steps"])) == ("c-bar", 50 * IMAGES, 50)
+    exported(robustshards, tmp_path / "index", "cifar-npy", tmp_path / "again", "--data", tmp_path / "files")
+    for file in (tmp_path / "files").glob("*.npy"):
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
+
+
+def test_folders_of_levels_and_of_severities_are_recognised(large: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, large, "imagefolder", tmp_path / "files")
+    severities = indexed(robustshards, tmp_path / "files", tmp_path / "severities")
+    assert (severities["family"], severities["samples"], len(severities["steps"])) == ("c-bar", 50, 50)
+    for name in c_bar.PUBLISHED["imagenet"]:
+        for severity, level in enumerate(c_bar.CORRUPTIONS[name].levels["imagenet"], 1):
+            (tmp_path / "files" / name / str(severity)).rename(tmp_path / "files" / name / f"{level:.2f}")
+    assert (tmp_path / "files" / "caustic_refraction" / "2.35").is_dir()
+    (tmp_path / "files" / "export.toml").unlink()
+    levels = indexed(robustshards, tmp_path / "files", tmp_path / "levels")
+    assert levels["steps"] == severities["steps"]
+    payloads = [[row.payload_sha256 for row in rows_of(tmp_path / name)] for name in ("levels", "severities")]
+    assert payloads[0] == payloads[1] == [row.payload_sha256 for row in rows_of(large)]
+
+
+def test_other_levels_are_refused_with_the_published_ones(large: Path, tmp_path: Path, robustshards: Run) -> None:
+    exported(robustshards, large, "imagefolder", tmp_path / "files")
+    (tmp_path / "files" / "caustic_refraction" / "1").rename(tmp_path / "files" / "caustic_refraction" / "2.40")
+    done = robustshards("index", tmp_path / "files", "--out", tmp_path / "index")
+    assert done.returncode == 2
+    message = " ".join(done.stderr.split())
+    assert "'2.40' of caustic_refraction: 2.35, 3.20, 4.90, 6.60, 9.15 or 1, 2, 3 ... are allowed" in message
+
+
+# Evaluation
+
+
+def test_a_report_has_the_difference_to_cifar_10_c(small: Path, tmp_path: Path, robustshards: Run) -> None:
+    command = ("evaluate", small, "--model", "tests.factories.small_models:three", "--out", tmp_path / "bar")
+    done = robustshards(*command, "--batch-size", 50, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    model = open_evaluation(str(tmp_path / "bar")).table.model
+    rows = rows_of(small)[:IMAGES]
+    logits = {
+        (name, level): votes([0, 1, 2, 0, 0], 3) for name in corruptions.names("benchmark") for level in SEVERITIES
+    }
+    same: dict[str, Any] = {
+        "names": [row.source_id for row in rows],
+        "profile": "cifar",
+        "model": model.name,
+        "digest": model.digest,
+        "code": model.code,
+    }
+    on_cifar_10_c = write_evaluation(tmp_path / "c", logits, [row.label for row in rows], **same)
+    done = robustshards("report", tmp_path / "bar", on_cifar_10_c, "--published", "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    (bar,), (plain,) = report["c_bar"], report["corruptions"]
+    errors = [row["mean_error"]["value"] for row in bar["rows"]]
+    assert bar["mean_error"]["value"] == pytest.approx(np.mean(errors))
+    assert bar["imagenet_c_error"]["value"] == pytest.approx(plain["mean_error"]["value"])
+    assert plain["mean_error"]["value"] == pytest.approx(0.2)
+    assert bar["difference"]["value"] == pytest.approx(bar["mean_error"]["value"] - plain["mean_error"]["value"])
+    assert (bar["complete"], bar["baseline"], report["published"]) == (True, None, [])  # the model has three classes
+    text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
+    assert "mean corruption error (unnormalised)" in text
+    assert "difference to ImageNet-C" in text
+    assert "transverse_chromatic_abberation" in text
