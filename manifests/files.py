@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from manifests.limits import MAX_ERROR, MAX_QUOTED, THRIFT, check_row_group
 from manifests.reading import facts_of
-from manifests.schema import COLUMNS, SCHEMA, Row
+from manifests.schema import COLUMNS, LISTING, SCHEMA, ListedImage, Row
 from manifests.seal import is_sealed, seal, with_blank_seal
 
 _ROW_GROUP = 1 << 16
@@ -64,6 +65,23 @@ def write_part(rows: Sequence[Row], facts: Mapping[str, str], path: Path) -> Non
         writer.write_table(pa.table(columns, schema=SCHEMA), row_group_size=_ROW_GROUP)
         writer.add_key_value_metadata(with_blank_seal(facts))
     path.write_bytes(seal(content.getvalue().to_pybytes()))
+
+
+def write_listing(images: Iterable[ListedImage], path: Path) -> None:
+    """Write a listing, with bounded memory. Equal images give equal bytes.
+
+    Args:
+        images: Source images, in order.
+        path: File to write.
+    """
+    repeating = [name for name in LISTING.names if name in _REPEATING]
+    compression = {name: "none" if name in _REPEATING else _COMPRESSION for name in LISTING.names}
+    with pq.ParquetWriter(path, LISTING, compression=compression, use_dictionary=repeating) as writer:
+        remaining = iter(images)
+        while group := list(islice(remaining, _ROW_GROUP)):
+            columns = {name: [getattr(image, name) for image in group] for name in LISTING.names}
+            columns["error"] = [error and error[:MAX_ERROR] for error in columns["error"]]
+            writer.write_table(pa.table(columns, schema=LISTING), row_group_size=_ROW_GROUP)
 
 
 def part_facts(part: Part) -> dict[str, str]:

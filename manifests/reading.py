@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from manifests.footer import ParquetColumn, RowGroup, read_footer, row_groups
 from manifests.limits import MAX_QUOTED, THRIFT, check_footer, check_indices, check_values
-from manifests.schema import COLUMNS, SCHEMA, Row
+from manifests.schema import COLUMNS, LISTING, SCHEMA, ListedImage, Row
 from manifests.seal import FACT_SEAL
 
 Filters = Mapping[str, Collection[str | int]]
@@ -78,14 +78,33 @@ def read_slice(path: Path, first: int, count: int) -> list[Row]:
         FileNotFoundError: If the file is missing.
         ValueError: As in ``read_rows``.
     """
-    rows, start, file = list[Row](), 0, _open(path)
+    return [Row(*values) for table in _slices(_open(path), first, count) for values in _python_rows(path, table)]
+
+
+def read_listing(path: Path, first: int, count: int) -> list[ListedImage]:
+    """Return consecutive rows of a listing, as :func:`read_slice` does for a manifest."""
+    tables = _slices(_open(path, LISTING), first, count)
+    return [ListedImage(*values) for table in tables for values in _python_rows(path, table)]
+
+
+def listing_rows(path: Path) -> int:
+    """Return the number of rows of a listing. Raise ValueError as in ``read_rows``."""
+    return sum(group.rows for group in _open(path, LISTING).groups)
+
+
+def read_listing_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield some columns of a listing, as :func:`read_tables` does for a manifest."""
+    return _tables(_open(path, LISTING), names)
+
+
+def _slices(file: _File, first: int, count: int) -> Iterator[pa.Table]:
+    """Yield all columns of consecutive rows; only the row groups that hold them are read."""
+    start = 0
     for group, length in enumerate(each.rows for each in file.groups):
         if start < first + count and first < start + length:
             skipped = max(first - start, 0)
-            table = _cached_row_group(file, group).slice(skipped, first + count - start - skipped)
-            rows += (Row(*values) for values in _python_rows(path, table))
+            yield _cached_row_group(file, group).slice(skipped, first + count - start - skipped)
         start += length
-    return rows
 
 
 def read_columns(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[tuple[Any, ...]]:
@@ -101,17 +120,10 @@ def read_columns(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS
         FileNotFoundError: If the file is missing.
         ValueError: As in ``read_rows``.
     """
-    file = _open(path)
-    needed = list(dict.fromkeys((*names, *filters)))
-    for group in range(len(file.groups)):
-        if file.may_match(group, filters):
-            table = file.row_group(group, needed)
-            for column, values in filters.items():
-                table = table.filter(pc.is_in(table[column].cast(SCHEMA.field(column).type), pa.array(list(values))))
-            yield from _python_rows(path, table.select(list(names)))
+    return (row for table in read_tables(path, names, filters) for row in _python_rows(path, table))
 
 
-def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
+def read_tables(path: Path, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[pa.Table]:
     """Yield some columns of a manifest, one row group at a time, each column as one chunk.
 
     Dictionary-encoded texts stay dictionary arrays. Decode a few rows at a time: a row group may have many rows with
@@ -119,21 +131,35 @@ def read_tables(path: Path, names: Sequence[str]) -> Iterator[pa.Table]:
 
     Args:
         path: The Parquet file.
-        names: Columns to read.
+        names: Columns to read, in this order.
+        filters: As in :func:`read_columns`.
 
     Raises:
         FileNotFoundError: If the file is missing.
         ValueError: As in ``read_rows``.
     """
-    file = _open(path)
+    return _tables(_open(path), names, filters)
+
+
+def _tables(file: _File, names: Sequence[str], filters: Filters = NO_FILTERS) -> Iterator[pa.Table]:
+    needed = list(dict.fromkeys((*names, *filters)))
     for group in range(len(file.groups)):
-        if (table := file.row_group(group, names)).num_rows:
-            yield table
+        if file.may_match(group, filters):
+            table = matching_rows(file.row_group(group, needed), filters).select(list(names))
+            if table.num_rows:
+                yield table
+
+
+def matching_rows(table: pa.Table, filters: Filters) -> pa.Table:
+    """Return the rows of a table with columns of a manifest that match the filters."""
+    for column, values in filters.items():
+        table = table.filter(pc.is_in(table[column].cast(SCHEMA.field(column).type), pa.array(list(values))))
+    return table
 
 
 @dataclass(frozen=True)
 class _File:
-    """An opened manifest, whose footer has been checked."""
+    """An opened manifest or listing, whose footer has been checked."""
 
     path: Path
     metadata: pq.FileMetaData
@@ -165,14 +191,14 @@ def _may_contain(column: ParquetColumn, values: Collection[str | int]) -> bool:
     return any(lowest <= int(value) <= highest for value in values)
 
 
-def _open(path: Path) -> _File:
+def _open(path: Path, schema: pa.Schema = SCHEMA) -> _File:
     status = path.stat()
-    return _open_cached(path, status.st_size, status.st_mtime_ns)
+    return _open_cached(path, status.st_size, status.st_mtime_ns, schema)
 
 
 @lru_cache(maxsize=4)
-def _open_cached(path: Path, size: int, modified: int) -> _File:
-    """Open a manifest and check its footer; size and time of modification are part of the cache key."""
+def _open_cached(path: Path, size: int, modified: int, expected: pa.Schema) -> _File:
+    """Open a file and check its footer; size and time of modification are part of the cache key."""
     try:
         groups = read_row_groups(path)
     except ValueError as error:
@@ -180,8 +206,9 @@ def _open_cached(path: Path, size: int, modified: int) -> _File:
     check_footer(str(path), size, groups)
     with _as_value_errors(path), _parquet(path) as parquet:
         schema = parquet.schema_arrow.remove_metadata()
-        if not schema.equals(SCHEMA):
-            raise ValueError(f"{path} has other columns than a manifest: {', '.join(schema.names)[:MAX_QUOTED]!a}")
+        if not schema.equals(expected):
+            what = "manifest" if expected is SCHEMA else "listing"
+            raise ValueError(f"{path} has other columns than a {what}: {', '.join(schema.names)[:MAX_QUOTED]!a}")
         if parquet.num_row_groups != len(groups):
             raise ValueError(f"{path} is not a readable Parquet file: the footer is damaged")
         return _File(path, parquet.metadata, groups)
@@ -203,7 +230,7 @@ def read_row_groups(path: Path) -> tuple[RowGroup, ...]:
 @lru_cache(maxsize=2)
 def _cached_row_group(file: _File, group: int) -> pa.Table:
     """Return a row group, cached because slices are mostly read one after another."""
-    return file.row_group(group, COLUMNS)
+    return file.row_group(group, file.metadata.schema.names)
 
 
 def _parquet(path: Path, metadata: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:

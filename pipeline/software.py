@@ -21,6 +21,13 @@ PACKAGES = ("corruptions", "manifests", "perturbations", "pipeline", "robustshar
 LIBRARIES = ("robustshards", "numpy", "opencv-python", "pillow", "simplejpeg", "av", "numba", "pyarrow")
 """Distributions that determine pixels or manifest bytes."""
 
+ATTACK_LIBRARIES: Mapping[str, str] = {
+    "foolbox": "pip install foolbox",
+    "torchattacks": "pip install --no-deps torchattacks==3.5.1",
+}
+"""Distributions that compute attacks -> command that installs them. Without ``--no-deps``, torchattacks asks for old
+versions of packages that it does not use."""
+
 _IMPORTED_AS: Mapping[str, str] = {"opencv-python": "cv2", "pillow": "PIL"}
 """Distribution -> its import name, where the two differ."""
 

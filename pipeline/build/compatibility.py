@@ -12,11 +12,13 @@ from pipeline.datasets.paths import (
     MANIFEST_FILE,
     PARTS,
     RECIPE_FILE,
+    RENDERED_FILE,
     RUNS,
     SHARDS,
 )
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import same_pixels
+from pipeline.recipes import attacks
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore, Store
 from pipeline.text import SHOWN
@@ -39,16 +41,18 @@ def check_claim(store: Store, recipe: Recipe) -> None:
         UserError: The output contains something else; the message lists the differences.
     """
     _check_kinds(store, recipe)
+    if store.size(RENDERED_FILE) >= 0:
+        raise UserError(f"{store.root} contains a rendered data set, which has no shards: use another folder")
     if store.size(RECIPE_FILE) < 0:
         taken = [name for name in (*FILES, INDEX_FILE) if store.size(name) >= 0]
-        taken += [f"{name}/" for name in FOLDERS if _holds_any(store, name)]
+        taken += [f"{name}/" for name in FOLDERS if holds_any(store, name)]
         if taken:
             raise UserError(
                 f"{store.root} contains {', '.join(taken)} but no {RECIPE_FILE}, so it was not made by build: "
                 "use an empty folder"
             )
     else:
-        conflicts = _conflicts(read_recipe(store), recipe)
+        conflicts = conflicts_of(read_recipe(store), recipe)
         if conflicts:
             raise UserError(
                 f"{store.root} contains another data set ({'; '.join(conflicts)}): use another folder, "
@@ -78,7 +82,7 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
             )
 
 
-def _holds_any(store: Store, folder: str) -> bool:
+def holds_any(store: Store, folder: str) -> bool:
     """Return whether a folder exists and is not empty."""
     try:
         return bool(store.entries(folder))
@@ -86,20 +90,23 @@ def _holds_any(store: Store, folder: str) -> bool:
         return False
 
 
-def _conflicts(existing: Recipe, requested: Recipe) -> list[str]:
+def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:
     """Return the differences of two canonical recipes, except for added transforms, levels and images."""
     old, new = _flat(existing), _flat(requested)
+    new_libraries = requested.software.keys() - existing.software.keys()
     extended = {
         "transforms.only": set(existing.transforms.only) <= set(requested.transforms.only),
         "transforms.levels": set(existing.transforms.levels) <= set(requested.transforms.levels),
         "source.limit": not requested.source.limit or 0 < existing.source.limit <= requested.source.limit,
+        # an added attack may need another library
+        **{f"software.{name}": requested.attack is not None for name in new_libraries},
     }
     settings = [
         f"{name} is {_shortened(old.get(name))}, but {_shortened(new.get(name))} was requested"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name) and not extended.get(name, False)
     ]
-    return settings + _changed_pixels(existing, requested)
+    return settings + attacks.differences(existing.attack, requested.attack) + _changed_pixels(existing, requested)
 
 
 def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
@@ -122,7 +129,7 @@ def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
 
 
 def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers", "labels"})
+    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers", "labels", "attack"})
     return {
         f"{table}.{key}" if isinstance(fields, dict) else table: value
         for table, fields in content.items()

@@ -17,10 +17,10 @@ from corruptions import imagemagick, textures
 from corruptions.kernels import numba_config
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprints
-from pipeline.software import cpu_count, versions
+from pipeline.software import ATTACK_LIBRARIES, cpu_count, versions
 
-OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch"}
-"""Libraries that do not affect the bytes of a data set -> command that installs them."""
+OPTIONAL_LIBRARIES = {"ray": "pip install ray", "torch": "pip install torch", **ATTACK_LIBRARIES}
+"""Libraries that builds do not need -> command that installs them."""
 
 NVIDIA_TIMEOUT_S = 10
 """Timeout of nvidia-smi, in seconds."""

@@ -14,11 +14,12 @@ from typing import Any
 from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
-from pipeline.sources.base import Source, SourceImage
+from pipeline.sources.base import Source, SourceImage, notices_of
 from pipeline.transforms.family import Condition
 
-NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels"}
-"""Fields of a recipe that the digest of a shard omits: the label of each image is in the digest of its listing."""
+NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels", "attack"}
+"""Fields of a recipe that the digest of a shard omits: labels are in the digest of the listing, and only data sets that
+``attack`` writes have an attack."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Plan:
         classes: Number of classes.
         listing: Digest of the source listing.
         ignored: Suffix -> number of ignored files in the source.
+        notices: What else to know about the source.
     """
 
     recipe: Recipe
@@ -110,6 +112,7 @@ class Plan:
     classes: int
     listing: str
     ignored: Counter[str]
+    notices: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -134,12 +137,14 @@ class Plan:
     def label_facts(self) -> dict[str, Any] | None:
         """Return what the labels count as JSON values; None if unknown."""
         space = self.recipe.labels
-        return {**space.model_dump(mode="json"), "description": str(space)} if space else None
+        return {**space.model_dump(mode="json", exclude_none=True), "description": str(space)} if space else None
 
     @property
     def digest(self) -> str:
         """Return the digest of everything that decides the bytes of the finished data set."""
-        return _digest(_identity(self.recipe), [str(condition) for condition in self.recipe.conditions()], self.listing)
+        conditions = self.recipe.conditions()
+        more = [each for condition in conditions for each in self.recipe.more_identity(condition)]
+        return _digest(_identity(self.recipe), list(map(str, conditions)), self.listing, *more)
 
     def parts(self) -> Iterator[list[str]]:
         """Yield the manifest parts of each condition, in the order of the merged manifest."""
@@ -169,7 +174,7 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
             "the folder that contains them, or their layout with --source-kind"
         )
     recipe = recipe.model_copy(update={"labels": source.labels})
-    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy())
+    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy(), notices_of(source))
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
@@ -197,7 +202,10 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
             state.update(digest)
         block = content.hexdigest()
         digests = (
-            _digest(identity, condition.transform, condition.level, versions[condition.transform], block)
+            _digest(
+                *(identity, condition.transform, condition.level, versions[condition.transform], block),
+                *recipe.more_identity(condition),
+            )
             for condition in conditions
         )
         tasks = (
@@ -234,7 +242,7 @@ def _limited(recipe: Recipe, source: Source) -> Iterator[SourceImage]:
 
 def _identity(recipe: Recipe) -> str:
     """Return the settings of a recipe that decide the bytes of every shard, as JSON."""
-    content = recipe.model_dump(mode="json", exclude=NOT_IN_BYTES)
+    content = recipe.model_dump(mode="json", exclude=NOT_IN_BYTES, exclude_none=True)
     for selection in ("only", "levels"):
         del content["transforms"][selection]
     return json.dumps(content, sort_keys=True)

@@ -49,7 +49,7 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
             f"cannot rebuild samples of {output}: its recipe has prepare.steps of {side:g} pixels, and at most "
             f"{MAX_SIDE} are supported. Verify without --deep"
         )
-    images = open_source(recipe.source.kind, source)
+    images = open_source(recipe.source.kind, source, part=recipe.source)
     renderer = Renderer(recipe, frost_folder)
     chosen = _choose(data_set, samples, seed)
     findings = Findings(samples=len(chosen))

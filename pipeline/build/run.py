@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline.build.committed import Committed, find_committed
 from pipeline.build.compatibility import check_claim
@@ -69,11 +69,15 @@ class BuildRequest:
     max_bytes: float = math.inf
 
 
-class BuildWatcher(Protocol):
-    """An observer of a build."""
+class Preparing(Protocol):
+    """An observer of the steps before a build."""
 
     def preparing(self, what: str) -> None:
         """Handle the start of a preparation step, before any work."""
+
+
+class BuildWatcher(Preparing, Protocol):
+    """An observer of a build."""
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Handle the start of the work.
@@ -91,7 +95,26 @@ class BuildWatcher(Protocol):
         """Handle a work item that is finished, is retried or is given up."""
 
 
+Job = TypeVar("Job")
+
 MakeWorker = Callable[[BuildJob], base.Worker[WorkItem, BuildCounts]]
+
+
+@dataclass(frozen=True)
+class Crew(Generic[Job]):
+    """The workers of a build.
+
+    Attributes:
+        job: The settings that all workers share.
+        worker: Called with ``job`` in each worker process; returns the worker.
+        workers: Number of workers; None for one per CPU.
+        gpus: Number of GPUs of this machine; each worker needs one. 0 if workers need none.
+    """
+
+    job: Job
+    worker: Callable[[Job], base.Worker[WorkItem, BuildCounts]]
+    workers: int | None = None
+    gpus: int = 0
 
 
 def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker = BuildWorker) -> BuildResult:
@@ -110,12 +133,14 @@ def run_build(request: BuildRequest, watcher: BuildWatcher, worker: MakeWorker =
         UnfinishedError: No worker can be started, or a manifest part cannot be read.
     """
     plan, source = prepare(request, watcher)
-    build = _Build(request, plan, source, watcher, worker)
+    frost = request.frost_folder and _absolute_location(request.frost_folder)
+    job = BuildJob(plan.recipe, _absolute_location(request.source), _absolute_location(request.output), frost)
+    build = Build(request, plan, source, watcher, Crew(job, worker, request.workers))
     run_resumable(build.store, build, Tally(BuildCounts))
     return build.result
 
 
-def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]:
+def prepare(request: BuildRequest, watcher: Preparing) -> tuple[Plan, Source]:
     """Check the request and return the plan and the source. The output is not read yet.
 
     Args:
@@ -136,7 +161,7 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
         decoder_fingerprints(recipe.used_decoders()),
         resizer_fingerprints(recipe.used_resizers()),
     )
-    source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes)
+    source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes, recipe.source)
     watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
     plan = make_plan(recipe, source)
     watcher.preparing("testing every transform once")
@@ -144,15 +169,20 @@ def prepare(request: BuildRequest, watcher: BuildWatcher) -> tuple[Plan, Source]
     return plan, source
 
 
-class _Build:
-    """A build as a resumable job."""
+class Build:
+    """A build as a resumable job.
+
+    Attributes:
+        store: The output.
+        result: The result, complete at the end of the job.
+    """
 
     merged = MANIFEST_FILE
 
     def __init__(
-        self, request: BuildRequest, plan: Plan, source: Source, watcher: BuildWatcher, worker: MakeWorker
+        self, request: BuildRequest, plan: Plan, source: Source, watcher: BuildWatcher, crew: Crew[Any]
     ) -> None:
-        self._request, self._plan, self._source, self._watcher, self._worker = request, plan, source, watcher, worker
+        self._request, self._plan, self._source, self._watcher, self._crew = request, plan, source, watcher, crew
         self.store = open_store(request.output)
         self.result = BuildResult(plan)
         self._committed = Committed()
@@ -181,26 +211,30 @@ class _Build:
 
     def open_pool(self) -> AbstractContextManager[base.Pool[WorkItem, BuildCounts]]:
         """Open the pool of workers."""
-        request, recipe = self._request, self._plan.recipe
-        frost = request.frost_folder and _absolute_location(request.frost_folder)
+        request, crew = self._request, self._crew
         return open_pool(
-            BuildJob(recipe, _absolute_location(request.source), _absolute_location(request.output), frost),
-            self._worker,
+            crew.job,
+            crew.worker,
             executor=request.executor,
-            workers=request.workers,
+            workers=crew.workers,
             address=request.address,
             outputs=self._missing.samples.total(),
-            labels={"recipe": recipe.name},
+            labels={"recipe": self._plan.recipe.name},
+            gpus=crew.gpus,
         )
 
     def rounds(self, workers: int) -> Iterator[Iterator[WorkItem]]:
         """Yield rounds of missing work items that fit into the quota."""
         self.result.workers = workers
+        blocks = missing_blocks(make_blocks(self._plan, self._source), self._committed)
+        yield from self._quota.rounds(self._pieces(blocks, workers))
+
+    def _pieces(self, blocks: Iterator[WorkItem], workers: int) -> Iterator[WorkItem]:
+        """Yield the work items into which missing blocks are split."""
         shared = SHARED_COST_OF_SEQUENCES if self._plan.recipe.family.sequences else SHARED_COST
         missing = self._missing
         pieces = pieces_per_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
-        blocks = missing_blocks(make_blocks(self._plan, self._source), self._committed)
-        yield from self._quota.rounds(piece for block in blocks for piece in block.split(pieces))
+        return (piece for block in blocks for piece in block.split(pieces))
 
     def handle(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:
         """Record work items that are given up, update the quota, and notify the watcher."""

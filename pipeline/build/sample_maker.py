@@ -30,6 +30,27 @@ def quarantined(image: SourceImage, sha256: str | None = None) -> PreparedImage:
     return PreparedImage(image, sha256, Failure(f"{image.origin}: {CRASHES_WORKER}"))
 
 
+def checked_payload(encoder: Encoder, members: Members) -> Payload:
+    """Decode payload members as a reader would, and return them with their digests.
+
+    Args:
+        encoder: Encoder of the members.
+        members: Suffix -> bytes.
+
+    Raises:
+        ValueError: They cannot be decoded.
+    """
+    pixels = decode_members(encoder, members)
+    return Payload(
+        members=members,
+        payload_sha256=payload_digest(members.values()),
+        pixel_sha256=pixel_digest(pixels),
+        frames=len(pixels) if pixels.ndim == 4 else 1,
+        height=pixels.shape[-3],
+        width=pixels.shape[-2],
+    )
+
+
 class SampleMaker:
     """A maker of the samples of one recipe. Each stage adds its duration to the worker's counts.
 
@@ -46,12 +67,13 @@ class SampleMaker:
         self._encoder = encoder
         self._roots = roots
 
-    def prepare(self, image: SourceImage, counts: BuildCounts) -> PreparedImage:
+    def prepare(self, image: SourceImage, counts: BuildCounts, decode: bool = True) -> PreparedImage:
         """Read, decode and prepare an image.
 
         Args:
             image: The image.
             counts: Counts to which the durations are added.
+            decode: Whether to decode and prepare it. Otherwise it is only read.
 
         Returns:
             The prepared image, or a failed one if the image is invalid.
@@ -67,6 +89,8 @@ class SampleMaker:
             data = self._source.read(image)
             sha256 = source_digest(data)
             start = counts.add_time("read", start)
+            if not decode:
+                return PreparedImage(image, sha256, None)
             photograph = self._renderer.decode(data, image.box)
             start = counts.add_time("decode", start)
             prepared = self._renderer.prepare(photograph)
@@ -117,15 +141,7 @@ class SampleMaker:
         if isinstance(members, Failure):
             return members
         try:
-            pixels = decode_members(self._encoder, members)
-            return Payload(
-                members=members,
-                payload_sha256=payload_digest(members.values()),
-                pixel_sha256=pixel_digest(pixels),
-                frames=len(pixels) if pixels.ndim == 4 else 1,
-                height=pixels.shape[-3],
-                width=pixels.shape[-2],
-            )
+            return checked_payload(self._encoder, members)
         except Exception as error:
             return self._failure(error)
 

@@ -14,6 +14,7 @@ from pipeline.build.records import Payload, SampleResult
 from pipeline.datasets.paths import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
 from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
+from pipeline.datasets.template import template_row
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import Store
 
@@ -30,7 +31,7 @@ class ShardBuilder:
         self._condition = str(task.condition)
         self._scratch = scratch
         self._tar = ShardWriter(scratch)
-        self._template = _template_row(task, recipe)
+        self._template = template_row(recipe, task.condition, task.shard)
         self._description = described_columns(self._template)
         self._rows: list[Row] = []
 
@@ -115,35 +116,3 @@ def commit(store: Store, task: ShardTask, tar: Path, size: int, rows: Sequence[R
     part = store.scratch()
     manifests.write_part(rows, facts, part)
     store.publish(part, task.part)
-
-
-def _template_row(task: ShardTask, recipe: Recipe) -> Row:
-    """Return a manifest row with the fields that all samples of a shard share. Its status is failed."""
-    condition = task.condition
-    pair = recipe.pair(condition)
-    return Row(
-        key="",
-        shard=task.shard,
-        shard_sha256="",  # set when the tar is finished
-        offset=None,
-        size=None,
-        source_id="",
-        source_sha256=None,
-        origin="",
-        label=-1,
-        class_name="",
-        transform=condition.transform,
-        version=recipe.family.version(condition.transform),
-        level=condition.level,
-        profile=recipe.profile,
-        decoder=pair.decoder,
-        resize=pair.resize,
-        frames=None,
-        height=None,
-        width=None,
-        encoder=str(recipe.encoder),
-        payload_sha256=None,
-        pixel_sha256=None,
-        status=manifests.FAILED,
-        error=None,
-    )

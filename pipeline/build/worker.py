@@ -60,7 +60,7 @@ class BuildWorker:
         self._recipe = job.recipe
         self._store = open_store(job.output)
         renderer = ready_renderer(job.recipe, job.frost_folder)
-        source = open_source(job.recipe.source.kind, job.source)
+        source = open_source(job.recipe.source.kind, job.source, part=job.recipe.source)
         roots = {job.source, source.location, job.output, self._store.root}
         self._maker = SampleMaker(source, renderer, job.recipe.encoder, sorted(roots, key=len, reverse=True))
 

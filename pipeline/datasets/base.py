@@ -1,7 +1,7 @@
 """The interface of a finished data set: rows of the manifest, and the samples they describe.
 
-There are two kinds: built data sets, and data sets of other tools for which :mod:`pipeline.datasets.index` wrote a
-manifest.
+There are three kinds: built data sets, data sets of other tools for which :mod:`pipeline.datasets.index` wrote a
+manifest, and rendered data sets, whose samples are made when they are read.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 import manifests
 from manifests import Row
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, file_digest
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
+from pipeline.recipes.attacks import AttackTable
 from pipeline.recipes.schema import MAX_SHARD_SIZE
 from pipeline.storage import Store
+from pipeline.storage.trusted_locations import absolute
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Task
-from pipeline.text import shown
+from pipeline.text import printable, shown
 from pipeline.transforms.family import Condition, Draws, Family
 from pipeline.transforms.registry import FAMILIES
+
+if TYPE_CHECKING:
+    import datasets
 
 MAX_PAYLOAD_BYTES = 2**28
 """Maximum payload size of a sample in bytes. Rows of a manifest with a larger size are refused."""
@@ -79,11 +84,28 @@ class Chunk:
     frames: int
 
 
-@dataclass(frozen=True, kw_only=True)
+class Location(NamedTuple):
+    """The arguments of ``open_data_set`` that open a data set again, also in another process.
+
+    Attributes:
+        folder: Path or URL of the data set.
+        data: Folder with the files of an index, or the source of a rendered data set. None for the known ones.
+        pixels: Whether a rendered data set skips its encoder and decoder.
+        cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
+    """
+
+    folder: str
+    data: str | None = None
+    pixels: bool = False
+    cache: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DataSet:
     """A finished data set.
 
     Attributes:
+        location: Where it is, and how it was opened.
         store: The folder with the manifest.
         name: Name of the data set.
         family_name: Name of the family of its transforms.
@@ -93,8 +115,10 @@ class DataSet:
         files: The folder with its shards.
         labels: What its labels count. None if unknown.
         task: The task of its images. None if it has none.
+        attack: How its adversarial images were made. None for every other family.
     """
 
+    location: Location
     store: Store
     name: str
     family_name: str
@@ -104,11 +128,29 @@ class DataSet:
     files: Store
     labels: LabelSpace | None = None
     task: Task | None = None
+    attack: AttackTable | None = None
+
+    def __repr__(self) -> str:
+        """Return the kind, the name and the folder."""
+        return f"<{type(self).__name__} data set {printable(self.name)!r} in {printable(self.location.folder)}>"
 
     @property
     def family(self) -> Family:
         """The family of its transforms."""
         return FAMILIES[self.family_name]
+
+    @property
+    def absolute_location(self) -> Location:
+        """The location with absolute paths, for processes in other folders."""
+        return self.location._replace(folder=absolute(self.location.folder))
+
+    def manifest_digest(self) -> str:
+        """Return the SHA-256 of the manifest in hexadecimal."""
+        return file_digest(self.store.path(MANIFEST_FILE))
+
+    def content(self) -> str | None:
+        """Return the digest of recipe and images, see ``content_digest``. None if it has no recipe."""
+        return None
 
     def rows(self, where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[Row]:
         """Yield rows of the manifest.
@@ -121,9 +163,17 @@ class DataSet:
         """
         return _read_manifest(self.store, manifests.read_rows, where)
 
-    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of the manifest, one row group at a time. Raise UserError like :meth:`rows`."""
-        return _read_manifest(self.store, manifests.read_tables, columns)
+    def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
+        """Yield columns of the manifest, one row group at a time.
+
+        Args:
+            columns: Names of the columns.
+            where: Column -> allowed values. Default: all rows.
+
+        Raises:
+            UserError: As for :meth:`rows`.
+        """
+        return _read_manifest(self.store, manifests.read_tables, columns, where)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the data set, in manifest order.
@@ -173,18 +223,41 @@ class DataSet:
         Raises:
             UserError: The data set is not finished, has no samples of this transform and level, or is damaged.
         """
+        for chunk in self.chunks_of(transform, level):
+            try:
+                yield from self.intact_samples(self.rows_of(chunk))
+            except (DamagedShardError, OSError) as error:
+                raise UserError(f"{self.store.root} is damaged: {error}; run robustshards verify") from error
+
+    def chunks_of(self, transform: str | None = None, level: int | None = None) -> Iterator[Chunk]:
+        """Yield the chunks of a transform and level. Raise UserError like :meth:`samples`."""
         found = False
         for chunk in self.chunks():
             if transform in (None, chunk.condition.transform) and level in (None, chunk.condition.level):
                 found = True
-                try:
-                    yield from self.intact_samples(self.rows_of(chunk))
-                except (DamagedShardError, OSError) as error:
-                    raise UserError(f"{self.store.root} is damaged: {error}; run robustshards verify") from error
+                yield chunk
         if not found:
             wanted = " ".join(map(str, (part for part in (transform, level) if part is not None)))
             held = ", ".join(map(str, self.conditions or ())) or "only those listed in its manifest"
             raise UserError(f"{self.name} has no samples of {wanted or 'any transform'}; it has {held}")
+
+    def to_hf(self, transform: str | None = None, level: int | None = None) -> datasets.IterableDataset:
+        """Return the samples as an ``IterableDataset`` of Hugging Face's package ``datasets``.
+
+        The columns are ``image`` (for sequences ``frames``, a list of images), ``label``, ``transform``, ``level`` and
+        ``source_id``. Samples are read on demand, with digests checked, in manifest order. Each chunk (a shard, or
+        1,000 rows) is a shard of the result, so that several processes can share it.
+
+        Args:
+            transform: Only samples of this transform. Default: all.
+            level: Only samples of this level. Default: all.
+
+        Raises:
+            UserError: As for :meth:`samples`, and if the package ``datasets`` is not installed.
+        """
+        from pipeline.datasets.hugging_face import iterable_dataset
+
+        return iterable_dataset(self, transform, level)
 
     def draws(self, columns: Mapping[str, Any]) -> Draws | None:
         """Return what was drawn for a sample: name -> value. None if nothing was recorded, or if it is unknown.
@@ -255,13 +328,28 @@ def payload_size(row: Row) -> int:
 
 def _read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
     """Yield what ``read`` returns for the manifest. Convert its errors to UserError."""
-    where = f"{store.root}/{MANIFEST_FILE}"
     if store.size(MANIFEST_FILE) < 0:
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"
         raise UserError(f"{store.root} has no {MANIFEST_FILE}: the data set is not finished; {remedy}")
+    yield from read_file(store, MANIFEST_FILE, read, *arguments)
+
+
+def read_file(store: Store, name: str, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
+    """Yield what ``read`` returns for a manifest or listing.
+
+    Args:
+        store: The folder of the data set.
+        name: Name of the file.
+        read: Function of the path of the file and the arguments.
+        arguments: Further arguments of ``read``.
+
+    Raises:
+        UserError: The file cannot be read, or is damaged.
+    """
+    what = name.partition(".")[0]
     try:
-        yield from read(store.path(MANIFEST_FILE), *arguments)
+        yield from read(store.path(name), *arguments)
     except ValueError as error:
-        raise UserError(f"cannot read the manifest: {error}; copy or download it again") from error
+        raise UserError(f"cannot read the {what}: {error}; copy or download it again") from error
     except OSError as error:
-        raise UserError(f"cannot read the manifest {where}: {error.strerror or error}") from error
+        raise UserError(f"cannot read the {what} {store.root}/{name}: {error.strerror or error}") from error

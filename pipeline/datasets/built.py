@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import manifests
 from manifests import Row
 from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
-from pipeline.datasets.samples import Sample, side_members
+from pipeline.datasets.content import content_digest
+from pipeline.datasets.samples import Sample, StoredSample, side_members
 from pipeline.images.encoders import member_suffixes
 from pipeline.recipes.schema import Recipe
 from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
@@ -20,11 +21,17 @@ MAX_DRAWN_SIDE = 8192
 """Largest side of images whose draws are computed again, in pixels."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Built(DataSet):
     """A built data set: WebDataset tars."""
 
     recipe: Recipe
+
+    def content(self) -> str | None:
+        """Return the digest of recipe and images, see ``content_digest``. Raise UserError like :meth:`rows`."""
+        first = self.recipe.conditions()[0]
+        where: manifests.Filters = {"transform": [first.transform], "level": [first.level]}
+        return content_digest(self.recipe, ((row.source_id, row.label, row.source_sha256) for row in self.rows(where)))
 
     def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
         """Yield the samples of a shard. Raise DamagedShardError at the first member that is out of place."""
@@ -45,7 +52,7 @@ class Built(DataSet):
         span = file.read(BLOCK + payload_size(row))
         tar = io.BytesIO(span + bytes(-len(span) % BLOCK + 2 * BLOCK))
         data = [_read_member(tar, member, row.size or 0) for member in safe_members(tar)]
-        return Sample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
+        return StoredSample(row, dict(zip(self.suffixes(row), data, strict=True)), self.recipe.encoder)
 
     def draws(self, columns: Mapping[str, Any]) -> Draws | None:
         """Return what was drawn for a sample, computed from its row and the seed of the recipe."""
@@ -87,7 +94,7 @@ class Built(DataSet):
         if (offset, size) != (row.offset, row.size):
             what = f"has {size} bytes at offset {offset}; the manifest has {row.size} at {row.offset}"
             faults.append(Fault(row.key, what))
-        return CheckedSample(Sample(row, members, self.recipe.encoder), faults)
+        return CheckedSample(StoredSample(row, members, self.recipe.encoder), faults)
 
 
 def _expect(tar: Iterator[TarMember], row: Row, suffix: str) -> TarMember:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import manifests
+from pipeline.recipes.levels import shown_levels
 from pipeline.recipes.schema import Recipe
 
 CARD_FILE, CROISSANT_FILE = "README.md", "croissant.json"
@@ -81,7 +82,7 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     prepared = ", ".join(f"{name} {value:g}" for name, value in recipe.prepare.steps) or "nothing"
     rows = [
         ("Transforms", ", ".join(transforms)),
-        ("Levels", ", ".join(map(str, recipe.transforms.levels))),
+        ("Levels", shown_levels(recipe.transforms.levels)),
         ("Profile", recipe.profile),
         (
             "Samples",
@@ -95,7 +96,10 @@ def card(recipe: Recipe, samples: int, failed: int) -> str:
     body = [f"# {recipe.name}", "", recipe.title, "", "| | |", "|---|---|"]
     body += [f"| {what} | {words} |" for what, words in rows]
     body += ["", "WebDataset shards are in `shards/<transform>/<level>/`. `manifest.parquet` has one row per sample."]
-    body += ["To build this data set again: `robustshards build recipe.toml --source ... --out ...`."]
+    if recipe.attack:
+        body += ["Made by `robustshards attack`: `recipe.toml` has the attacked model, the attacks and their budgets."]
+    else:
+        body += ["To build this data set again: `robustshards build recipe.toml --source ... --out ...`."]
     body += ["The terms of use of the source images also apply to this data set."]
     if cited := recipe.family.citation:
         body += ["", "Please cite:", "", "```bibtex", cited, "```"]

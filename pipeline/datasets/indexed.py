@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
-from pipeline.datasets.samples import Sample
+from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, Location, payload_size
+from pipeline.datasets.samples import Sample, StoredSample
 from pipeline.errors import SampleError
 from pipeline.images.decoders import decode
 from pipeline.images.encoders import ENCODERS, Encoder, Npy, npy_header
+from pipeline.storage.trusted_locations import absolute
 from pipeline.text import shown
 
 PIXELS = "pixels"
@@ -44,9 +45,14 @@ class Original(Encoder):
             raise ValueError(str(error)) from error
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Indexed(DataSet):
     """An indexed data set. Each sample is a range of bytes in a file, which takes the condition of a shard."""
+
+    @property
+    def absolute_location(self) -> Location:
+        """The location with absolute paths, for processes in other folders."""
+        return super().absolute_location._replace(data=absolute(self.files.root))
 
     def _chunk_of(self) -> Callable[[Sequence[Any]], tuple[str, int, Any]]:
         seen: Counter[tuple[str, int]] = Counter()
@@ -85,7 +91,7 @@ def indexed_sample(row: Row, data: bytes) -> Sample:
             allowed = ", ".join((*_FILES, PIXELS))
             raise ValueError(f"has the unknown encoder {shown(row.encoder)} in the manifest; allowed: {allowed}")
         encoder = _FILES[row.encoder](name=row.encoder)
-        return Sample(row, {encoder.suffix: data}, encoder)
+        return StoredSample(row, {encoder.suffix: data}, encoder)
     npy = Npy()
     frames = () if row.frames == 1 else (row.frames or 0,)
-    return Sample(row, {npy.suffix: npy_header((*frames, row.height or 0, row.width or 0, 3)) + data}, npy)
+    return StoredSample(row, {npy.suffix: npy_header((*frames, row.height or 0, row.width or 0, 3)) + data}, npy)

@@ -22,8 +22,10 @@ from pipeline.datasets.findings import Findings
 from pipeline.datasets.indexed import PIXELS
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import MANIFEST_FILE, SHARDS
+from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.samples import DESCRIBED_COLUMNS
 from pipeline.datasets.shards import tar_length
+from pipeline.datasets.verify_rendered import verify_rendered
 from pipeline.errors import UserError
 from pipeline.storage import READERS, Store
 from pipeline.transforms.family import Condition
@@ -59,6 +61,8 @@ def verify_listing(output: str, checked: Checked = lambda findings: None, data: 
         UserError: The folder is not a finished data set.
     """
     data_set = open_data_set(output, data)
+    if isinstance(data_set, Rendered):
+        return verify_rendered(data_set, True, 1, checked)
     sizes = data_set.store.listing(SHARDS, ".tar") if isinstance(data_set, Built) else {}
     coverage = Coverage(data_set.conditions, sizes)
     parts = _checked_parts(data_set, coverage, checked)

@@ -6,12 +6,22 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
-from pipeline.datasets.base import DataSet
+from pipeline.datasets.base import DataSet, Location, read_file
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
+from pipeline.datasets.paths import (
+    INDEX_FILE,
+    LISTING_FILE,
+    MANIFEST_FILE,
+    RECIPE_FILE,
+    RENDERED_FILE,
+    file_digest,
+)
+from pipeline.datasets.rendered import Rendered, RenderedTable
 from pipeline.errors import UserError
+from pipeline.images.encoders import Npy
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import SMALL_FILE, Store, is_url, local_path, open_store, trusted_locations
@@ -36,18 +46,29 @@ class IndexTable(StrictTable):
     task: Task | None = None
 
 
-def open_data_set(folder: str, data: str | None = None) -> DataSet:
+def open_data_set(folder: str, data: str | None = None, pixels: bool = False, cache: str | None = None) -> DataSet:
     """Open the data set in a folder.
 
     Args:
         folder: Path or URL of the data set.
-        data: Path or URL of the files of an index. Without it, the location in the index is used only if it is in the
-            folder of the index, or if this user created the index on this machine.
+        data: Path or URL of the files of an index, or of the source of a rendered data set. Without it, the location
+            in the folder is used only if it is in the folder itself, or if this user created the data set on this
+            machine.
+        pixels: Whether a rendered data set skips its encoder and decoder.
+        cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
 
     Raises:
-        UserError: The folder is not a readable data set, or the location of its files is not trusted.
+        UserError: The folder is not a readable data set, the location of its files is not trusted, or an option does
+            not apply to it.
     """
-    store = open_store(folder)
+    store, location = open_store(folder), Location(folder, data, pixels, cache)
+    if store.size(RENDERED_FILE) >= 0:
+        return _rendered(store, location)
+    if store.size(INDEX_FILE) < 0:
+        _check_recipe(store)
+    for option, value in (("--pixels", pixels), ("--cache", cache is not None)):
+        if value:
+            raise UserError(f"{option} does not apply to {folder}, whose samples are stored: omit {option}")
     if store.size(INDEX_FILE) >= 0:
         where = f"{store.root}/{INDEX_FILE}"
         table = validated(IndexTable, read_toml(_settings(store, INDEX_FILE), where), where)
@@ -61,6 +82,7 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
                 f"{INDEX_FILE}; run index again, or copy both files again"
             )
         return Indexed(
+            location=location,
             store=store,
             name=table.name,
             family_name=table.family,
@@ -71,24 +93,41 @@ def open_data_set(folder: str, data: str | None = None) -> DataSet:
             labels=table.labels,
             task=table.task,
         )
-    built = _built(store)
     if data is not None:
         raise UserError(f"invalid option --data {data}: {folder} contains its own shards; omit --data")
-    return built
+    return _built(store, location)
 
 
 def open_built(folder: str) -> Built:
     """Open a built data set. Raise UserError like :func:`open_data_set`, and for an index, which has no recipe."""
     store = open_store(folder)
-    if store.size(INDEX_FILE) >= 0:
-        raise UserError(f"{folder} is an index, which has no recipe: give a data set that robustshards built")
-    return _built(store)
+    kinds = {INDEX_FILE: "an index, which has no recipe", RENDERED_FILE: "a rendered data set, which has no shards"}
+    for name, what in kinds.items():
+        if store.size(name) >= 0:
+            raise UserError(f"{folder} is {what}: give a data set that robustshards built")
+    return _built(store, Location(folder))
 
 
-def _built(store: Store) -> Built:
-    """Open the built data set in a store. Raise UserError if there is none."""
+def _rendered(store: Store, location: Location) -> Rendered:
+    """Open the rendered data set in a store. Raise UserError if it is damaged, or its source is not trusted."""
+    table = read_rendered(store)
+    if store.size(LISTING_FILE) < 0 or file_digest(store.path(LISTING_FILE)) != table.listing:
+        raise UserError(f"{store.root}/{LISTING_FILE} is missing or was changed: render the data set again")
+    (images,) = read_file(store, LISTING_FILE, lambda path: [manifests.listing_rows(path)])
+    if images != table.images:
+        raise UserError(
+            f"{RENDERED_FILE} in {store.root} has {table.images} images, but {LISTING_FILE} has {images}: render the "
+            "data set again"
+        )
     recipe = read_recipe(store)
-    return Built(
+    if tuple(output.condition for output in table.outputs) != recipe.conditions():
+        raise UserError(
+            f"{RENDERED_FILE} and {RECIPE_FILE} in {store.root} have different transforms and levels: render the data "
+            "set again"
+        )
+    shown_recipe = recipe.changed(encoder={"name": Npy().name}) if location.pixels else recipe
+    return Rendered(
+        location=location,
         store=store,
         name=recipe.name,
         family_name=recipe.transforms.family,
@@ -97,15 +136,59 @@ def _built(store: Store) -> Built:
         resizers=recipe.resizers,
         files=store,
         labels=recipe.labels,
+        task=recipe.task,
+        recipe=shown_recipe,
+        table=table,
+        source=_source_of_rendered(store, table.location, location.data),
+        frost_folder=trusted_locations.recall(store.root, "frost"),
+    )
+
+
+def _source_of_rendered(store: Store, location: str, data: str | None) -> str:
+    """Return the source of a rendered data set. Raise UserError if the location in its folder is not trusted."""
+    if data is not None or trusted_locations.recall(store.root, "source") == location:
+        return data or location
+    raise UserError(
+        f"{store.root} refers to source images in {shown(location)}: they are read only if you confirm the location; "
+        "give --data PATH, the folder that contains them"
+    )
+
+
+def _built(store: Store, location: Location) -> Built:
+    """Open the built data set in a store. Raise UserError if there is none."""
+    recipe = read_recipe(store)
+    return Built(
+        location=location,
+        store=store,
+        name=recipe.name,
+        family_name=recipe.transforms.family,
+        conditions=recipe.conditions(),
+        decoders=recipe.decoders,
+        resizers=recipe.resizers,
+        files=store,
+        labels=recipe.labels,
+        task=recipe.task,
+        attack=recipe.attack,
         recipe=recipe,
     )
 
 
+def read_rendered(store: Store) -> RenderedTable:
+    """Return what stands for the samples of a rendered data set. Raise UserError if it is damaged."""
+    where = f"{store.root}/{RENDERED_FILE}"
+    return validated(RenderedTable, read_toml(_settings(store, RENDERED_FILE), where), where)
+
+
 def read_recipe(store: Store) -> Recipe:
     """Return the recipe of a built data set. Raise UserError if there is none."""
+    _check_recipe(store)
+    return library.parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
+
+
+def _check_recipe(store: Store) -> None:
+    """Raise UserError for a folder without a recipe."""
     if store.size(RECIPE_FILE) < 0:
         raise UserError(f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set")
-    return library.parse(_settings(store, RECIPE_FILE), f"{store.root}/{RECIPE_FILE}")
 
 
 def _settings(store: Store, name: str) -> bytes:

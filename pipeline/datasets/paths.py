@@ -12,7 +12,10 @@ from pipeline.transforms.family import Condition
 
 RECIPE_FILE = "recipe.toml"
 INDEX_FILE = "index.toml"
+RENDERED_FILE = "rendered.toml"
+LISTING_FILE = "listing.parquet"
 MANIFEST_FILE = "manifest.parquet"
+ATTACKS_FILE = "attacks.parquet"
 
 SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
 """Folders of a data set: tars, manifest parts, and records of the builds."""
@@ -25,6 +28,11 @@ FACT_IMAGES, FACT_LISTING = "images", "listing"
 
 FACT_PLAN = "plan"
 """Metadata of the merged manifest: digest of the plan that it completes."""
+
+
+FACT_ATTACKED, FACT_ZERO_GRADIENTS = "attacked", "zero_gradients"
+"""Metadata of ``attacks.parquet`` and its parts: number of attacks, and number of those at images where the loss has no
+gradient."""
 
 
 def file_digest(path: Path) -> str:

@@ -17,7 +17,9 @@ import numpy as np
 
 import manifests
 from manifests import Row
+from pipeline.datasets.adversarial import MAGNIFIED, CleanPixels, clean_pixels, magnified
 from pipeline.datasets.base import DataSet
+from pipeline.datasets.norms import Stored, in_8_bits
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample
 from pipeline.errors import RefusedFileError, UnfinishedError, UserError
@@ -55,7 +57,7 @@ figcaption { font-size: .75rem; overflow: hidden; text-overflow: ellipsis; white
 """
 
 
-def preview(folder: str, page: str, images: int = 3, data: str | None = None) -> int:
+def preview(folder: str, page: str, images: int = 3, data: str | None = None, source: str | None = None) -> int:
     """Write a contact sheet of a finished data set.
 
     Args:
@@ -63,6 +65,7 @@ def preview(folder: str, page: str, images: int = 3, data: str | None = None) ->
         page: HTML file to write. An existing preview page is replaced; any other existing file is an error.
         images: Number of images to show, evenly spaced in the manifest.
         data: Path or URL of the files of an index, see ``open_data_set``.
+        source: For adversarial images: path or URL of the clean data set, see ``clean_pixels``.
 
     Returns:
         The number of pictures on the page.
@@ -73,12 +76,13 @@ def preview(folder: str, page: str, images: int = 3, data: str | None = None) ->
         UnfinishedError: The disk is full.
     """
     data_set = open_data_set(folder, data)
+    clean = clean_pixels(folder, source) if data_set.attack else None
     path = _page_path(page)
     chosen = _choose(data_set, images)
     temporary = path.with_name(f".{uuid.uuid4().hex}.partial")
     try:
         with open(temporary, "x", encoding="utf-8", errors="xmlcharrefreplace") as file:
-            count = _write(data_set, chosen, file)
+            count = _write(data_set, chosen, clean, file)
         os.replace(temporary, path)
     except OSError as error:
         if error.filename and error.filename != str(temporary):
@@ -110,7 +114,7 @@ def _page_path(page: str) -> Path:
     return path
 
 
-def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
+def _write(data_set: DataSet, chosen: Collection[str], clean: CleanPixels | None, file: TextIO) -> int:
     """Write the page. Return the number of pictures on it."""
     title = html.escape(data_set.name)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
@@ -120,7 +124,7 @@ def _write(data_set: DataSet, chosen: Collection[str], file: TextIO) -> int:
         lines: list[list[str]] = []
         for image in _by_image(group):
             lines.append([])
-            for figure in (figure for row in image for figure in _figures(data_set, row)):
+            for figure in (figure for row in image for figure in _figures(data_set, row, clean)):
                 lines[-1].append(figure)
                 size += len(figure)
                 if size > MAX_PAGE:
@@ -166,8 +170,8 @@ def _by_image(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
     return list(images.values())
 
 
-def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
-    """Yield the HTML of the pictures of one sample: the image, or some frames."""
+def _figures(data_set: DataSet, row: Row, clean: CleanPixels | None) -> Iterator[str]:
+    """Yield the HTML of the pictures of one sample: the image, some frames, or clean, attacked and difference."""
     level = f" {row.level}" if row.level else ""
     name = row.source_id.rpartition("/")[2]
     if row.status != manifests.OK:
@@ -175,7 +179,8 @@ def _figures(data_set: DataSet, row: Row) -> Iterator[str]:
         yield f"<figure><img alt=''><figcaption>{text}</figcaption></figure>"
         return
     drawn = _drawn(data_set.draws(row._asdict()) or {})
-    for frame, media, data in _pictures(data_set.pick(row)):
+    sample = data_set.pick(row)
+    for frame, media, data in _pictures(sample) if clean is None else _attacked(sample, clean.of(row)):
         alt, caption = html.escape(f"{name} {row.transform}{level}{frame}"), html.escape(f"{name}{level}{frame}")
         picture = base64.b64encode(data).decode()
         yield (
@@ -190,6 +195,18 @@ def _drawn(draws: Draws) -> str:
     return "".join(
         f'<br><span title="{html.escape(text)}">{html.escape(printable(text, DRAWS_SHOWN))}</span>' for text in values
     )
+
+
+def _attacked(sample: Sample, clean: Stored) -> Iterator[tuple[str, str, bytes]]:
+    """Yield the pictures of a clean and an attacked image and their difference, as :func:`_pictures` does."""
+    attacked = sample.pixels()
+    pictures = {
+        ", clean": in_8_bits(clean),
+        ", attacked": in_8_bits(attacked),
+        f", difference x {MAGNIFIED}": magnified(attacked, clean),
+    }
+    for which, picture in pictures.items():
+        yield which, MEDIA_TYPES[Png.suffix], Png().encode(picture)
 
 
 def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
@@ -207,4 +224,4 @@ def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
         frames = [(f", frame {index}", pixels[index]) for index in indices]
     encoder = Jpeg(quality=90) if pixels.ndim == 4 else Png()
     for which, frame in frames:
-        yield which, MEDIA_TYPES[encoder.suffix], encoder.encode(np.ascontiguousarray(frame))
+        yield which, MEDIA_TYPES[encoder.suffix], encoder.encode(np.ascontiguousarray(in_8_bits(frame)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from manifests import Row
-from pipeline.images.encoders import Encoder, decode_members
+from pipeline.images.encoders import Encoder, decode_members, encode_members, stored_pixels
 from pipeline.transforms.family import Draws
 
 DESCRIBED_COLUMNS = (
@@ -24,13 +25,21 @@ DESCRIBED_COLUMNS = (
 """Columns of the manifest that the JSON member of a sample contains."""
 
 
-@dataclass(frozen=True)
 class Sample:
-    """A manifest row and its payload members, suffix -> bytes."""
+    """A sample of a data set.
+
+    Attributes:
+        row: Its row in the manifest.
+        encoder: Format of its payload.
+    """
 
     row: Row
-    members: Mapping[str, bytes]
     encoder: Encoder
+
+    @property
+    def members(self) -> Mapping[str, bytes]:
+        """The payload members: suffix -> bytes."""
+        raise NotImplementedError
 
     @property
     def intact(self) -> bool:
@@ -41,6 +50,21 @@ class Sample:
         """Decode the payload: uint8 (H, W, 3), or (T, H, W, 3) for a sequence. Raise ValueError if it is damaged."""
         return decode_members(self.encoder, self.members)
 
+    def frames_into(self) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+        """Yield a function per frame that decodes it into an array (H, W, 3). Raise ValueError for another shape."""
+        if not self.encoder.whole_sequence:
+            yield from (partial(self.encoder.decode_into, data) for data in self.members.values())
+            return
+        pixels = self.pixels()
+        frames = pixels if pixels.ndim == 4 else pixels[None]
+        if frames.shape[:3] != (self.row.frames, self.row.height, self.row.width):
+            raise ValueError(
+                f"{self.row.key} contains frames of shape {frames.shape}, but the manifest has "
+                f"{self.row.frames} frames of {self.row.width} x {self.row.height}"
+            )
+        for frame in frames:
+            yield partial(_copy, frame)
+
     @property
     def suffix(self) -> str:
         """The suffix of a file with the payload: that of the encoder, or of the file that was indexed."""
@@ -50,6 +74,70 @@ class Sample:
         """Return the only payload member, of an image or of a sequence stored in one file."""
         (data,) = self.members.values()
         return data
+
+
+@dataclass(frozen=True)
+class StoredSample(Sample):
+    """A sample that was read. ``stored``: its payload members, suffix -> bytes."""
+
+    row: Row
+    stored: Mapping[str, bytes]
+    encoder: Encoder
+
+    @property
+    def members(self) -> Mapping[str, bytes]:
+        """The payload members: suffix -> bytes."""
+        return self.stored
+
+
+@dataclass(frozen=True)
+class RenderedSample(Sample):
+    """A sample that was made when it was read. Its payload is encoded only if it is needed.
+
+    Attributes:
+        row: Its row, without digests of the payload.
+        output: Output of the transform: uint8 (H, W, 3), or frames (T, H, W, 3).
+        encoder: Format of its payload.
+        grain: Whether its content is noise.
+    """
+
+    row: Row
+    output: NDArray[np.uint8]
+    encoder: Encoder
+    grain: bool
+
+    @cached_property
+    def members(self) -> Mapping[str, bytes]:
+        """The payload members: suffix -> bytes."""
+        return encode_members(self.encoder, self.output, self.grain)
+
+    @property
+    def intact(self) -> bool:
+        """Whether the payload matches the digest in the row, if it has one."""
+        return self.row.payload_sha256 is None or super().intact
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """Return the pixels that readers get once the sample is stored: uint8 (H, W, 3), or (T, H, W, 3)."""
+        return stored_pixels(self.encoder, self.output, self.grain)
+
+    def frames_into(self) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
+        """Yield a function per frame that writes its pixels into an array (H, W, 3)."""
+        pixels = self.pixels()
+        for frame in pixels if pixels.ndim == 4 else pixels[None]:
+            yield partial(_copy, frame)
+
+    def with_digests(self) -> RenderedSample:
+        """Return the sample with the columns of its row that only stored samples have: size and digests."""
+        row = self.row._replace(
+            size=sum(map(len, self.members.values())),
+            payload_sha256=payload_digest(self.members.values()),
+            pixel_sha256=pixel_digest(self.pixels()),
+        )
+        return replace(self, row=row)
+
+
+def _copy(frame: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
+    target[...] = frame
 
 
 def payload_digest(payloads: Iterable[bytes]) -> str:

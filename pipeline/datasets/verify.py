@@ -11,6 +11,7 @@ from itertools import groupby, islice
 
 import manifests
 from manifests import Row
+from pipeline.datasets.adversarial import CleanPixels, check_perturbation, clean_pixels
 from pipeline.datasets.base import DamagedShardError, DataSet
 from pipeline.datasets.built import Built
 from pipeline.datasets.coverage import ClassNames, Coverage
@@ -18,7 +19,9 @@ from pipeline.datasets.findings import Findings
 from pipeline.datasets.indexed import CHUNK_ROWS
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import MANIFEST_FILE
+from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.samples import Sample, pixel_digest
+from pipeline.datasets.verify_rendered import verify_rendered
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import MAX_SHARD_SIZE
@@ -31,6 +34,7 @@ def verify(
     threads: int = 1,
     checked: Callable[[Findings], None] = lambda findings: None,
     data: str | None = None,
+    source: str | None = None,
 ) -> Findings:
     """Compare every byte of a finished data set with its manifest.
 
@@ -38,7 +42,8 @@ def verify(
         output: Path or URL of the data set.
         threads: Number of shards checked concurrently.
         checked: Function called after each shard with the results so far.
-        data: Path or URL of the files of an index, see ``open_data_set``.
+        data: Files of an index, or source of a rendered data set, see ``open_data_set``.
+        source: For adversarial images: path or URL of the clean data set, see ``clean_pixels``.
 
     Returns:
         The results.
@@ -47,13 +52,21 @@ def verify(
         UserError: The folder is not a finished data set.
     """
     data_set = open_data_set(output, data)
+    if isinstance(data_set, Rendered):
+        return verify_rendered(data_set, False, threads, checked)
     tars = data_set.store.listing("shards", ".tar") if isinstance(data_set, Built) else ()
     coverage = Coverage(data_set.conditions, tars)
     manifest_checks = _ManifestChecks(data_set, coverage)
     total = Findings(warnings=list(changes(data_set.decoders, data_set.resizers)))
+    clean = clean_pixels(output, source) if data_set.attack else None
+    if data_set.attack and clean is None:
+        total.warnings.append(
+            "the perturbations were not compared with their budgets, because the clean images are not known on this "
+            "machine: give --source with the clean data set"
+        )
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[Findings]] = deque()
-        for chunk in _shard_chunks(data_set):
+        for chunk in _shard_chunks(data_set, clean):
             manifest_checks.add(chunk)
             pending.append(pool.submit(_check_chunk, data_set, chunk))
             # Limit the number of pending shards, so that memory does not grow with the data set.
@@ -69,16 +82,21 @@ def verify(
 
 @dataclass(frozen=True)
 class _ShardChunk:
-    """Rows of one condition in one shard. ``sha256`` is the digest of the shard in the first of its rows."""
+    """Rows of one condition in one shard.
+
+    ``sha256`` is the digest of the shard in the first of its rows. ``clean`` has the images that were attacked; None if
+    there are none.
+    """
 
     shard: str
     condition: Condition
     rows: Sequence[Row]
     sha256: str
     is_first: bool
+    clean: CleanPixels | None
 
 
-def _shard_chunks(data_set: DataSet) -> Iterator[_ShardChunk]:
+def _shard_chunks(data_set: DataSet, clean: CleanPixels | None) -> Iterator[_ShardChunk]:
     """Yield the manifest by shards. Files of an index may have many rows, which are split."""
     most = MAX_SHARD_SIZE if isinstance(data_set, Built) else CHUNK_ROWS
     for (shard, transform, level), group in groupby(data_set.rows(), key=_shard_key):
@@ -90,7 +108,7 @@ def _shard_chunks(data_set: DataSet) -> Iterator[_ShardChunk]:
                     "it again"
                 )
             is_first, sha256 = sha256 is None, sha256 or rows[0].shard_sha256
-            yield _ShardChunk(shard, Condition(transform, level), rows, sha256, is_first)
+            yield _ShardChunk(shard, Condition(transform, level), rows, sha256, is_first, clean)
 
 
 def _shard_key(row: Row) -> tuple[str, str, int]:
@@ -130,7 +148,7 @@ class _ManifestChecks:
 
 
 def _check_chunk(data_set: DataSet, chunk: _ShardChunk) -> Findings:
-    """Compare rows of one shard with its content."""
+    """Compare rows of one shard with its content, and perturbations with their budgets."""
     shard, rows = chunk.shard, chunk.rows
     failed = sum(row.status == manifests.FAILED for row in rows)
     found = Findings(shards=int(chunk.is_first), samples=len(rows), failed=failed)
@@ -140,6 +158,8 @@ def _check_chunk(data_set: DataSet, chunk: _ShardChunk) -> Findings:
             for fault in checked.faults:
                 found.fault(fault.where, fault.what)
             _check_payload(checked.sample, data_set.family.sequences, found)
+            if chunk.clean and checked.sample.intact:
+                check_perturbation(data_set, chunk.clean, checked.sample, found)
     except DamagedShardError as error:
         found.fault(error.fault.where, error.fault.what)
     except FileNotFoundError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -50,6 +51,9 @@ HALF_WIDTH_CHROMA = frozenset({"yuvj420p", "yuvj422p", "yuv420p", "yuv422p"})
 
 OTHER_FORMATS = frozenset({"gray", "gbrp", "yuvj444p", "yuvj440p", "yuvj411p", "yuv444p", "yuv440p", "yuv411p"})
 """Other pixel formats of grey and YCbCr JPEGs, which libswscale converts in the same way on every CPU."""
+
+WHITE, OPAQUE = np.uint16(255), np.uint16(255)
+"""Level of white, and alpha of opaque pixels."""
 
 START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
 """JPEG markers."""
@@ -99,10 +103,40 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
         SampleError: The data is empty, damaged, truncated, too large or not an image.
         UserError: The decoder is unknown or not installed.
     """
-    if not data:
-        raise SampleError("the file is empty")
     if decoder not in DECODERS:
         raise UserError(f"unknown decoder {decoder!r}; allowed: {', '.join(DECODERS)}")
+    with _opened(data) as image:
+        if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
+            return _rgb(image)
+        size = image.size
+    return _decode_jpeg(data, decoder, size)
+
+
+def decode_on_white(data: bytes) -> Image | None:
+    """Decode the first frame of an image that has transparency, laid on white.
+
+    Args:
+        data: Content of an image file.
+
+    Returns:
+        A new uint8 RGB array (H, W, 3); None if the image has no transparency.
+
+    Raises:
+        SampleError: The data is empty, damaged, truncated, too large or not an image.
+    """
+    with _opened(data) as image:
+        if not image.has_transparency_data:
+            return None
+        pixels = np.asarray(image.convert("RGBA")).astype(np.uint16)
+    colours, alpha = pixels[:, :, :3], pixels[:, :, 3:]
+    return ((colours * alpha + WHITE * (OPAQUE - alpha) + OPAQUE // 2) // OPAQUE).astype(np.uint8)
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[PillowImage.Image]:
+    """Open an image with Pillow. All errors inside of the block, which may decode, become SampleError."""
+    if not data:
+        raise SampleError("the file is empty")
     # Pillow only warns about large images. MAX_PIXELS is below its limit and refuses them.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,9 +145,7 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
                 _refuse_bomb(*image.size)
                 if reason := excess_scans(data, *image.size):
                     raise SampleError(f"refused: {reason}")
-                if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
-                    return _rgb(image)
-                size = image.size
+                yield image
         except PillowImage.DecompressionBombError as error:
             raise SampleError(f"refused as a decompression bomb: {error}") from error
         except UnidentifiedImageError as error:
@@ -122,7 +154,6 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
             raise
         except Exception as error:  # Pillow raises exceptions of many types for damaged files
             raise SampleError(f"cannot be decoded: {type(error).__name__}: {error}") from error
-    return _decode_jpeg(data, decoder, size)
 
 
 def _decode_jpeg(data: bytes, name: str, size: tuple[int, int]) -> Image:

@@ -8,13 +8,13 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import cv2
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from corruptions import jpeg
 from pipeline.images.decoders import MAX_PIXELS, excess_scans
@@ -34,8 +34,8 @@ NPY_PREFIX, MAX_NPY_HEADER = 10, 1000
 
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
-    rb"(?=.*'descr': *'[|<=>]?u1')(?=.*'fortran_order': *False)"
-    rb"\{.*'shape': *\(((?:[1-9][0-9]{0,8}, *){2,3}[1-9][0-9]{0,8}),?\).*\} *\n?"
+    rb"(?=.*'descr': *'(?:[|<=>]?(?P<bytes>u1)|<(?P<words>u2))')(?=.*'fortran_order': *False)"
+    rb"\{.*'shape': *\((?P<shape>(?:[1-9][0-9]{0,8}, *){2,3}[1-9][0-9]{0,8}),?\).*\} *\n?"
 )
 """Header of a .npy file. NumPy evaluates headers as Python, which fails in many ways on deep nesting."""
 
@@ -68,6 +68,11 @@ class Encoder(BaseModel):
         settings = self.model_dump(exclude={"name"}, mode="json")
         return " ".join([self.name, *(f"{key}={str(value).lower()}" for key, value in settings.items())])
 
+    @property
+    def dtype(self) -> type[np.uint8] | type[np.uint16]:
+        """Type of the pixel values. Its largest value stands for 1.0."""
+        return np.uint8
+
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return the payload. ``grain``: the content is noise, for which some encoders have other settings."""
         raise NotImplementedError
@@ -75,6 +80,10 @@ class Encoder(BaseModel):
     def decode(self, data: bytes) -> Image:
         """Return the pixels that readers get from a payload. Raises ValueError for an invalid payload."""
         raise NotImplementedError
+
+    def stored(self, image: Image, grain: bool = False) -> Image:
+        """Return the pixels that readers get of an image or sequence once it is stored."""
+        return self.decode(self.encode(image, grain))
 
     def decode_into(self, data: bytes, target: Image) -> None:
         """Decode into an existing array. Raises ValueError for an invalid payload or one of another shape."""
@@ -100,6 +109,10 @@ class Jpeg(Encoder):
         """Return a JPEG file."""
         settings = [cv2.IMWRITE_JPEG_QUALITY, self.quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(self.optimize)]
         return _imencode(self.suffix, image, settings)
+
+    def stored(self, image: Image, grain: bool = False) -> Image:
+        """Return the pixels that readers get. Huffman tables do not change them, so none are computed."""
+        return jpeg.decode(self.model_copy(update={"optimize": False}).encode(image), *image.shape[:2])
 
     def decode(self, data: bytes) -> Image:
         """Return the same pixels as Pillow."""
@@ -127,6 +140,10 @@ class Png(Encoder):
         """Return a PNG file."""
         return _imencode(self.suffix, image, [cv2.IMWRITE_PNG_COMPRESSION, self.compression])
 
+    def stored(self, image: Image, grain: bool = False) -> Image:
+        """Return the image, since the format is lossless."""
+        return image
+
     def decode(self, data: bytes) -> Image:
         """Return the pixels."""
         if not data.startswith(_PNG_START) or len(data) < 24:
@@ -145,29 +162,54 @@ class Png(Encoder):
 class Npy(Encoder):
     """NumPy's array file, lossless: an image, or all frames of a sequence.
 
-    ``layout``: "HWC", or "CHW" with the channels before the rows.
+    Attributes:
+        layout: "HWC", or "CHW" with the channels before the rows.
+        depth: Bits of a value: 8 for uint8, 16 for uint16, little-endian, where 65535 stands for 1.0.
     """
 
     name: Literal["npy"] = "npy"
     layout: Literal["HWC", "CHW"] = "HWC"
+    depth: Literal[8, 16] = 8
     suffix = ".npy"
     whole_sequence = True
     bare = True
 
+    @model_serializer(mode="wrap")
+    def _without_default_depth(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the settings without a depth of 8 bits, which recipes and manifests do not name."""
+        return {name: value for name, value in settings(self).items() if (name, value) != ("depth", 8)}
+
+    @property
+    def dtype(self) -> type[np.uint8] | type[np.uint16]:
+        """Type of the pixel values. Its largest value stands for 1.0."""
+        return np.uint8 if self.depth == 8 else np.uint16
+
     def encode(self, image: Image, grain: bool = False) -> bytes:
-        """Return a .npy file of uint8."""
+        """Return a .npy file. Raises ValueError if the values have another type than the encoder."""
+        if image.dtype != self.dtype:
+            raise ValueError(f"the image is {image.dtype}, but depth={self.depth} stores {self.dtype.__name__}")
         ordered = image if self.layout == "HWC" else np.moveaxis(image, -1, -3)
-        return npy_header(ordered.shape) + ordered.tobytes()
+        return npy_header(ordered.shape, self._description) + ordered.astype(self._description, copy=False).tobytes()
+
+    def stored(self, image: Image, grain: bool = False) -> Image:
+        """Return the image, since the format is lossless."""
+        return image
 
     def decode(self, data: bytes) -> Image:
         """Return the array (..., H, W, 3). Nothing is unpickled; memory is bounded by the file size."""
         start = NPY_PREFIX + int.from_bytes(data[8:NPY_PREFIX], "little")
-        shape = npy_shape(data[: min(start, MAX_NPY_HEADER)])
-        if prod(shape) != len(data) - start or shape[-1 if self.layout == "HWC" else -3] != 3:
-            raise ValueError(f"not complete uint8 images with three channels: shape {shape} in {len(data)} bytes")
+        shape = npy_shape(data[: min(start, MAX_NPY_HEADER)], self.depth)
+        size, kind = prod(shape) * self.depth // 8, self.dtype.__name__
+        if size != len(data) - start or shape[-1 if self.layout == "HWC" else -3] != 3:
+            raise ValueError(f"not complete {kind} images with three channels: shape {shape} in {len(data)} bytes")
         _refuse_bomb(shape[0] if len(shape) == 4 else 1, prod(shape[-3:]) // 3, 1)
-        array = np.frombuffer(data, np.uint8, offset=start).reshape(shape)
-        return np.array(array if self.layout == "HWC" else np.moveaxis(array, -3, -1), order="C")
+        array = np.frombuffer(data, self._description, offset=start).reshape(shape)
+        return np.array(array if self.layout == "HWC" else np.moveaxis(array, -3, -1), self.dtype, order="C")
+
+    @property
+    def _description(self) -> str:
+        """The type of the values in the header, which fixes the order of their bytes."""
+        return "|u1" if self.depth == 8 else "<u2"
 
 
 class Mp4(Encoder):
@@ -233,21 +275,21 @@ class Mp4(Encoder):
 
 
 @lru_cache
-def npy_shape(header: bytes) -> tuple[int, ...]:
-    """Return the shape in the header of a .npy file. Raises ValueError unless the array is uint8 images."""
+def npy_shape(header: bytes, depth: int) -> tuple[int, ...]:
+    """Return the shape in the header of a .npy file. Raises ValueError unless it has images of this depth in bits."""
     if not header.startswith(_NPY_MAGIC):
         raise ValueError("not a .npy file of version 1.0")
     match = _NPY_HEADER.fullmatch(header, NPY_PREFIX)
-    if match is None:
-        raise ValueError(f"not uint8 images: {header[NPY_PREFIX:][:100].strip()!r}")
-    return tuple(map(int, match[1].split(b",")))
+    if match is None or not match["bytes" if depth == 8 else "words"]:
+        raise ValueError(f"not uint{depth} images: {header[NPY_PREFIX:][:100].strip()!r}")
+    return tuple(map(int, match["shape"].split(b",")))
 
 
 @lru_cache
-def npy_header(shape: tuple[int, ...]) -> bytes:
-    """Return the bytes that precede the pixels in a .npy file of uint8."""
+def npy_header(shape: tuple[int, ...], description: str = "|u1") -> bytes:
+    """Return the bytes that precede the pixels in a .npy file; ``description`` is the type of the values."""
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(buffer, {"descr": description, "fortran_order": False, "shape": shape})
     return buffer.getvalue()
 
 
@@ -275,6 +317,13 @@ def encode_members(encoder: Encoder, output: Image, grain: bool = False) -> dict
     if output.ndim == 4 and not encoder.whole_sequence:
         return {suffix: encoder.encode(frame, grain) for suffix, frame in zip(suffixes, output, strict=True)}
     return {suffixes[0]: encoder.encode(output, grain)}
+
+
+def stored_pixels(encoder: Encoder, output: Image, grain: bool = False) -> Image:
+    """Return the pixels that readers get of an image (H, W, 3) or sequence (T, H, W, 3) once it is stored."""
+    if output.ndim == 4 and not encoder.whole_sequence:
+        return np.stack([encoder.stored(frame, grain) for frame in output])
+    return encoder.stored(output, grain)
 
 
 def decode_members(encoder: Encoder, members: Mapping[str, bytes]) -> Image:

@@ -96,6 +96,11 @@ def same_pixels(one: str, other: str) -> bool:
     return _digest(one) == _digest(other)
 
 
+def pixel_digests(fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return the digests of the pixels in fingerprints, by name, without libraries and versions."""
+    return {name: _digest(text) for name, text in sorted(fingerprints.items())}
+
+
 def changes(decoders: Mapping[str, str], resizers: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each decoder and resize operator that is missing on this machine or gives other pixels.
 

@@ -36,7 +36,9 @@ class Renderer:
         self._family = recipe.family
         self._renders: dict[Condition, Render] = {}
         self._rendering = Rendering(
-            recipe.profile, corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder)
+            recipe.profile,
+            corruptions.Options(motion=recipe.transforms.motion, frost_folder=frost_folder),
+            recipe.shape,
         )
 
     def decode(self, data: bytes | Image, box: Box | None = None) -> Image | bytes:

@@ -12,13 +12,13 @@ import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from corruptions.cache import user_cache
 from pipeline.storage import is_url, local_path
 
-Role = Literal["source", "data"]
-"""Purpose of a location: the source images of a build, or the files of an index."""
+Role = Literal["source", "data", "frost"]
+"""Purpose of a location: the source images of a build, the files of an index, or the frost textures."""
 
 
 def remember(folder: str, role: Role, location: str) -> None:
@@ -30,6 +30,14 @@ def remember(folder: str, role: Role, location: str) -> None:
         temporary = record.with_suffix(f".{uuid.uuid4().hex}")
         temporary.write_text(json.dumps(content), encoding="utf-8")
         os.replace(temporary, record)
+
+
+def move(folder: str, target: str) -> None:
+    """Move what is stored for a data set to its new folder."""
+    for role in get_args(Role):
+        if (location := recall(folder, role)) is not None:
+            remember(target, role, location)
+            _record_file(folder, role).unlink(missing_ok=True)
 
 
 def recall(folder: str, role: Role) -> str | None:

@@ -103,6 +103,8 @@ def test_filters_skip_row_groups_of_other_conditions(merged: Path, tmp_path: Pat
         ("fog", "69999"),
         ("frost", "7"),
     ]
+    tables = list(manifests.read_tables(copy, ("level", "key"), {"transform": ["frost"], "key": ["5", "1999"]}))
+    assert [table.to_pylist() for table in tables] == [[{"level": 3, "key": "5"}, {"level": 3, "key": "1999"}]]
     assert list(manifests.read_rows(copy, {"transform": ["snow"]})) == []
     with pytest.raises((ValueError, OSError)):
         list(manifests.read_rows(copy))

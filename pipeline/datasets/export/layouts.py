@@ -181,7 +181,7 @@ def _arrays(running: Export) -> None:
             _write_array(running, name, conditions, count)
     if not running.data_set.family.sequences:
         labels = [row.label for condition in next(iter(arrays.values())) for row in running.rows(condition)]
-        running.target.write(LABELS, _labels(labels))
+        running.target.write(LABELS, _labels(labels, running.data_set.family.array_labels))
 
 
 def _has_pixels(path: Path, rows: Iterator[Row], count: int) -> bool:
@@ -217,11 +217,11 @@ def _write_array(running: Export, name: str, conditions: Iterable[Condition], co
     running.target.publish(aside, running.target.path(name))
 
 
-def _labels(labels: list[int]) -> bytes:
-    """Return the labels as a .npy file of uint8, or of int64 if a label is negative or above 255."""
-    buffer = io.BytesIO()
-    fits = all(0 <= label < 256 for label in labels)
-    np.save(buffer, np.array(labels, np.uint8 if fits else np.int64), allow_pickle=False)
+def _labels(labels: list[int], published: type[np.integer[Any]]) -> bytes:
+    """Return the labels as a .npy file of the published type, or of int64 if this type cannot hold a label."""
+    buffer, limits = io.BytesIO(), np.iinfo(published)
+    fits = all(limits.min <= label <= limits.max for label in labels)
+    np.save(buffer, np.array(labels, published if fits else np.int64), allow_pickle=False)
     return buffer.getvalue()
 
 

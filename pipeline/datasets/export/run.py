@@ -16,7 +16,6 @@ from manifests import Row
 from pipeline.datasets.base import DamagedShardError, DataSet
 from pipeline.datasets.export.names import Classes, ClassFolders, class_folders
 from pipeline.datasets.export.target import Target
-from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.transforms.family import Condition
@@ -68,7 +67,7 @@ class Export:
     @cached_property
     def manifest_digest(self) -> str:
         """The sha256 of the manifest at the start of the export."""
-        return manifest_digest(self.data_set)
+        return self.data_set.manifest_digest()
 
     def facts(self) -> dict[str, Any]:
         """Return the results for JSON output."""
@@ -115,7 +114,7 @@ class Export:
 
     def check(self, paths: Iterable[str]) -> None:
         """Raise UserError if the number of exported files is wrong or the data set was changed during the export."""
-        if self.samples != self.survey.samples or manifest_digest(self.data_set) != self.manifest_digest:
+        if self.samples != self.survey.samples or self.data_set.manifest_digest() != self.manifest_digest:
             raise UserError(
                 f"{self.data_set.store.root} was changed during the export: export it again, to an empty folder"
             )
@@ -145,14 +144,12 @@ def survey(data_set: DataSet) -> Survey:
     return found
 
 
-def manifest_digest(data_set: DataSet) -> str:
-    """Return the sha256 of the manifest of a data set in hexadecimal."""
-    return file_digest(data_set.store.path(MANIFEST_FILE))
-
-
 def pixels_of(sample: Sample) -> NDArray[np.uint8]:
     """Decode a sample. Raise UserError if it cannot be decoded."""
     try:
-        return sample.pixels()
+        pixels = sample.pixels()
     except ValueError as error:
         raise UserError(f"cannot decode {sample.row.key} in {sample.row.shard} ({error}): {VERIFY}") from error
+    if pixels.dtype != np.uint8:
+        raise UserError(f"{sample.row.key} has 16 bits, but exports have 8: attack with --bits 8, or read the shards")
+    return pixels

@@ -80,7 +80,8 @@ class IndexResult:
         return {
             **{name: getattr(self, name) for name in counts},
             "steps": list(map(str, self.conditions)),
-            "labels": self.labels and {**self.labels.model_dump(mode="json"), "description": str(self.labels)},
+            "labels": self.labels
+            and {**self.labels.model_dump(mode="json", exclude_none=True), "description": str(self.labels)},
             "task": self.task and self._task_facts(self.task),
         }
 
@@ -203,7 +204,7 @@ def _table(result: IndexResult, layout: DetectedLayout, out: str, manifest: Path
         "layout": result.layout,
         "location": _recorded_location(layout.root, out),
         "manifest": file_digest(manifest),
-        **{name: table.model_dump(mode="json") for name, table in described.items() if table},
+        **{name: table.model_dump(mode="json", exclude_none=True) for name, table in described.items() if table},
     }
 
 

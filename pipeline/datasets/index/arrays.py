@@ -20,6 +20,7 @@ from pipeline.datasets.index.detected import (
     bare_level,
     condition_of,
     identifier_of_transform,
+    max_level,
 )
 from pipeline.datasets.index.folders import GENERATED_FILES, files_with
 from pipeline.datasets.indexed import PIXELS
@@ -63,9 +64,10 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> De
     Raises:
         UserError: A file is damaged, or the arrays, labels and levels do not match.
     """
-    if not levels or len(set(levels)) < len(levels) or not all(0 <= level <= MAX_LEVEL for level in levels):
-        raise UserError(f"invalid severities {list(levels)}: give each once, from 0 to {MAX_LEVEL}, such as 1,2,3,4,5")
     store, names = LocalStore(str(root)), files_with(root, ARRAY)
+    largest = max((max_level(name[: -len(ARRAY)]) for name in names), default=MAX_LEVEL)
+    if not levels or len(set(levels)) < len(levels) or not all(0 <= level <= largest for level in levels):
+        raise UserError(f"invalid severities {list(levels)}: give each once, from 0 to {largest}, such as 1,2,3,4,5")
     labels = _labels(store) if LABELS_FILE in names else None
     conditions: dict[Condition, Listing] = {}
     for name in names:

@@ -23,7 +23,7 @@ ENCODER_OF_SUFFIX: Mapping[str, str] = {
 }
 
 MAX_LEVEL = 100
-"""Maximum level. Published severities go up to 10."""
+"""Maximum level, except for transforms of families with larger ones. Published severities go up to 10."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ def bare_level(name: str, sequences: bool | None = None) -> int | None:
     return next((level for each in named if (level := each.recognition.bare_level) is not None), None)
 
 
+def _level_folders(name: str) -> Mapping[str, int]:
+    """Return the levels of a transform by the names of published folders; empty if these are the levels."""
+    return next((found for each in FAMILIES.values() if (found := each.recognition.level_folders.get(name))), {})
+
+
 def condition_of(folders: Sequence[str], path: str) -> Condition:
     """Return the condition in the names of the folders above a class folder. Raise UserError if there is none."""
     if not folders:
@@ -101,12 +106,19 @@ def condition_of(folders: Sequence[str], path: str) -> Condition:
     last = folders[-1]
     identifier(last)
     if is_number(last) and len(folders) > 1:
-        return Condition(identifier_of_transform(folders[-2]), level_of(last, path))
+        return Condition(identifier_of_transform(folders[-2]), level_of(last, path, max_level(folders[-2])))
+    if len(folders) > 1 and (published := _level_folders(folders[-2])):
+        if last not in published:
+            levels = ", ".join(published)
+            raise UserError(
+                f"{path} has the unknown level {shown(last)} of {folders[-2]}: {levels} or 1, 2, 3 ... are allowed"
+            )
+        return Condition(folders[-2], published[last])
     if (bare := bare_level(last)) is not None:
         return Condition(last, bare)
     name, _, level = last.rpartition("_")
     if name and is_number(level):
-        return Condition(name, level_of(level, path))
+        return Condition(name, level_of(level, path, max_level(name)))
     raise UserError(f"{path} does not match a transform and a level; supported folders: {expected_folders()}")
 
 
@@ -116,10 +128,15 @@ def identifier_of_transform(name: str) -> str:
     return name
 
 
-def level_of(text: str, path: str) -> int:
+def max_level(name: str) -> int:
+    """Return the maximum level of a transform."""
+    return max([MAX_LEVEL, *(family.levels[-1] for family in FAMILIES.values() if name in family.names)])
+
+
+def level_of(text: str, path: str, largest: int) -> int:
     """Return the level in a name. Raise UserError if it is too large."""
-    if len(text) > len(str(MAX_LEVEL)) or int(text) > MAX_LEVEL:
-        raise UserError(f"{path} has the invalid level {shown(text)}: 0 to {MAX_LEVEL} are allowed")
+    if len(text) > len(str(largest)) or int(text) > largest:
+        raise UserError(f"{path} has the invalid level {shown(text)}: 0 to {largest} are allowed")
     return int(text)
 
 

@@ -1,0 +1,136 @@
+"""Speed of loading a rendered data set, compared with stored shards and with corruption in a loader of PyTorch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import psutil
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from bench.build_speed import opened
+from bench.images import repeated
+from bench.loader_speed import BATCH, ROUNDS, rate
+from bench.peers import Corrupt
+from bench.report import markdown_line
+from bench.scaling import Stopwatch
+from pipeline.build.render import RenderRequest, run_render
+from pipeline.build.run import BuildRequest, run_build
+from pipeline.datasets.base import Location
+from pipeline.datasets.opening import open_data_set
+from pipeline.evaluate.predict.stream import BrokenChunk, Stream, load
+from pipeline.execution.silent import SilentWatcher
+from pipeline.recipes import library
+
+IMAGES, PLAIN_IMAGES = 288, 4
+"""Number of photographs of all conditions, and of the plain way, which is slow."""
+
+
+@dataclass(frozen=True)
+class RenderedSpeed:
+    """Images per second on one core, by way of loading; and the memory of a process that reads rendered pixels."""
+
+    images: int
+    rates: Mapping[str, float]
+    megabytes: float
+
+
+def measure(
+    photographs: Path, scratch: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
+) -> RenderedSpeed:
+    """Measure all ways in turns, on ImageNet-C. Return medians of the rounds.
+
+    Args:
+        photographs: Folder of photographs.
+        scratch: Folder for temporary files.
+        peers: Functions of the packages.
+        fastest: Corruption -> name of its fastest package.
+    """
+    torch.set_num_threads(1)
+    recipe = library.load("imagenet-c")
+    data, rendered, cache = (str(scratch / name) for name in ("stored", "rendered", "prepared"))
+    source = repeated(photographs, scratch / "rendered-source", IMAGES)
+    images = run_build(BuildRequest(recipe, str(source), data, workers=1), Stopwatch()).plan.samples
+    run_render(RenderRequest(recipe=recipe, source=str(source), output=rendered), SilentWatcher())
+    ways: dict[str, Callable[[], int]] = {
+        "stored": lambda: _read(Location(data)),
+        "rendered": lambda: _read(Location(rendered, cache=cache)),
+        "pixels": lambda: _read(Location(rendered, pixels=True, cache=cache)),
+    }
+    for run in ways.values():  # fill the cache, and compile
+        run()
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, run in ways.items():
+            rates[name].append(rate(images, run))
+    memory = psutil.Process().memory_full_info().uss / 1e6
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    return RenderedSpeed(images, {**medians, "plain": _plain(source, recipe.transforms.only, peers, fastest)}, memory)
+
+
+def table(speed: RenderedSpeed) -> str:
+    """Return the table of the ways of loading, and their ratios."""
+    rates = speed.rates
+    names = {
+        "stored": "stored shards",
+        "rendered": "rendered, encoded and decoded",
+        "pixels": "rendered with `--pixels`",
+        "plain": "image folder, fastest package of each corruption in the loader",
+    }
+    lines = [markdown_line(("uint8 batches, one process, one thread", "images per second")), "|---|---:|"]
+    lines += [markdown_line((names[name], f"{value:,.0f}")) for name, value in rates.items()]
+    ratios = (
+        f"Rendered / stored: **{rates['rendered'] / rates['stored']:.2f}**, with `--pixels` "
+        f"**{rates['pixels'] / rates['stored']:.2f}**. With `--pixels` / plain: "
+        f"**{rates['pixels'] / rates['plain']:.0f}**, encoded / plain: **{rates['rendered'] / rates['plain']:.0f}**."
+    )
+    return "\n".join(
+        (
+            "### Rendered data sets\n",
+            *lines,
+            "",
+            f"{speed.images:,} images of ImageNet-C at 224 x 224, prepared photographs cached. {ratios} The process "
+            f"takes {speed.megabytes:.0f} MB of its own.",
+        )
+    )
+
+
+def _read(location: Location) -> int:
+    """Read every image of a data set as the evaluator does in this process. Return their number."""
+    count = 0
+    for batch in load(Stream(location, list(open_data_set(*location).chunks()), BATCH), processes=0, pin=False):
+        if isinstance(batch, BrokenChunk):
+            raise TypeError(batch.reason)
+        count += len(batch.images)
+    return count
+
+
+class _Corrupted(Dataset[tuple[torch.Tensor, int]]):
+    """Photographs that are opened, resized, cropped and corrupted by a package in the loader."""
+
+    def __init__(self, folder: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> None:
+        files = sorted(folder.rglob("*.*"))[:PLAIN_IMAGES]
+        self._samples = [(file, name, level) for name in fastest for level in range(1, 6) for file in files]
+        self._peers, self._fastest = peers, fastest
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        file, name, level = self._samples[index]
+        corrupted = np.asarray(self._peers[self._fastest[name]](opened(file), name, level), np.uint8)
+        return torch.from_numpy(corrupted.copy()), 0
+
+
+def _plain(folder: Path, groups: tuple[str, ...], peers: Mapping[str, Corrupt], fastest: Mapping[str, str]) -> float:
+    """Return images per second of the plain way."""
+    names = library.load("imagenet-c").family.select(groups)
+    data = _Corrupted(folder, peers, {name: fastest[name] for name in names})
+    start = perf_counter()
+    count = sum(len(images) for images, _ in DataLoader(data, batch_size=BATCH))
+    return count / (perf_counter() - start)

@@ -1,0 +1,272 @@
+"""The render command: the small folder that stands for a data set whose samples are made when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import manifests
+from manifests import ListedImage
+from pipeline.build.compatibility import conflicts_of, holds_any
+from pipeline.build.counts import BuildCounts
+from pipeline.build.failures import Failure
+from pipeline.build.plan import Plan
+from pipeline.build.records import PreparedImage
+from pipeline.build.run import BuildRequest, Preparing, prepare
+from pipeline.build.sample_maker import SampleMaker
+from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
+from pipeline.datasets.paths import (
+    INDEX_FILE,
+    LISTING_FILE,
+    MANIFEST_FILE,
+    PARTS,
+    RECIPE_FILE,
+    RENDERED_FILE,
+    RUNS,
+    SHARDS,
+    file_digest,
+)
+from pipeline.datasets.rendered import OutputTable, RenderedTable, source_image
+from pipeline.errors import UnfinishedError, UserError
+from pipeline.recipes.schema import Recipe
+from pipeline.render.photographs import plain_size
+from pipeline.render.renderer import Renderer
+from pipeline.sources.base import SourceImage
+from pipeline.sources.kinds import open_source
+from pipeline.sources.threads import read_in_threads
+from pipeline.storage import READERS, Store, open_store
+from pipeline.storage.trusted_locations import absolute, remember
+from pipeline.text import counted
+from pipeline.transforms.family import Condition
+
+FIRST_IMAGES = 1000
+"""Number of images at the start of the listing that are tried until one can be prepared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderRequest:
+    """A request to render a data set.
+
+    Attributes:
+        recipe: What to render.
+        source: Folder or URL of the source images.
+        output: Folder or URL of the rendered data set.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+        ids: File that selects images by their ids, or None for all images.
+        check: Whether to decode and prepare each image, so that damaged ones are recorded as failed.
+    """
+
+    recipe: Recipe
+    source: str
+    output: str
+    frost_folder: str | None = None
+    ids: str | None = None
+    check: bool = False
+
+
+@dataclass(frozen=True)
+class RenderResult:
+    """The result of a render command.
+
+    Attributes:
+        plan: The plan of the data set: recipe, images, samples.
+        content: Digest of recipe and images.
+        listing: Digest of the listing, which also says which images failed.
+        errors: Id -> reason of each image that failed.
+    """
+
+    plan: Plan
+    content: str
+    listing: str
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the data set can be read."""
+        return True
+
+    @property
+    def failed(self) -> int:
+        """The number of samples that cannot be made."""
+        return len(self.errors) * len(self.plan.recipe.conditions())
+
+    def facts(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        return {
+            "recipe": self.plan.recipe.name,
+            "images": self.plan.images,
+            "labels": self.plan.label_facts(),
+            "samples": self.plan.samples,
+            "failed": self.failed,
+            "failed_images": self.errors,
+            "content_sha256": self.content,
+        }
+
+    def summary(self, output: str) -> Iterator[str]:
+        """Yield lines of text that describe the result.
+
+        Args:
+            output: Folder or URL of the data set.
+        """
+        plan = self.plan
+        if plan.labels:
+            yield f"labels: {plan.labels}"
+        conditions = counted(len(plan.recipe.conditions()), "condition")
+        yield f"{output} stands for {plan.samples:,} samples: {counted(plan.images, 'image')} x {conditions}"
+        for id_, reason in islice(self.errors.items(), 10):
+            yield f"failed: {id_}: {reason}"
+        if self.errors:
+            yield f"{counted(len(self.errors), 'image')} failed under every condition; the listing has the reasons"
+        yield f"next: robustshards evaluate {output} --model MODEL --out FOLDER"
+
+
+def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
+    """List and read the source images, and write the folder that stands for the data set.
+
+    Args:
+        request: The settings.
+        watcher: Observer of the command.
+
+    Returns:
+        The result.
+
+    Raises:
+        UserError: An input is invalid, the output contains something else, or a transform cannot run.
+        UnfinishedError: The source changed meanwhile.
+        UnreachableError: The source or the output does not respond.
+    """
+    build = BuildRequest(
+        request.recipe, request.source, request.output, frost_folder=request.frost_folder, ids=request.ids
+    )
+    plan, source = prepare(build, watcher)
+    store, errors = open_store(request.output), dict[str, str]()
+    with store.exclusive():
+        _check_output(store)
+        watcher.preparing(f"reading {counted(plan.images, 'image')} of {source.location}")
+        listing = store.scratch()
+        manifests.write_listing(_listed(request, plan.recipe, islice(source, plan.images), errors), listing)
+        if manifests.listing_rows(listing) != plan.images:
+            raise UnfinishedError(f"{source.location} changed while it was being read; run the same command again")
+        watcher.preparing("making one sample of each condition")
+        table = _table(request, plan, listing)
+        _claim(store, plan.recipe, table)
+        store.publish(listing, LISTING_FILE)
+        store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
+        store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)  # last: without it, nothing can be opened
+    remember(request.output, "source", request.source)
+    if request.frost_folder:
+        remember(request.output, "frost", request.frost_folder)
+    content = open_data_set(request.output).content() or ""
+    return RenderResult(plan, content, table.listing, errors)
+
+
+def _check_output(store: Store) -> None:
+    """Check that the output holds nothing else than a rendered data set. Raises UserError."""
+    taken = [name for name in (MANIFEST_FILE, INDEX_FILE) if store.size(name) >= 0]
+    taken += [f"{name}/" for name in (SHARDS, PARTS, RUNS) if holds_any(store, name)]
+    if not taken and store.size(RECIPE_FILE) >= 0 and store.size(LISTING_FILE) < 0:
+        taken = [RECIPE_FILE]
+    if taken:
+        raise UserError(f"{store.root} contains {', '.join(taken)}, which render does not write: use an empty folder")
+
+
+def _claim(store: Store, recipe: Recipe, table: RenderedTable) -> None:
+    """Check that the output is empty, or contains the same rendered data set. Raises UserError."""
+    if store.size(RENDERED_FILE) < 0 or store.size(RECIPE_FILE) < 0:  # empty, or an interrupted run
+        return
+    before = read_rendered(store)
+    conflicts = conflicts_of(read_recipe(store), recipe)
+    if (before.listing, before.location) != (table.listing, table.location):
+        conflicts.append("its source images differ")
+    if conflicts:
+        raise UserError(
+            f"{store.root} contains another rendered data set ({'; '.join(conflicts)}): use another folder, or delete "
+            "this one"
+        )
+
+
+def _listed(
+    request: RenderRequest, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
+) -> Iterator[ListedImage]:
+    """Yield the rows of the listing, read by several threads, and add the reasons of failed images to ``errors``."""
+
+    def read(maker: SampleMaker, image: SourceImage) -> PreparedImage:
+        return maker.prepare(image, BuildCounts(), decode=request.check)
+
+    for image in read_in_threads(images, lambda: _maker(recipe, request), read, READERS):
+        if isinstance(image.prepared, Failure):
+            errors[image.source.id] = image.prepared.reason
+        yield _listed_image(image)
+
+
+def _listed_image(image: PreparedImage) -> ListedImage:
+    """Return the row of an image in the listing."""
+    source = image.source
+    left, top, right, bottom = source.box or (None, None, None, None)
+    error = image.prepared.reason if isinstance(image.prepared, Failure) else None
+    return ListedImage(
+        source_id=source.id,
+        source_sha256=image.sha256,
+        origin=source.origin,
+        label=source.label,
+        class_name=source.class_name,
+        length=source.size,
+        left=left,
+        top=top,
+        right=right,
+        bottom=bottom,
+        status=manifests.OK if error is None else manifests.FAILED,
+        error=error,
+    )
+
+
+def _maker(recipe: Recipe, request: RenderRequest) -> SampleMaker:
+    """Return a maker of samples with a source of its own."""
+    source = open_source(recipe.source.kind, request.source, part=recipe.source)
+    roots = sorted({request.source, source.location}, key=len, reverse=True)
+    return SampleMaker(source, Renderer(recipe, request.frost_folder), recipe.encoder, roots)
+
+
+def _table(request: RenderRequest, plan: Plan, listing: Path) -> RenderedTable:
+    """Return what stands for the samples, from those of the first image that can be prepared.
+
+    Raises:
+        UserError: No image can be prepared, or a sample cannot be made.
+    """
+    maker = _maker(plan.recipe, request)
+    listed = (each for each in manifests.read_listing(listing, 0, FIRST_IMAGES) if each.status == manifests.OK)
+    images = (maker.prepare(source_image(each), BuildCounts()) for each in listed)
+    image = next((each for each in images if not isinstance(each.prepared, Failure)), None)
+    if image is None:
+        raise UserError(
+            f"none of the first images of {request.source} can be prepared: check the source, and prepare.steps of the "
+            "recipe; render --check prints the reasons"
+        )
+    return RenderedTable(
+        location=absolute(request.source),
+        listing=file_digest(listing),
+        images=plan.images,
+        prepared=plain_size(image.prepared),
+        outputs=tuple(_output(maker, image, condition) for condition in plan.recipe.conditions()),
+    )
+
+
+def _output(maker: SampleMaker, image: PreparedImage, condition: Condition) -> OutputTable:
+    """Return the description of the samples of a condition. Raise UserError if the sample cannot be made."""
+    counts = BuildCounts()
+    (result,) = maker.finish([maker.transform(image, condition, counts)], counts)
+    payload = result.payload
+    if isinstance(payload, Failure):
+        raise UserError(f"cannot make {condition} of {image.source.origin}: {payload.reason}")
+    return OutputTable(
+        transform=condition.transform,
+        level=condition.level,
+        frames=payload.frames,
+        height=payload.height,
+        width=payload.width,
+        payload_sha256=payload.payload_sha256,
+        pixel_sha256=payload.pixel_sha256,
+    )

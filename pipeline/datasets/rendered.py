@@ -1,0 +1,339 @@
+"""The reader of rendered data sets: their samples are made from the photographs when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tomli_w
+from numpy.typing import NDArray
+from pydantic import Field
+
+import manifests
+from manifests import ListedImage, Row
+from pipeline.config import StrictTable
+from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location, read_file
+from pipeline.datasets.content import content_digest
+from pipeline.datasets.paths import LISTING_FILE, shard_file, shard_name
+from pipeline.datasets.samples import RenderedSample, Sample
+from pipeline.datasets.template import template_row
+from pipeline.errors import UserError
+from pipeline.images.fingerprints import changes
+from pipeline.recipes.schema import Recipe
+from pipeline.render.photographs import Photographs
+from pipeline.render.prepared_cache import OFF, CachePlan, PreparedCache, make_room, plan_cache
+from pipeline.render.renderer import Renderer
+from pipeline.render.warm_up import ready_renderer
+from pipeline.software import versions
+from pipeline.sources.base import Box, Source, SourceImage
+from pipeline.sources.kinds import open_source
+from pipeline.storage.trusted_locations import absolute
+from pipeline.transforms.family import Condition, Draws
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Side = Annotated[int, Field(ge=1, le=2**14)]
+
+
+class OutputTable(StrictTable):
+    """One of the tables ``[[outputs]]``: the samples of a condition, and the digests of that of the first image."""
+
+    transform: str
+    level: int
+    frames: Annotated[int, Field(ge=1, le=1000)]
+    height: Side
+    width: Side
+    payload_sha256: Digest
+    pixel_sha256: Digest
+
+    @cached_property
+    def condition(self) -> Condition:
+        """Transform and level."""
+        return Condition(self.transform, self.level)
+
+
+class RenderedTable(StrictTable):
+    """The content of ``rendered.toml``: what stands for the samples of a rendered data set.
+
+    Attributes:
+        location: Folder or URL of the source images.
+        listing: SHA-256 of the listing.
+        images: Number of images in the listing.
+        prepared: Height and width of a prepared photograph. None if the family does not prepare plain images.
+        outputs: The samples of each condition, in the order of the recipe.
+    """
+
+    location: str
+    listing: Digest
+    images: Annotated[int, Field(ge=1)]
+    prepared: tuple[Side, Side] | None = None
+    outputs: tuple[OutputTable, ...]
+
+    def to_toml(self) -> str:
+        """Return the content of rendered.toml."""
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rendered(DataSet):
+    """A rendered data set. Its rows have no digests of payloads, and ``offset`` is an index in the listing.
+
+    Attributes:
+        recipe: The recipe, with the encoder that readers see.
+        table: What stands for its samples.
+        source: Folder or URL of the source images.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+    """
+
+    recipe: Recipe
+    table: RenderedTable
+    source: str
+    frost_folder: str | None = None
+
+    @cached_property
+    def cache_plan(self) -> CachePlan:
+        """What the cache of prepared photographs holds. Raise UserError if its folder cannot be used."""
+        return plan_cache(self.location.cache, self.recipe, self.table.listing, self.table.images, self.table.prepared)
+
+    @property
+    def absolute_location(self) -> Location:
+        """The location with absolute paths, for processes in other folders."""
+        cache = self.location.cache
+        kept = cache if cache in (None, OFF) else absolute(str(cache))
+        return super().absolute_location._replace(data=absolute(self.source), cache=kept)
+
+    def prepare_cache(self) -> str:
+        """Create the cache of prepared photographs, and return what it will hold, as text.
+
+        Raises:
+            UserError: Its folder cannot be used.
+        """
+        make_room(self.cache_plan)
+        return str(self.cache_plan)
+
+    def manifest_digest(self) -> str:
+        """Return the digest of what it contains, since it has no manifest."""
+        return self._content
+
+    def content(self) -> str:
+        """Return the digest of recipe and images, see ``content_digest``."""
+        return self._content
+
+    @cached_property
+    def _content(self) -> str:
+        listed = (
+            zip(*(table[name].to_pylist() for name in ("source_id", "label", "source_sha256")), strict=True)
+            for table in self._listing(("source_id", "label", "source_sha256"))
+        )
+        return content_digest(self.recipe, (image for table in listed for image in table))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks that a built data set of the recipe has."""
+        size, first = self.recipe.shards.size, 0
+        sound = self._sound_images
+        for output in self.table.outputs:
+            for block, start in enumerate(range(0, self.table.images, size)):
+                count = min(size, self.table.images - start)
+                samples = int(sound[start + count] - sound[start])
+                name = shard_name(output.condition, block)
+                yield Chunk(name, output.condition, first, count, samples, samples * output.frames)
+                first += count
+
+    def rows_of(self, chunk: Chunk) -> list[Row]:
+        """Return the rows of a chunk. Raise UserError if the listing is damaged."""
+        return self._rows(self._outputs[chunk.condition], chunk.first % self.table.images, chunk.count)
+
+    def rows(self, where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[Row]:
+        """Yield the rows of its samples, see ``DataSet.rows``."""
+        size = self.recipe.shards.size
+        accepted = {column: frozenset(values) for column, values in where.items()}
+        for output in self._outputs_of(where):
+            for start in range(0, self.table.images, size):
+                for row in self._rows(output, start, min(size, self.table.images - start)):
+                    if all(getattr(row, column) in values for column, values in accepted.items()):
+                        yield row
+
+    def tables(self, columns: Sequence[str], where: manifests.Filters = manifests.NO_FILTERS) -> Iterator[pa.Table]:
+        """Yield columns of the rows of its samples, one table for each condition and row group of the listing."""
+        listed_columns = ("source_id", "source_sha256", "origin", "label", "class_name", "status", "error")
+        needed = list(dict.fromkeys((*columns, *where)))
+        for output in self._outputs_of(where):
+            start = 0
+            for listed in self._listing(listed_columns):
+                table = manifests.matching_rows(self._columns(output, listed, start, needed), where)
+                if table.num_rows:
+                    yield table.select(list(columns))
+                start += listed.num_rows
+
+    def draws(self, columns: Mapping[str, Any]) -> Draws | None:
+        """Return what is drawn for a sample."""
+        condition = Condition(columns["transform"], columns["level"])
+        return self.recipe.draws(condition, columns["source_id"], columns["height"], columns["width"])
+
+    def read(self, shard: str, rows: Iterable[Row]) -> Iterator[CheckedSample]:
+        """Yield the samples of the ``ok`` rows with the digests of their payloads.
+
+        Raises:
+            UserError: A source image has changed, or a sample cannot be made.
+        """
+        for row in rows:
+            if row.status == manifests.OK:
+                yield CheckedSample(self.pick(row).with_digests())
+
+    def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
+        """Yield the samples of the ``ok`` rows in ``rows``, in order. Raise UserError like :meth:`read`."""
+        for row in rows:
+            if row.status == manifests.OK:
+                yield self.pick(row)
+
+    def pick(self, row: Row) -> RenderedSample:
+        """Return the sample of one ``ok`` row. Raise UserError like :meth:`read`."""
+        condition = Condition(row.transform, row.level)
+        output = self._outputs[condition]
+        index = row.offset or 0
+        image = SourceImage(row.source_id, row.label, row.class_name, row.origin, 0, self._boxes.get(index))
+        try:
+            prepared = self._photographs.prepared(index, image, row.source_sha256 or "")
+            pixels = self._renderer.transform(prepared, row.source_id, condition)
+        except (UserError, OSError):
+            raise
+        except Exception as error:  # transforms can raise any exception
+            raise UserError(
+                f"cannot make {row.key} ({type(error).__name__}: {error}): render the data set again with --check, "
+                "which finds damaged images"
+            ) from error
+        expected = (*((output.frames,) if self.family.sequences else ()), output.height, output.width, 3)
+        if pixels.shape != expected:
+            raise UserError(
+                f"{row.key} has the shape {pixels.shape}, others have {expected}: rendered data sets need images of "
+                "one size; add a crop to prepare.steps of the recipe, or build the data set"
+            )
+        return RenderedSample(row, pixels, self.recipe.encoder, self.family.grain(row.transform))
+
+    def _outputs_of(self, where: manifests.Filters) -> Iterator[OutputTable]:
+        """Yield the outputs whose transform and level are allowed."""
+        for output in self.table.outputs:
+            named = {"transform": output.transform, "level": output.level}
+            if all(named[column] in where[column] for column in named.keys() & where):
+                yield output
+
+    @cached_property
+    def _outputs(self) -> Mapping[Condition, OutputTable]:
+        return {output.condition: output for output in self.table.outputs}
+
+    @cached_property
+    def _renderer(self) -> Renderer:
+        self._check_software()
+        return ready_renderer(self.recipe, self.frost_folder)
+
+    @cached_property
+    def _source(self) -> Source:
+        return open_source(self.recipe.source.kind, self.source, part=self.recipe.source)
+
+    @cached_property
+    def _photographs(self) -> Photographs:
+        return Photographs(self._source, self._renderer, PreparedCache(self.cache_plan), self.table.images)
+
+    @cached_property
+    def _sound_images(self) -> NDArray[np.int64]:
+        """The number of images before each index that did not fail."""
+        sound = [
+            pc.equal(table["status"].cast(pa.string()), manifests.OK).to_numpy() for table in self._listing(("status",))
+        ]
+        return np.concatenate([[0], np.cumsum(np.concatenate(sound))])
+
+    @cached_property
+    def _boxes(self) -> Mapping[int, Box]:
+        """The boxes of images that have one, by index."""
+        boxes: dict[int, Box] = {}
+        start = 0
+        for table in self._listing(BOX):
+            edges = zip(*(table[name].to_pylist() for name in BOX), strict=True)
+            boxes |= {start + index: box for index, box in enumerate(edges) if None not in box}
+            start += table.num_rows
+        return boxes
+
+    def _check_software(self) -> None:
+        """Raise UserError if this machine has other libraries than the listing was made with."""
+        recipe = self.recipe
+        installed = versions(recipe.family.libraries)
+        differ = [
+            f"{name} is {installed.get(name, 'missing')} instead of {version}"
+            for name, version in recipe.software.items()
+            if installed.get(name) != version
+        ]
+        differ += changes(recipe.decoders, recipe.resizers)
+        if differ:
+            raise UserError(
+                f"{self.store.root} was rendered with other libraries ({'; '.join(differ)}), so that its samples may "
+                "differ: render it again on this machine, or install the same versions"
+            )
+
+    def _listing(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns of the listing, one row group at a time. Raise UserError if it is damaged."""
+        return read_file(self.store, LISTING_FILE, manifests.read_listing_tables, names)
+
+    def _rows(self, output: OutputTable, start: int, count: int) -> list[Row]:
+        """Return the rows of consecutive images under one condition."""
+        images = read_file(self.store, LISTING_FILE, manifests.read_listing, start, count)
+        shard = shard_file(output.condition, start // self.recipe.shards.size)
+        template = template_row(self.recipe, output.condition, shard)
+        return [_row(template, output, start + place, image) for place, image in enumerate(images)]
+
+    def _columns(self, output: OutputTable, listed: pa.Table, start: int, names: Sequence[str]) -> pa.Table:
+        """Return columns of the rows of consecutive images under one condition."""
+        count, condition = listed.num_rows, output.condition
+        indices = np.arange(start, start + count)
+        sound = pc.equal(listed["status"].cast(pa.string()), manifests.OK).combine_chunks()
+        ids = listed["source_id"].cast(pa.string()).combine_chunks()
+        made: dict[str, Any] = {
+            "key": pc.binary_join_element_wise(ids, str(condition), "-"),
+            "shard": pa.array([shard_file(condition, block) for block in indices // self.recipe.shards.size]),
+            "offset": pc.if_else(sound, pa.array(indices), None),
+            **{
+                name: pc.if_else(sound, pa.scalar(getattr(output, name), pa.int64()), None)
+                for name in ("frames", "height", "width")
+            },
+        }
+        template = template_row(self.recipe, condition, "")._asdict()
+        columns = {
+            name: made[name]
+            if name in made
+            else listed[name].cast(manifests.SCHEMA.field(name).type).combine_chunks()
+            if name in listed.column_names
+            else pa.repeat(pa.scalar(template[name], manifests.SCHEMA.field(name).type), count)
+            for name in names
+        }
+        return pa.table(columns)
+
+
+BOX = ("left", "top", "right", "bottom")
+"""Columns of a listing with the box of an image."""
+
+
+def source_image(image: ListedImage) -> SourceImage:
+    """Return the reference to a listed image."""
+    edges = (image.left, image.top, image.right, image.bottom)
+    box = None if image.left is None else edges
+    return SourceImage(image.source_id, image.label, image.class_name, image.origin, image.length, box)  # type: ignore[arg-type]
+
+
+def _row(template: Row, output: OutputTable, index: int, image: ListedImage) -> Row:
+    """Return the row of an image under a condition."""
+    fields: dict[str, Any] = {
+        "key": f"{image.source_id}-{output.condition}",
+        "source_id": image.source_id,
+        "source_sha256": image.source_sha256,
+        "origin": image.origin,
+        "label": image.label,
+        "class_name": image.class_name,
+        "status": image.status,
+        "error": image.error,
+    }
+    if image.status == manifests.OK:
+        fields |= {"offset": index, "frames": output.frames, "height": output.height, "width": output.width}
+    return template._replace(**fields)

@@ -1,0 +1,231 @@
+"""A cache of prepared photographs on disk, shared by processes, so that each photograph is decoded only once."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import shutil
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.cache import user_cache
+from pipeline.errors import UserError
+from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprint
+from pipeline.recipes.schema import Recipe
+from pipeline.storage import local_path
+
+OFF = "off"
+"""Value of ``--cache`` that caches nothing."""
+
+LIMIT_BYTES = 2**34
+"""Maximum size of a cache: 16 GiB, which holds 100,000 photographs of 224 x 224."""
+
+PIXELS_FILE, DIGESTS_FILE = "photographs.u8", "sha256.u8"
+"""Files of a cache: the pixels of one photograph after another, and their digests, zero where none is stored."""
+
+_PAGE = 4096
+"""Entries start at multiples of this number of bytes, so that each has memory pages of its own."""
+
+_DIGEST = 32
+"""Length of a SHA-256 in bytes."""
+
+
+@dataclass(frozen=True)
+class CachePlan:
+    """What a cache will hold for a data set.
+
+    Attributes:
+        folder: Folder of the entries. None if nothing is cached.
+        images: Number of photographs that it will hold: the first ones of the listing.
+        shape: Height, width and channels of a prepared photograph.
+        reason: Why nothing, or not all, is cached. Empty if all is.
+    """
+
+    folder: Path | None
+    images: int = 0
+    shape: tuple[int, int, int] = (0, 0, 3)
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Return what is cached, where and how large it is."""
+        if not self.images:
+            return f"no cache of prepared photographs ({self.reason})"
+        more = f"; {self.reason}" if self.reason else ""
+        size = f"{self.images:,} prepared photographs, up to {self.bytes / 1e9:.2f} GB"
+        return f"cache: {size}, in {self.folder} (--cache FOLDER or --cache {OFF}){more}"
+
+    @property
+    def entry_bytes(self) -> int:
+        """The size of an entry in bytes."""
+        return -(-prod(self.shape) // _PAGE) * _PAGE
+
+    @property
+    def bytes(self) -> int:
+        """The size of the entries in bytes."""
+        return self.images * self.entry_bytes
+
+
+class PreparedCache:
+    """Prepared photographs of one listing and one preparation, uint8 RGB (H, W, 3), in one memory-mapped file.
+
+    A photograph is used after its digest was compared once, so that an entry that a crash left unfinished is made
+    again. Processes that write the same entry at the same time write the same bytes.
+
+    Args:
+        plan: Where and how many.
+    """
+
+    def __init__(self, plan: CachePlan) -> None:
+        self._plan = plan
+        self._checked = np.zeros(plan.images, bool)
+
+    def get(self, index: int) -> NDArray[np.uint8] | None:
+        """Return a photograph, which must not be modified; None if it is not in the cache.
+
+        Args:
+            index: Index of the photograph in the listing.
+        """
+        if index >= self._plan.images:
+            return None
+        pixels = self._pixels[index, : prod(self._plan.shape)].reshape(self._plan.shape)
+        if not self._checked[index]:
+            digest = self._digests[index].tobytes()
+            if not any(digest) or hashlib.sha256(pixels.data).digest() != digest:
+                return None
+            self._checked[index] = True
+        return pixels
+
+    def store(self, index: int, pixels: NDArray[np.uint8]) -> None:
+        """Store a photograph. Does nothing where it has no room."""
+        if index >= self._plan.images or pixels.shape != self._plan.shape:
+            return
+        data = np.ascontiguousarray(pixels).data
+        try:
+            os.pwrite(self._files[0], data, index * self._plan.entry_bytes)
+            os.pwrite(self._files[1], hashlib.sha256(data).digest(), index * _DIGEST)
+        except OSError:  # a full disk makes the evaluation slower, not wrong
+            return
+
+    @cached_property
+    def _files(self) -> tuple[int, int]:
+        """Descriptors of the two files, which are created where they are missing."""
+        folder = self._plan.folder or Path()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sizes = {PIXELS_FILE: self._plan.bytes, DIGESTS_FILE: self._plan.images * _DIGEST}
+        opened = [os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for name in sizes]
+        for descriptor, size in zip(opened, sizes.values(), strict=True):
+            if os.fstat(descriptor).st_size < size:
+                os.ftruncate(descriptor, size)  # a sparse file: room is taken when an entry is written
+        weakref.finalize(self, _close, opened)
+        return opened[0], opened[1]
+
+    @cached_property
+    def _pixels(self) -> NDArray[np.uint8]:
+        return self._mapped(self._files[0], self._plan.entry_bytes)
+
+    @cached_property
+    def _digests(self) -> NDArray[np.uint8]:
+        return self._mapped(self._files[1], _DIGEST)
+
+    def _mapped(self, descriptor: int, stride: int) -> NDArray[np.uint8]:
+        """Return a file as an array (images, stride). It counts as writable, for which the kernels are compiled."""
+        mapped = mmap.mmap(descriptor, self._plan.images * stride, access=mmap.ACCESS_COPY)
+        return np.frombuffer(mapped, np.uint8).reshape(self._plan.images, stride)
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def plan_cache(
+    location: str | None, recipe: Recipe, listing: str, images: int, size: tuple[int, int] | None
+) -> CachePlan:
+    """Choose what to cache for a data set.
+
+    Args:
+        location: Folder of the cache, ``"off"``, or None for the user's cache folder.
+        recipe: The recipe, whose preparation decides the entries.
+        listing: Digest of the listing, which decides them too.
+        images: Number of photographs.
+        size: Height and width of a prepared photograph; None if the family does not prepare plain images.
+
+    Raises:
+        UserError: The folder cannot be used.
+    """
+    if location == OFF:
+        return CachePlan(None, reason="off")
+    if size is None:
+        return CachePlan(None, reason=f"{recipe.family.name} needs the photographs themselves")
+    root = _root(location)
+    folder = root / _settings_digest(recipe, listing)
+    room = min(LIMIT_BYTES, shutil.disk_usage(root).free // 2 + _size(folder))
+    wanted = CachePlan(folder, images, (*size, 3))
+    if wanted.bytes <= room:
+        return wanted
+    cached = room // wanted.entry_bytes
+    return replace(wanted, images=cached, reason=f"{room / 1e9:.1f} GB of space allow {cached:,} photographs")
+
+
+def make_room(plan: CachePlan) -> None:
+    """Create the folder of a cache. Remove caches of other preparations, the oldest first, if they exceed the limit.
+
+    Raises:
+        UserError: The folder cannot be created.
+    """
+    if plan.folder is None:
+        return
+    try:
+        plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(plan.folder)
+    except OSError as error:
+        raise UserError(
+            f"cannot write the cache {plan.folder}: {error.strerror}; use --cache FOLDER or --cache {OFF}"
+        ) from error
+    others = [each for each in plan.folder.parent.iterdir() if each != plan.folder and each.is_dir()]
+    sizes = {each: _size(each) for each in sorted(others, key=lambda each: each.stat().st_mtime, reverse=True)}
+    total = plan.bytes
+    for other, size in sizes.items():
+        total += size
+        if total > LIMIT_BYTES:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _root(location: str | None) -> Path:
+    """Return the folder of this user's caches, which other users cannot write to. Raise UserError if it is invalid."""
+    root = user_cache() / "prepared" if location is None else local_path(location) / f"robustshards-{os.getuid()}"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.lstat()
+    except OSError as error:
+        raise UserError(
+            f"cannot use the cache folder {location}: {error.strerror}; give a folder that you can write to, or "
+            f"--cache {OFF}"
+        ) from error
+    if status.st_uid != os.getuid() or status.st_mode & 0o022 or root.is_symlink():
+        raise UserError(f"the cache folder {root} can be written by other users: give another one, or --cache {OFF}")
+    return root
+
+
+def _settings_digest(recipe: Recipe, listing: str) -> str:
+    """Return the digest of everything that decides the pixels of a prepared photograph."""
+    table, prepare = recipe.prepare, recipe.family.prepare
+    function = (prepare.__module__, prepare.__qualname__)
+    used = (decoder_fingerprint(table.decoder), resizer_fingerprint(table.resize))
+    return hashlib.sha256(repr((function, table.steps, used, listing)).encode()).hexdigest()[:16]
+
+
+def _size(folder: Path) -> int:
+    """Return the disk space of a cache in bytes."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_blocks * 512 for entry in entries)
+    return 0
