@@ -1,23 +1,33 @@
-"""ImageNet-C, -P, -S and -Syn2Nat made from your own images, and the evaluation of models on them.
+"""ImageNet-C, -C-bar, -P, -S and -Syn2Nat made from your own images, and the evaluation of models on them.
 
 Images in memory (uint8 RGB arrays; inputs are never modified):
 
     corrupted = rs.corrupt(image, "fog", severity=3, seed=1)       # (H, W, 3) -> (H, W, 3)
     frames = rs.perturb(photograph, "rotate", seed=1)              # (H, W, 3) -> (31, 224, 224, 3)
     prepared = rs.system_noise(jpeg_bytes, decoder="opencv")       # encoded file -> (224, 224, 3)
+    filtered = rs.low_pass(image, 20)                              # up to 20 cycles per image
     rs.corruptions.names("benchmark"), rs.perturbations.names("benchmark")
+    augment = rs.Augmentation("extra", severities=(1, 2, 3))       # for training: augment(image, key, epoch)
 
 Data sets in a folder or behind a URL:
 
     rs.build("imagenet-c", "photographs", "imagenet-c", only="fog", severities=(1, 3, 5))
     for sample in rs.open("imagenet-c").samples("fog", 3):
         image, label = sample.pixels(), sample.row.label
+    data = rs.render("imagenet-c", "photographs")                  # the same without shards: made when it is read
     evaluation = rs.evaluate("torchvision:resnet50", "imagenet-c", "results/resnet50")
-    print(rs.report([evaluation]).markdown())
+    print(evaluation.summary())
+    results = rs.benchmark("torchvision:resnet50", "photographs", recipes=["imagenet-c", "imagenet-p"])
 
-Functions print nothing, and leave signal handlers, the current folder and the environment unchanged. Invalid input
-raises ``UserError``, whose message says what is wrong and what to do. A message may name an option of the command
-line: ``--batch-size`` there is the keyword argument ``batch_size`` here. Heavy libraries are imported on first use.
+Data sets of PyTorch, for loops of your own:
+
+    images = rs.torch.Images("imagenet-c", "fog", 3)                          # images[0] -> (tensor, label)
+    stream = rs.torch.Stream("imagenet-c", [("fog", 5), ("snow", 5)], batch_size=64)
+
+Functions print nothing, except for the progress bar of ``benchmark``, which ``progress=False`` turns off. They leave
+signal handlers, the current folder and the environment unchanged. Invalid input raises ``UserError``, whose message
+says what is wrong and what to do. A message may name an option of the command line: ``--batch-size`` there is the
+keyword argument ``batch_size`` here. Heavy libraries are imported on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +40,8 @@ from robustshards._environment import preserve_environment
 if TYPE_CHECKING:
     import corruptions
     import perturbations
-    from corruptions import corrupt
+    from corruptions import Augmentation, corrupt
+    from corruptions.low_pass import low_pass
     from perturbations import perturb
     from pipeline.build.result import BuildResult
     from pipeline.datasets.base import DataSet
@@ -40,15 +51,22 @@ if TYPE_CHECKING:
     from pipeline.evaluate.predict.result import EvaluationResult
     from pipeline.recipes import library as recipes
     from pipeline.transforms.imagenet_s import render as system_noise
+    from robustshards import torch
     from robustshards._version import __version__ as __version__
+    from robustshards.benchmarking import Benchmark, benchmark
     from robustshards.building import build
     from robustshards.evaluating import evaluate
+    from robustshards.evaluation import Evaluation
     from robustshards.opening import open
+    from robustshards.rendering import render
     from robustshards.reporting import Report, report
 
 _TARGETS = {
+    "Augmentation": "corruptions.augmentation:Augmentation",
+    "Benchmark": "robustshards.benchmarking:Benchmark",
     "BuildResult": "pipeline.build.result:BuildResult",
     "DataSet": "pipeline.datasets.base:DataSet",
+    "Evaluation": "robustshards.evaluation:Evaluation",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",
     "Report": "robustshards.reporting:Report",
     "Sample": "pipeline.datasets.samples:Sample",
@@ -57,23 +75,30 @@ _TARGETS = {
     "UnreachableError": "pipeline.errors:UnreachableError",
     "UserError": "pipeline.errors:UserError",
     "__version__": "robustshards._version:__version__",
+    "benchmark": "robustshards.benchmarking:benchmark",
     "build": "robustshards.building:build",
     "corrupt": "corruptions:corrupt",
     "corruptions": "corruptions:",
     "evaluate": "robustshards.evaluating:evaluate",
+    "low_pass": "corruptions.low_pass:low_pass",
     "metrics": "pipeline.evaluate.metrics:",
     "open": "robustshards.opening:open",
     "perturb": "perturbations:perturb",
     "perturbations": "perturbations:",
     "recipes": "pipeline.recipes.library:",
+    "render": "robustshards.rendering:render",
     "report": "robustshards.reporting:report",
     "system_noise": "pipeline.transforms.imagenet_s:render",
+    "torch": "robustshards.torch:",
 }
 """Public name -> "module:attribute". A target that ends with a colon is the module itself."""
 
 __all__ = [
+    "Augmentation",
+    "Benchmark",
     "BuildResult",
     "DataSet",
+    "Evaluation",
     "EvaluationResult",
     "Report",
     "Sample",
@@ -81,17 +106,21 @@ __all__ = [
     "UnfinishedError",
     "UnreachableError",
     "UserError",
+    "benchmark",
     "build",
     "corrupt",
     "corruptions",
     "evaluate",
+    "low_pass",
     "metrics",
     "open",
     "perturb",
     "perturbations",
     "recipes",
+    "render",
     "report",
     "system_noise",
+    "torch",
 ]
 
 

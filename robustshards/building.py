@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 from pipeline.build.quota import parse_size
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
-from pipeline.errors import UserError
 from pipeline.execution.silent import SilentWatcher
-from pipeline.recipes import library
-from pipeline.recipes.choices import Choices
 from pipeline.recipes.schema import Recipe
-from pipeline.sources.listed_classes import read_classes
-from robustshards._arguments import Location, as_list, integer, location, optional_location, text
+from robustshards._arguments import Location, integer, location, optional_location, text
 from robustshards._calls import public_call
+from robustshards._recipes import chosen_recipe
 
 
 def build(
@@ -26,8 +22,8 @@ def build(
     out: Location,
     *,
     only: str | Iterable[str] | None = None,
-    severities: int | Iterable[int] | None = None,
-    difficulty: int | Iterable[int] | None = None,
+    severities: int | str | Iterable[int | str] | None = None,
+    difficulty: int | str | Iterable[int | str] | None = None,
     grid: str | None = None,
     limit: int | None = None,
     ids: Location | None = None,
@@ -58,7 +54,7 @@ def build(
             docs/sources.md describes.
         out: Folder or URL of the data set. Created if missing; an unfinished build in it is resumed.
         only: Transforms or groups: ``"fog"``, ``"noise,fog"`` or ``["noise", "fog"]``. Default: those of the recipe.
-        severities: Levels to build, for example ``(1, 3, 5)``. Default: those of the recipe.
+        severities: Levels to build, for example ``(1, 3, 5)`` or ``"1-64,159"``. Default: those of the recipe.
         difficulty: Alias of ``severities``, with the name that ImageNet-P uses.
         grid: For imagenet-s, ``"paper"`` (13 pairs of decoder and resize operator) or ``"full"`` (33).
         limit: Number of images, taken from the start of the listing. 0: all.
@@ -93,12 +89,11 @@ def build(
         OSError: If a file cannot be read or written, for example because the disk is full.
     """
     with public_call():
-        choices = Choices(
-            kind=source_kind, classes=_classes(classes), only=_names(only), grid=_names(grid),
-            levels=_levels(severities, difficulty), limit=limit, shard_size=shard_size, seed=seed, encoder=encoder,
-            quality=quality, decoder=decoder, resize=resize, fields=_fields(fields),
+        chosen = chosen_recipe(
+            recipe, kind=source_kind, classes=classes, only=only, grid=grid, severities=severities,
+            difficulty=difficulty, limit=limit, shard_size=shard_size, seed=seed, encoder=encoder, quality=quality,
+            decoder=decoder, resize=resize, fields=fields,
         )  # fmt: skip
-        chosen = choices.applied_to(recipe if isinstance(recipe, Recipe) else library.load(location(recipe, "recipe")))
         request = BuildRequest(
             recipe=chosen,
             source=location(source, "source"),
@@ -112,46 +107,6 @@ def build(
             max_bytes=_size(max_bytes),
         )
         return run_build(request, SilentWatcher())
-
-
-def _names(names: str | Iterable[str] | None) -> list[str] | None:
-    """Return the names as a list, split at commas; raise UserError for other types."""
-    if names is None:
-        return None
-    listed = as_list(names)
-    if not all(isinstance(name, str) for name in listed):
-        raise UserError(f"invalid names {names!r}: pass text, for example 'noise,fog' or ['noise', 'fog']")
-    return [word.strip() for name in listed for word in name.split(",") if word.strip()]
-
-
-def _classes(classes: Location | Sequence[str] | None) -> list[str] | None:
-    """Return the class names of a list or of a text file; raise UserError for other types, or an empty list."""
-    if classes is None:
-        return None
-    if isinstance(classes, str | PathLike):
-        return read_classes(location(classes, "classes"))
-    names = as_list(classes)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise UserError(f"invalid classes {str(classes)[:80]}: pass class names in label order, or a text file of them")
-    return names
-
-
-def _levels(severities: Any, difficulty: Any) -> list[int] | None:
-    """Return the levels from whichever argument has them; raise UserError for both, or for invalid levels."""
-    if severities is not None and difficulty is not None:
-        raise UserError("severities and difficulty are two names for the same argument: pass one of them")
-    levels = difficulty if severities is None else severities
-    return None if levels is None else [integer(level, "level", minimum=0) for level in as_list(levels)]
-
-
-def _fields(fields: Any) -> Mapping[str, Any]:
-    """Return the changes of a recipe as a mapping; raise UserError for other types."""
-    changes = {} if fields is None else fields
-    if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
-        raise UserError(
-            f"invalid fields {fields!r}: pass a mapping of tables, for example {{'encoder': {{'quality': 90}}}}"
-        )
-    return changes
 
 
 def _size(size: float | str | None) -> float:

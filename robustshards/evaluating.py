@@ -11,13 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipeline.datasets.base import DataSet
-from pipeline.datasets.indexed import Indexed
+from pipeline.datasets.base import Location as DataSetLocation
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.execution.silent import SilentWatcher
 from robustshards._arguments import Location, integer, location, optional_location, text
 from robustshards._calls import public_call
+from robustshards._progress import progress_bar
+from robustshards.evaluation import Evaluation
 
 if TYPE_CHECKING:
     import torch
@@ -47,12 +49,20 @@ def evaluate(
     workers: int = 0,
     address: str | None = None,
     executor: str = "auto",
+    ordered: bool = False,
     trust_model: bool = False,
-) -> EvaluationResult:
+    progress: bool = False,
+) -> Evaluation:
     """Run a classifier on every image of a data set, as ``robustshards evaluate`` does.
 
     Predictions are written chunk by chunk, and a repeated call computes only missing ones. Pass the result to
-    ``report`` to get error rates and the other metrics.
+    ``report`` to get error rates and the other metrics; a notebook shows them when the result is the last value of a
+    cell.
+
+    A model that adapts at test time needs ``ordered=True``. One process then evaluates the images in the order of the
+    data set. The module is copied, but not put into evaluation mode; gradients are enabled; batches are not padded, so
+    that the model sees each image once and no other images. Everything that changes, optimizers included, must be in
+    attributes of the module, so that the copy has it too. An interrupted evaluation starts again from the first image.
 
     Args:
         model: A ``torch.nn.Module``, ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"``, a model file (.onnx,
@@ -67,7 +77,7 @@ def evaluate(
         note: Remark about the model for reports, for example ``"trained with these corruptions"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
-        batch_size: Images per batch. 0 picks the fastest.
+        batch_size: Images per batch. 0 picks the fastest, and 64 if ``ordered`` is set.
         input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
         mean: Channel means used in training, RGB, 0 to 1. Default: those of the model, else ImageNet's.
         std: Channel standard deviations used in training, RGB, above 0. Default: like ``mean``.
@@ -82,11 +92,15 @@ def evaluate(
         workers: Number of workers. 0: one per GPU, or one on a machine without GPUs.
         address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
         executor: ``"local"`` (child processes), ``"ray"``, or ``"auto"`` (``"local"`` for small evaluations).
+        ordered: Evaluate the images in order, with a model that may change when it is called. Not possible with several
+            workers or loaders, or with Ray. A model of a library or file is put into evaluation mode nevertheless.
         trust_model: Allow TorchScript and torch.export files, which can execute code.
+        progress: Show a progress bar.
 
     Returns:
-        The result. ``output`` is the folder of the predictions. ``complete`` is False if predictions are missing;
-        repeat the call to continue.
+        The evaluation. ``predictions`` is an Arrow table, ``summary()`` returns the key figures as text, ``figures()``
+        all figures, and ``report()`` a report. ``output`` is the folder of the predictions. ``complete`` is False if
+        predictions are missing; repeat the call to continue.
 
     Raises:
         UserError: If an argument is invalid, the model cannot be loaded or run, or ``out`` holds another evaluation.
@@ -96,7 +110,7 @@ def evaluate(
     """
     with public_call():
         check_requirements()
-        folder, files = _data_location(data)
+        place = data.absolute_location if isinstance(data, DataSet) else DataSetLocation(location(data, "data"))
         options = {
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
@@ -115,23 +129,30 @@ def evaluate(
             "workers": integer(workers, "workers", minimum=0),
             "address": text(address, "address"),
             "executor": str(executor),
+            "ordered": bool(ordered),
             "trust_model": trust_model,
-            "data": files,
+            "data": place.data,
+            "pixels": place.pixels,
+            "cache": place.cache,
         }
-        if out is not None:
-            return _evaluate(model, folder, location(out, "out"), options)
-        temporary = tempfile.mkdtemp(prefix="robustshards-")
-        remove = partial(shutil.rmtree, temporary, ignore_errors=True)
-        try:
-            result = _evaluate(model, folder, temporary, options)
-        except BaseException:
-            remove()
-            raise
-        weakref.finalize(result, remove)
-        return result
+        data_name = data.name if isinstance(data, DataSet) else os.path.basename(place.folder.rstrip("/"))
+        with progress_bar(progress, f"{_model_name(model, options['name'])} on {data_name}") as watcher:
+            if out is not None:
+                return Evaluation(_evaluate(model, place.folder, location(out, "out"), options, watcher))
+            temporary = tempfile.mkdtemp(prefix="robustshards-")
+            remove = partial(shutil.rmtree, temporary, ignore_errors=True)
+            try:
+                result = Evaluation(_evaluate(model, place.folder, temporary, options, watcher))
+            except BaseException:
+                remove()
+                raise
+            weakref.finalize(result, remove)
+            return result
 
 
-def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -> EvaluationResult:
+def _evaluate(
+    model: Any, data_set: str, output: str, options: dict[str, Any], watcher: SilentWatcher
+) -> EvaluationResult:
     """Evaluate a model given by name or in memory; the latter runs in this process."""
     from pipeline.evaluate.models.libraries import from_module
     from pipeline.evaluate.predict.run import evaluate
@@ -139,23 +160,23 @@ def _evaluate(model: Any, data_set: str, output: str, options: dict[str, Any]) -
 
     checked_precision(options["precision"])
     if isinstance(model, str | os.PathLike):
-        return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), SilentWatcher())
-    loaded = from_module(model)
+        return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), watcher)
+    loaded = from_module(model, options["ordered"])
     if options["address"] is not None or options["workers"] > 1 or options["weights"] is not None:
         raise UserError(
             "address, workers and weights do not apply to a model in memory: leave them out, or pass the model as "
             "'package.module:function'"
         )
-    own = {"workers": 1, "name": type(model).__name__ if options["name"] is None else options["name"]}
+    own = {"workers": 1, "name": _model_name(model, options["name"])}
     request = EvaluationRequest(data_set, loaded.spec, output, **{**options, **own})
-    return evaluate(request, SilentWatcher(), loaded)
+    return evaluate(request, watcher, loaded)
 
 
-def _data_location(data: Location | DataSet) -> tuple[str, str | None]:
-    """Return the location of a data set and, for an opened index, the location of its image files."""
-    if not isinstance(data, DataSet):
-        return location(data, "data"), None
-    return data.store.root, data.files.root if isinstance(data, Indexed) else None
+def _model_name(model: Any, name: str | None) -> str:
+    """Return the name of a model in reports: the given one, or its text, or the name of its class."""
+    if name is not None:
+        return name
+    return os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
 
 
 def _steps(steps: Any) -> Any:

@@ -10,16 +10,20 @@ from pipeline.errors import UserError
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.summary import Summary
+from pipeline.text import LONGEST_MESSAGE, counted, printable
 from robustshards._arguments import Location, as_list, location
 from robustshards._calls import public_call
+from robustshards.evaluation import Evaluation
 
-Evaluations = Location | EvaluationResult | Iterable[Location | EvaluationResult]
+Evaluations = Location | Evaluation | EvaluationResult | Iterable[Location | Evaluation | EvaluationResult]
 """One or more evaluations: results of ``evaluate``, or folders or URLs of predictions."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The metrics of one or more evaluations, each with a 95 % confidence interval over images.
+
+    A notebook shows the page with its plots, and ``print`` the key figures.
 
     Attributes:
         summary: The metrics as typed records, as fractions and not percent. ``summary.families["corruptions"]`` lists
@@ -45,6 +49,33 @@ class Report:
         from pipeline.evaluate.report.text import to_markdown_page
 
         return to_markdown_page(self.summary, self.title, tables(self.summary))
+
+    def html(self) -> str:
+        """Return the page with its plots and tables, as in report.html. It loads nothing from the network."""
+        from pipeline.evaluate.report.html import page
+
+        return page(self.summary, self.title)
+
+    def __repr__(self) -> str:
+        """Return the title, and the numbers of models and data sets."""
+        summaries = [each for of_family in self.summary.families.values() for each in of_family]
+        models, data_sets = {each.model for each in summaries}, {each.data_set for each in summaries}
+        counts = f"{counted(len(models), 'model')} on {counted(len(data_sets), 'data set')}"
+        return f"<Report {printable(self.title)!r}: {counts}>"
+
+    def __str__(self) -> str:
+        """Return the warnings and the key figures as plain text."""
+        from pipeline.evaluate.report.sections import key_tables
+        from pipeline.evaluate.report.text import to_text
+
+        warnings = "".join(f"warning: {printable(each, LONGEST_MESSAGE)}\n" for each in self.warnings)
+        return warnings + to_text(key_tables(self.summary))
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook."""
+        from pipeline.evaluate.report.html import frame
+
+        return frame(self.html(), self.title)
 
     def write(self, out: Location) -> None:
         """Write report.html, report.md, report.csv and report.json. An earlier report in the folder is replaced.
@@ -77,7 +108,8 @@ def report(
     Include an evaluation on clean images to get the clean error of its model, and the metrics relative to it.
 
     Args:
-        evaluations: Results of ``evaluate``, or folders or URLs of predictions, of one or more models and data sets.
+        evaluations: Results of ``evaluate``, or folders or URLs that ``evaluate`` or the command ``budgets`` wrote, of
+            one or more models and data sets.
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
         clean: Evaluations on clean images to use for clean errors if a model has several.
@@ -115,4 +147,5 @@ def report(
 
 def _folder(evaluation: Any) -> str:
     """Return the folder or URL of the predictions; raise UserError for other types."""
-    return evaluation.output if isinstance(evaluation, EvaluationResult) else location(evaluation, "evaluation")
+    known = isinstance(evaluation, Evaluation | EvaluationResult)
+    return evaluation.output if known else location(evaluation, "evaluation")

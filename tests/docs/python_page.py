@@ -17,8 +17,9 @@ INTRODUCTION = """\
 <!-- Generated from tests/docs/python_page.py and the docstrings by `make docs`. Do not edit. -->
 
 `import robustshards as rs` offers the functions of the command line and those for single images. Functions print
-nothing, return typed values, and leave signal handlers, the current folder and the environment unchanged. Heavy
-libraries are imported on first use, so that the import itself is fast.
+nothing, except for the progress bar of `rs.benchmark`, which `progress=False` turns off. They return typed values, and
+leave signal handlers, the current folder and the environment unchanged. Heavy libraries are imported on first use, so
+that the import itself is fast.
 
 ## Images in memory
 
@@ -109,7 +110,8 @@ rs.build(recipe, "photographs", "foggy", only="fog", limit=2)
 ## Models
 
 A `torch.nn.Module` in memory is evaluated in the calling process; it is copied and not modified. Models can also be
-given by name, as on the [command line](evaluation.md#models):
+given by name, as on the [command line](evaluation.md#models). [Evaluation](evaluation.md#from-python) has more examples
+of models that adapt at test time and of `rs.benchmark`, which renders, evaluates and reports in one call:
 
 ```python
 import robustshards as rs
@@ -117,9 +119,9 @@ import torch
 
 model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 5))
 evaluation = rs.evaluate(model, "snow", name="linear")
+print(evaluation.summary())
+error = evaluation.figures()["corruptions"][0]["mean_error"]["value"]  # a fraction
 report = rs.report(evaluation, out="report")
-print(report.markdown())
-error = report.facts()["corruptions"][0]["mean_error"]["value"]  # a fraction
 ```
 
 Metrics are functions of arrays, also without models and files. Errors are fractions, one per severity:
@@ -219,7 +221,19 @@ def _module(name: str, module: ModuleType) -> Iterator[str]:
     ]
     functions = {key: getattr(module, key) for key in exported if not key.startswith("_")}
     calls = {_call(key, value): value for key, value in functions.items() if inspect.isroutine(value)}
-    yield _table("function", calls)
+    if calls:
+        yield _table("function", calls)
+    for key, value in functions.items():
+        if inspect.isclass(value) and any(each.title == "Args" for each in sections(inspect.getdoc(value) or "")):
+            yield from _constructor(f"rs.{name}.{key}", value)
+
+
+def _constructor(name: str, cls: type) -> Iterator[str]:
+    """Yield the description of a class whose docstring describes the arguments of its constructor."""
+    yield from _function(name, cls)
+    methods = {key: value for key, value in vars(cls).items() if inspect.isfunction(value) and not key.startswith("_")}
+    if methods:
+        yield _table("method", {_signature(key, method, bound=True): method for key, method in methods.items()})
 
 
 def _table(title: str, values: dict[str, Any]) -> str:
@@ -240,7 +254,7 @@ def _signature(name: str, function: Callable[..., Any], bound: bool = False) -> 
         if parameter.kind is parameter.KEYWORD_ONLY and (not index or parameters[index - 1].kind is not parameter.kind):
             words.append("*")
         words.append(_parameter(parameter))
-    result = f" -> {_annotation(signature.return_annotation)}"
+    result = "" if inspect.isclass(function) else f" -> {_annotation(signature.return_annotation)}"
     line = f"{name}({', '.join(words)}){result}"
     if len(line) <= WIDTH or bound:
         return line

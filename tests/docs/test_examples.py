@@ -1,8 +1,8 @@
 """Every bash and python example of the README and of docs/ runs, page by page, in the order of the page.
 
 A page starts in a folder of its own, which holds ``photographs`` (five classes of one image), ``imagenet-val`` (four
-classes of ImageNet, of one image) and ``cifar-10-batches-py`` (five images). ``timm`` is a stand-in that needs no
-network.
+classes of ImageNet, of one image) and ``cifar-10-batches-py`` (five images). ``timm`` and ``robustbench`` are stand-ins
+that need no network.
 """
 
 from __future__ import annotations
@@ -37,11 +37,25 @@ IMAGENET_VAL = {
 """WordNet id -> photograph: a tabby cat, a missile, a stone wall and an espresso."""
 
 TIMM = """
+import numpy
 import torch
 
 def create_model(name, pretrained):
     torch.manual_seed(len(name))
     return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 1000))
+
+class data:
+    def resolve_model_data_config(model):
+        return {"crop_pct": 0.875}
+
+    def create_transform(crop_pct):
+        assert crop_pct == 1
+        return lambda image: torch.from_numpy(numpy.array(image)).permute(2, 0, 1) / 255
+"""
+
+ROBUSTBENCH = """
+def clean_accuracy(model, x, y, batch_size=100):
+    return (model(x).argmax(1) == y).float().mean().item()
 """
 
 
@@ -95,9 +109,12 @@ WITH_EXAMPLES = [page for page, each in PAGES.items() if RUN & {block.language f
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Provide the environment of the examples: the command, Python and the stand-in for timm come first."""
+    """Provide the environment of the examples: the command, Python and the stand-ins come first."""
     modules = tmp_path_factory.mktemp("modules")
     (modules / "timm.py").write_text(TIMM)
+    (modules / "robustbench").mkdir()
+    (modules / "robustbench" / "__init__.py").touch()
+    (modules / "robustbench" / "utils.py").write_text(ROBUSTBENCH)
     with program_on_path() as folder:
         path = os.pathsep.join(map(str, (folder, Path(sys.executable).parent, os.environ["PATH"])))
         yield {**os.environ, "PATH": path, "PYTHONPATH": str(modules)}

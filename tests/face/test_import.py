@@ -36,8 +36,11 @@ def test_errors_and_version_load_nothing_heavy(tmp_path: Path) -> None:
     assert not HEAVY & loaded_by(program, tmp_path)
 
 
-@pytest.mark.parametrize("names", ["rs.corrupt, rs.corruptions", "rs.perturb, rs.perturbations"])
-def test_corrupt_and_perturb_load_neither_ray_nor_torch(names: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    ["rs.corrupt, rs.corruptions", "rs.perturb, rs.perturbations", "rs.Augmentation(), rs.corruptions.Augmentation"],
+)
+def test_pixels_in_memory_load_neither_ray_nor_torch(names: str, tmp_path: Path) -> None:
     loaded = loaded_by(f"import robustshards as rs; {names}", tmp_path)
     assert "numpy" in loaded
     assert not {"ray", "torch", "pyarrow", "pipeline"} & loaded
@@ -86,7 +89,7 @@ def test_every_package_has_a_py_typed_marker(package: str) -> None:
     assert Path(import_module(package).__file__ or "").with_name("py.typed").exists()
 
 
-@pytest.mark.parametrize("name", ["build", "open", "evaluate", "report"])
+@pytest.mark.parametrize("name", ["benchmark", "build", "evaluate", "open", "report"])
 def test_docstring_describes_every_argument_the_result_and_errors(name: str) -> None:
     function = getattr(rs, name)
     text = function.__doc__

@@ -1,0 +1,96 @@
+"""Corruptions as a transform of training images for PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import corruptions
+from corruptions.augmentation import Augmentation
+from corruptions.catalogue import Options
+
+
+class Corrupt(Augmentation):
+    """A transform that corrupts images, for training and for trying a corruption: ``Corrupt("speckle_noise", 3)``.
+
+    It is ``robustshards.Augmentation`` for PIL images, arrays and tensors. What happens to an image depends only on
+    (seed, epoch, key), so call ``corrupt(image, key=index, epoch=epoch)`` in the ``__getitem__`` of a data set. As a
+    member of ``transforms.Compose`` it gets no key and numbers the images that its process has read; then only a single
+    process gives equal images in each run.
+
+    Args:
+        names: Name of a corruption, a group of corruptions as in ``robustshards.corruptions.names``, or a sequence of
+            names. All are equally likely. Default: the four extra corruptions of ImageNet-C.
+        severities: Severity 1..5, or several, all equally likely. 0 leaves an image unchanged.
+        seed: Seed of all draws, an integer from 0.
+        probability: Fraction of the images to corrupt, 0..1. Default: all.
+        profile: Published parameter values to use, as in ``robustshards.corrupt``.
+        pair: Return each image together with its corrupted version, for losses that compare both.
+        acknowledge: ``"I train on the benchmark"`` allows corruptions of a benchmark. State it in every result of the
+            model (``evaluate --note``): such results do not show robustness to unseen corruptions.
+        options: Settings that the published scripts did not have.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument has an invalid value, or a corruption belongs to a benchmark.
+    """
+
+    def __init__(
+        self,
+        names: str | Sequence[str] = "extra",
+        severities: int | Sequence[int] = (1, 2, 3),
+        seed: int = 0,
+        *,
+        probability: float = 1.0,
+        profile: str = "imagenet",
+        pair: bool = False,
+        acknowledge: str = "",
+        options: Options = corruptions.DEFAULTS,
+    ) -> None:
+        chosen = (names,) if isinstance(names, str) and not _is_group(names) else names
+        super().__init__(
+            chosen, severities, probability, profile, seed, pair=pair, acknowledge=acknowledge, options=options
+        )
+
+    def __call__(self, image: Any, key: str | int | None = None, epoch: int = 0) -> Any:
+        """Return the image, corrupted or unchanged.
+
+        Args:
+            image: uint8 tensor, RGB (3, H, W) or grey (1, H, W), or what ``robustshards.Augmentation`` accepts: a PIL
+                image of mode RGB or L, or an array (H, W, 3) or (H, W). It is not modified.
+            key: Identity of the image, for example its index or path. Default: the name of this process and the
+                number of earlier calls in it.
+            epoch: Number of the epoch, from 0.
+
+        Returns:
+            A new RGB image of the same kind. With ``pair``: the given image as RGB, and the new image.
+
+        Raises:
+            TypeError: If an argument has the wrong type.
+            ValueError: If the image has an invalid shape, mode or type, or the epoch is negative.
+        """
+        if not isinstance(image, torch.Tensor):
+            return super().__call__(image, key, epoch)
+        if image.dtype != torch.uint8 or image.ndim != 3:
+            raise ValueError(
+                f"image must be a uint8 tensor (3, H, W), not {image.dtype} of shape {tuple(image.shape)}; corrupt it "
+                "before converting it to float and before batching"
+            )
+        result = super().__call__(np.ascontiguousarray(image.movedim(0, -1).cpu().numpy()), key, epoch)
+        return tuple(map(_tensor, result)) if self.pair else _tensor(result)
+
+
+def _is_group(name: str) -> bool:
+    try:
+        corruptions.names(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    return torch.from_numpy(pixels).movedim(-1, 0).contiguous()

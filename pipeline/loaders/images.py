@@ -1,0 +1,101 @@
+"""A data set with random access for PyTorch."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from torch.utils.data import Dataset
+
+import manifests
+from manifests import Row
+from pipeline.errors import UserError
+from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
+from pipeline.loaders.order import named_conditions
+from pipeline.loaders.rows import RowTable, all_rows, check_ids, check_samples, count_samples, filters
+
+
+class Images(Dataset[Any]):
+    """Samples of a finished data set as a map-style ``torch.utils.data.Dataset`` of (image, label).
+
+    ``len(images)`` is the number of samples, and ``images[i]`` reads and decodes one, compared with its digest. Samples
+    that failed to build are left out. The order is that of the manifest: transforms and levels as published, source
+    images as listed.
+
+    Instances can be pickled, and work with ``DataLoader(images, num_workers=N)`` under fork and spawn. Rows of the
+    manifest are in memory, about 0.6 KB per sample; forked processes share them, spawned ones read them again.
+
+    Args:
+        data: Folder or URL of a data set, or what ``robustshards.open`` returns: built, indexed or rendered.
+        transform: Name of a corruption, perturbation or pair, for example ``"fog"``. Default: all.
+        level: Severity or difficulty, for example 3. Default: all.
+        ids: Ids of source images (column ``source_id`` of the manifest); only their samples are used. Default: all.
+        input_transform: Function applied to each image before it is returned, for example a transform of torchvision
+            v2 or timm that resizes and normalises for a model. Default: none.
+        as_: Form of the images, also those given to ``input_transform``: ``"pil"`` (PIL image), ``"tensor"`` (uint8,
+            (3, H, W)) or ``"array"`` (uint8, (H, W, 3)). Sequences, as in ImageNet-P, have a leading axis of frames:
+            (T, 3, H, W) or (T, H, W, 3). Default: ``"pil"`` if there is an ``input_transform`` for images, else
+            ``"tensor"``.
+        columns: Names of manifest columns, for example ``("transform", "level", "source_id")``. Items are then
+            (image, label, {name: value}). Default: none.
+        unlabelled: Whether to accept samples without labels, whose label is -1.
+
+    Raises:
+        UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
+            sample raises it as well.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        transform: str | None = None,
+        level: int | None = None,
+        *,
+        ids: Iterable[str] | None = None,
+        input_transform: InputTransform | None = None,
+        as_: Form | None = None,
+        columns: Iterable[str] = (),
+        unlabelled: bool = False,
+    ) -> None:
+        data_set = open_data(data)
+        self._items = Items(data_set, as_, input_transform, columns)
+        chosen = check_ids(ids)
+        if not (isinstance(transform, str | None) and (level is None or hasattr(level, "__index__"))):
+            raise UserError(
+                f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
+                '"fog", 5; omit both to read all conditions, or use Stream for a list of them'
+            )
+        self._filters = filters(transform, level, chosen)
+        self._loaded: RowTable | None = self._load()
+        self._length = len(self._loaded)
+        check_samples(self._loaded.tables, chosen, unlabelled, data_set.name)
+        if not self._length:
+            wanted = " ".join(str(part) for part in (transform, level) if part is not None) or "any transform"
+            held = named_conditions(count_samples(data_set, None))
+            raise UserError(f"{data_set.name} has no samples of {wanted}; it has {held}")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return self._items.of(self.row(index))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": None}
+
+    def row(self, index: int) -> Row:
+        """Return the manifest row of a sample: its key, source image, class, transform, level and digests.
+
+        Args:
+            index: Index of the sample; negative ones count from the end.
+
+        Raises:
+            IndexError: If there is no such sample.
+        """
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded[operator.index(index)]
+
+    def _load(self) -> RowTable:
+        return all_rows(self._items.data_set.tables(manifests.COLUMNS, self._filters))

@@ -1,0 +1,231 @@
+"""A stream of conditions for PyTorch, in an order that does not depend on the number of processes."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, default_collate, get_worker_info
+
+import manifests
+from pipeline.errors import UserError
+from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
+from pipeline.loaders.order import Share, Step, check_seed, parse_steps, visiting_order
+from pipeline.loaders.rows import RowTable, check_ids, check_samples, count_samples, filters, rows_at
+
+_STREAM = "stream"
+"""Key of a state with the digest of what decides the items of the stream. The others are the fields of Progress."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of an iteration in one process, counted in items of the rank.
+
+    Attributes:
+        origin: Number of items before the iteration, which no process reads.
+        reached: Number of items up to the latest one that this process has read, or like ``origin``.
+    """
+
+    origin: int = 0
+    reached: int = 0
+
+
+class Stream(IterableDataset[Any]):
+    """Samples of a finished data set as a ``torch.utils.data.IterableDataset``, one condition after another.
+
+    With ``batch_size``, items are batches (images, labels) as tensors, else samples (image, label). A batch contains
+    samples of one entry of ``conditions``; the last batch of an entry may be smaller. Pass the stream to
+    ``DataLoader(stream, batch_size=None, num_workers=N)``: the stream makes the batches, so that they are the same, in
+    the same order, for any number of loader processes.
+
+    With several ranks, each rank reads every ``world_size``-th item, starting with item ``rank``; together they read
+    each item once, so one rank may have an item less than another. Instances can be pickled. A process holds the
+    manifest rows of its samples of one entry of ``conditions``, about 0.6 KB per sample.
+
+    ``state_dict`` and ``load_state_dict`` resume a stream, also through torchdata's ``StatefulDataLoader``.
+
+    Args:
+        data: Folder or URL of a data set, or what ``robustshards.open`` returns: built, indexed or rendered.
+        conditions: Pairs (transform, level) in the order to visit them, for example ``[("fog", 5), ("snow", 5)]``.
+            A pair may occur several times. A list of pairs as an entry is a mixture: all its samples in one random
+            order. The name alone suffices for a transform with a single level. Default: all, in published order.
+        batch_size: Samples per item. Default: items are single samples.
+        shuffle: Seed, an integer from 0, of the random order of the samples within each entry of ``conditions``. Each
+            entry has an order of its own. Default: the order of the manifest, **which is sorted by class** for sources
+            with class folders; the conditions of a mixture then take turns.
+        ids: Ids of source images (column ``source_id`` of the manifest); only their samples are used. Default: all.
+        input_transform: Function applied to each image, as for ``Images``.
+        as_: Form of the images, as for ``Images``. In batches, tensors and arrays become tensors.
+        columns: Names of manifest columns, for example ``("transform", "level")``. Items are then (image, label,
+            {name: value}); in batches, {name: list of texts or tensor of numbers}. Default: none.
+        unlabelled: Whether to accept samples without labels, whose label is -1.
+        rank: Number of this process among those that share the stream, from 0. Default: that of
+            ``torch.distributed`` where it is initialised, else 0.
+        world_size: Number of processes that share the stream. Default: like ``rank``, else 1.
+
+    Raises:
+        UserError: If an argument is invalid, or the data set is not finished or has no such samples. Reading a damaged
+            sample raises it as well.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        conditions: Sequence[Any] | None = None,
+        *,
+        batch_size: int | None = None,
+        shuffle: int | None = None,
+        ids: Iterable[str] | None = None,
+        input_transform: InputTransform | None = None,
+        as_: Form | None = None,
+        columns: Iterable[str] = (),
+        unlabelled: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        data_set = open_data(data)
+        self._items = Items(data_set, as_, input_transform, columns)
+        self._batch_size = _check_batch_size(batch_size, self._items)
+        self._seed = check_seed(shuffle)
+        self._ids = check_ids(ids)
+        self._ranks = _check_ranks(rank, world_size)
+        columns_to_check = ("label",) if self._ids is None else ("label", "source_id")
+        tables = data_set.tables(columns_to_check, filters(ids=self._ids))
+        check_samples(tables, self._ids, unlabelled, data_set.name)
+        self._counts = count_samples(data_set, self._ids)
+        self._steps = parse_steps(conditions, self._counts, data_set.name)
+        self._name = data_set.name
+        self._next = self._latest = Progress()
+
+    def __len__(self) -> int:
+        """Return the number of items that this rank reads."""
+        return self._share().length(sum(map(self._units, self._steps)))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the items of this rank, or in a loader process its share of them."""
+        self._latest, self._next = self._next, Progress()
+        return self._read(self._share(self._latest.origin), self._latest.reached)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned loader process does not know torch.distributed.
+        return {**self.__dict__, "_ranks": self._current_ranks()}
+
+    def seek(self, position: int) -> None:
+        """Start the next iteration after the first ``position`` items of this rank.
+
+        With loader processes, it applies to all iterations until the next call.
+
+        Raises:
+            UserError: If the position is outside of 0 .. ``len(stream)``.
+        """
+        if not hasattr(position, "__index__") or not 0 <= position <= len(self):
+            raise UserError(f"invalid position {position!r}: the stream has {len(self)} items on this rank")
+        self._next = self._latest = Progress(operator.index(position), operator.index(position))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state after the latest item of the iteration in this process."""
+        return {_STREAM: self._digest(), **asdict(self._latest)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Start the next iteration after the latest item of a saved state, as :meth:`seek` does.
+
+        Raises:
+            UserError: If the state belongs to another stream.
+        """
+        if not isinstance(state_dict, Mapping) or state_dict.get(_STREAM) != self._digest():
+            raise UserError(
+                "the state belongs to another stream: resume with the same data, conditions, batch_size, shuffle, ids, "
+                "rank and world_size"
+            )
+        self.seek(state_dict["reached"])
+        if get_worker_info() is not None:  # the processes share what follows the origin
+            self._next = self._latest = Progress(state_dict["origin"], state_dict["reached"])
+
+    def _read(self, share: Share, reached: int) -> Iterator[Any]:
+        first = 0
+        for number, step in enumerate(self._steps):
+            stop = first + self._units(step)
+            if units := share.units(first, stop, reached):
+                yield from self._read_step(number, units, first, share)
+            first = stop
+
+    def _read_step(self, number: int, units: range, first: int, share: Share) -> Iterator[Any]:
+        """Yield the items of some units of a step, whose first unit is ``first``."""
+        step, size = self._steps[number], self._batch_size or 1
+        order = visiting_order([self._counts[condition] for condition in step], self._seed, number)
+        parts = [order[(unit - first) * size : (unit - first + 1) * size] for unit in units]
+        rows = rows_at(chain.from_iterable(map(self._tables, step)), np.concatenate(parts))
+        start = 0
+        for unit, part in zip(units, parts, strict=True):
+            item = self._item(rows, range(start, start + len(part)))
+            start += len(part)
+            self._latest = Progress(share.origin, share.position_after(unit))
+            yield item
+
+    def _item(self, rows: RowTable, positions: range) -> Any:
+        samples = [self._items.of(rows[position]) for position in positions]
+        if self._batch_size is None:
+            return samples[0]
+        try:
+            return tuple(default_collate(samples))
+        except RuntimeError as error:
+            shapes = sorted({str(tuple(np.shape(image))) for image, *_ in samples})
+            raise UserError(
+                f"the images of a batch have different shapes, for example {' and '.join(shapes[:2])}: pass an "
+                "input_transform that resizes and crops them, or omit batch_size"
+            ) from error
+
+    def _tables(self, condition: tuple[str, int]) -> Iterator[Any]:
+        return self._items.data_set.tables(manifests.COLUMNS, filters(*condition, self._ids))
+
+    def _units(self, step: Step) -> int:
+        """Return the number of items of a step."""
+        samples = sum(self._counts[condition] for condition in step)
+        return -(-samples // (self._batch_size or 1))
+
+    def _current_ranks(self) -> tuple[int, int]:
+        if self._ranks is not None:
+            return self._ranks
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+
+    def _share(self, origin: int = 0) -> Share:
+        worker = get_worker_info()
+        loader = (worker.id, worker.num_workers) if worker else (0, 1)
+        return Share(*self._current_ranks(), *loader, origin)
+
+    def _digest(self) -> str:
+        """Return a digest of what decides the items of this rank, apart from the content of the data set."""
+        counts = [[self._counts[condition] for condition in step] for step in self._steps]
+        ids = None if self._ids is None else sorted(self._ids)
+        facts = (self._name, self._steps, counts, self._batch_size, self._seed, ids, self._current_ranks())
+        return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check_batch_size(batch_size: Any, items: Items) -> int | None:
+    if batch_size is None:
+        return None
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
+        raise UserError(f"invalid batch_size {batch_size!r}: use an integer of at least 1, or None for single samples")
+    if items.form == "pil" and items.input_transform is None:
+        raise UserError("PIL images cannot be batched: omit as_, or pass an input_transform that makes tensors")
+    return operator.index(batch_size)
+
+
+def _check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
+    """Return rank and number of ranks, or None if torch.distributed decides."""
+    if rank is None and world_size is None:
+        return None
+    if not (hasattr(rank, "__index__") and hasattr(world_size, "__index__") and 0 <= rank < world_size):
+        raise UserError(
+            f"invalid rank {rank!r} and world_size {world_size!r}: pass both, with 0 <= rank < world_size, or neither"
+        )
+    return operator.index(rank), operator.index(world_size)

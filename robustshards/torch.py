@@ -1,0 +1,48 @@
+"""Data sets and a transform for PyTorch: random access to images, streams of conditions, and corruptions for training.
+
+    from robustshards.torch import Corrupt, Images, Stream
+
+    images = Images("imagenet-c", "fog", 3)                                  # images[0] -> (tensor, label)
+    stream = Stream("imagenet-c", [("fog", 5), ("snow", 5)], batch_size=64)  # yields (images, labels)
+    corrupt = Corrupt("extra", severities=(1, 2, 3), seed=1)                 # corrupt(image, key=index, epoch=epoch)
+
+torch is imported on first use of a name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from robustshards._environment import preserve_environment
+
+if TYPE_CHECKING:
+    from pipeline.loaders.augment import Corrupt
+    from pipeline.loaders.images import Images
+    from pipeline.loaders.streams import Stream
+
+_MODULES = {
+    "Corrupt": "pipeline.loaders.augment",
+    "Images": "pipeline.loaders.images",
+    "Stream": "pipeline.loaders.streams",
+}
+"""Public name -> module."""
+
+__all__ = ["Corrupt", "Images", "Stream"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562). Raise UserError if torch is not installed."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with preserve_environment():
+        from pipeline.evaluate.predict.requirements import check_requirements
+
+        check_requirements()
+        globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -1,0 +1,202 @@
+"""Streams: order, batches, loader processes and ranks, resuming, and errors."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import robustshards as rs
+from robustshards.torch import Images, Stream
+from tests.factories.indexed_sets import index_of, write_image
+from tests.loaders.loading import CONDITIONS, half, keys, loaded, pixels_of
+
+
+def keys_of(data: Path | rs.DataSet, *condition: object, **options: Any) -> list[str]:
+    images = Images(data, *condition, **options)
+    return [images.row(index).key for index in range(len(images))]
+
+
+def stream_of(data: Path | rs.DataSet, **options: Any) -> Stream:
+    return Stream(data, CONDITIONS, columns=["key"], **options)
+
+
+def test_conditions_are_visited_in_the_given_order(built_once: Path) -> None:
+    noise, contrast, turns = (keys_of(built_once, *each) for each in (("gaussian_noise", 3), ("contrast", 1), ()))
+    mixed = [key for pair in zip(*(keys_of(built_once, *each) for each in CONDITIONS[3]), strict=True) for key in pair]
+    assert keys(stream_of(built_once)) == [*noise, *contrast, *noise, *mixed]
+    assert keys(Stream(built_once, columns="key")) == turns  # default: all, in the order of the manifest
+
+
+def test_samples_have_the_pixels_and_labels_of_the_data_set(built_once: Path) -> None:
+    pixels = pixels_of(built_once)
+    for image, label, columns in stream_of(built_once, shuffle=1):
+        np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), pixels[columns["key"]])
+        assert columns["key"].startswith(f"class{label}/")
+
+
+def test_rendered_data_sets_are_streamed(rendered: rs.DataSet, built_once: Path) -> None:
+    ours, theirs = (list(stream_of(data, batch_size=4, shuffle=3)) for data in (rendered, built_once))
+    assert keys(ours) == keys(theirs)
+    assert all(torch.equal(one[0], other[0]) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_batches_contain_samples_of_one_entry(built_once: Path) -> None:
+    stream = stream_of(built_once, batch_size=4, shuffle=7)
+    batches = list(stream)
+    assert [len(images) for images, *_ in batches] == [4, 2, 4, 2, 4, 2, 4, 4, 4]
+    assert len(stream) == len(batches)
+    single = list(stream_of(built_once, shuffle=7))
+    assert [key for batch in keys(batches) for key in batch] == keys(single)
+    assert torch.equal(torch.cat([images for images, *_ in batches]), torch.stack([image for image, *_ in single]))
+    assert torch.cat([labels for _, labels, _ in batches]).tolist() == [label for _, label, _ in single]
+    images, labels = next(iter(Stream(built_once, [("contrast", 1)], batch_size=3)))
+    assert (images.dtype, images.shape, labels.tolist()) == (torch.uint8, (3, 3, 224, 224), [0, 0, 0])
+
+
+def test_shuffling_depends_on_seed_and_place_alone(built_once: Path) -> None:
+    first, again, other = (keys(stream_of(built_once, shuffle=seed)) for seed in (1, 1, 2))
+    plain = keys(stream_of(built_once))
+    assert first == again != other
+    entries = [slice(0, 6), slice(6, 12), slice(12, 18), slice(18, 30)]
+    assert [sorted(first[each]) for each in entries] == [sorted(plain[each]) for each in entries]
+    assert first[entries[0]] != first[entries[2]]  # two visits of the same condition
+    assert first[entries[3]] != sorted(first[entries[3]])
+
+
+def test_loader_processes_and_ranks_do_not_change_the_order(built_once: Path) -> None:
+    stream = stream_of(built_once, batch_size=4, shuffle=7)
+    expected = keys(stream)
+    assert keys(loaded(stream, 1)) == keys(loaded(stream, 3)) == expected
+    ranks = [stream_of(built_once, batch_size=4, shuffle=7, rank=rank, world_size=2) for rank in (0, 1)]
+    read = [keys(loaded(each, 3)) for each in ranks]
+    assert [len(each) for each in read] == [len(each) for each in ranks] == [5, 4]
+    assert [read[index % 2][index // 2] for index in range(9)] == expected
+
+
+def test_spawned_processes_read_a_pickled_stream(built_once: Path) -> None:
+    stream = Stream(built_once, CONDITIONS[1:2], batch_size=4, shuffle=7, as_="tensor", input_transform=half)
+    copy = pickle.loads(pickle.dumps(stream))
+    for read in (list(copy), loaded(stream, 1, multiprocessing_context="spawn")):
+        for (images, labels), (other_images, other_labels) in zip(stream, read, strict=True):
+            assert torch.equal(images, other_images)
+            assert torch.equal(labels, other_labels)
+
+
+def test_ranks_of_torch_distributed_are_the_default(built_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stream_of(built_once)
+    for name, value in (("is_initialized", True), ("get_rank", 1), ("get_world_size", 4)):
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    pickled = pickle.dumps(stream)
+    expected = keys(stream_of(built_once, rank=0, world_size=1))[1::4]
+    assert keys(stream) == expected
+    monkeypatch.undo()
+    assert keys(pickle.loads(pickled)) == expected  # as in a spawned loader process
+
+
+def test_state_resumes_after_the_latest_item(built_once: Path) -> None:
+    stream = stream_of(built_once, batch_size=4, shuffle=7)
+    expected, iterator = keys(stream), iter(stream)
+    assert keys(islice(iterator, 4)) == expected[:4]
+    state = stream.state_dict()
+    assert keys(iterator) == expected[4:]
+    resumed = stream_of(built_once, batch_size=4, shuffle=7)
+    resumed.load_state_dict(state)
+    assert keys(resumed) == expected[4:]
+    assert keys(resumed) == expected  # the next iteration starts from the beginning
+
+
+def test_seek_applies_to_loader_processes(built_once: Path) -> None:
+    stream = stream_of(built_once, batch_size=4, shuffle=7)
+    expected = keys(stream)
+    stream.seek(5)
+    assert keys(loaded(stream, 2)) == expected[5:]
+    for position in (-1, 10, "5", None):
+        with pytest.raises(rs.UserError, match=f"invalid position {position!r}: the stream has 9 items on this rank"):
+            stream.seek(position)
+
+
+def test_stateful_loader_resumes_in_its_processes(built_once: Path) -> None:
+    loaders = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    stream = stream_of(built_once, batch_size=4, shuffle=7)
+    expected = keys(stream)
+    for processes in (0, 2):
+        loader = loaders.StatefulDataLoader(stream, batch_size=None, num_workers=processes)
+        assert keys(islice(loader, 5)) == expected[:5]
+        state = loader.state_dict()
+        again = loaders.StatefulDataLoader(stream, batch_size=None, num_workers=processes)
+        again.load_state_dict(state)
+        assert keys(again) == expected[5:]
+        assert keys(again) == expected
+
+
+@pytest.mark.parametrize("state", [{}, {"stream": "0"}, None])
+def test_what_is_no_state_is_refused(built_once: Path, state: Any) -> None:
+    with pytest.raises(rs.UserError, match="the state belongs to another stream: resume with the same data"):
+        stream_of(built_once).load_state_dict(state)
+
+
+@pytest.mark.parametrize("change", [{"batch_size": 3}, {"shuffle": 8}, {"ids": ["class0/image0"]}, {"world_size": 2}])
+def test_state_of_another_stream_is_refused(built_once: Path, change: dict[str, Any]) -> None:
+    state = stream_of(built_once, batch_size=4, shuffle=7, rank=0, world_size=1).state_dict()
+    other = stream_of(built_once, **{"batch_size": 4, "shuffle": 7, "rank": 0, "world_size": 1, **change})
+    with pytest.raises(rs.UserError, match="the state belongs to another stream: resume with the same data"):
+        other.load_state_dict(state)
+
+
+def test_ids_select_source_images(built_once: Path) -> None:
+    ids = {"class0/image0", "class1/image5"}
+    assert keys(stream_of(built_once, ids=ids)) == [
+        key for key in keys(stream_of(built_once)) if key.rsplit("-", 2)[0] in ids
+    ]
+
+
+def test_images_of_different_sizes_cannot_be_batched(tmp_path: Path) -> None:
+    for side in (16, 20):
+        write_image(tmp_path / "data" / "fog" / "1" / "a" / f"{side}.png", side=side)
+    index = index_of(tmp_path / "data")
+    with pytest.raises(rs.UserError, match=r"shapes, for example \(3, 16, 16\) and \(3, 20, 20\): pass an input_tran"):
+        list(Stream(index, batch_size=2))
+    assert [image.shape[1] for image, _ in Stream(index)] == [16, 20]
+
+
+def test_level_may_be_omitted_if_there_is_one(tmp_path: Path) -> None:
+    write_image(tmp_path / "data" / "fog" / "4" / "a" / "image.png")
+    index = index_of(tmp_path / "data")
+    assert keys(Stream(index, ["fog", ["fog", ("fog", 4)]], columns="key")) == ["a/image-fog-4"] * 3
+
+
+@pytest.mark.parametrize(
+    ("conditions", "options", "message"),
+    [
+        ([("fog", 5)], {}, r"no samples of \"\('fog', 5\)\"; it has gaussian_noise-1, gaussian_noise-3, contrast-1"),
+        ([("contrast", 5)], {}, "no samples of"),
+        (["contrast"], {}, r"has the levels 1, 3 of contrast: name one of them, for example \('contrast', 3\)"),
+        (["snow"], {}, r"no samples of \"'snow'\""),
+        ([], {}, "invalid conditions '\\[\\]': pass a list of pairs"),
+        ("contrast", {}, "invalid conditions"),
+        ([[]], {}, "a mixture is empty"),
+        ([5], {}, "invalid condition '5': pass a pair"),
+        (("contrast", 1), {}, r"invalid conditions \"\('contrast', 1\)\": pass a list of pairs"),
+        ([("contrast", 1, 3)], {}, r"invalid condition \"\('contrast', 1, 3\)\": pass a pair"),
+        (None, {"shuffle": True}, "invalid shuffle True: pass a seed, which is an integer from 0, or None"),
+        (None, {"shuffle": -1}, "invalid shuffle -1"),
+        (None, {"batch_size": 0}, "invalid batch_size 0: use an integer of at least 1"),
+        (None, {"batch_size": 2, "as_": "pil"}, "PIL images cannot be batched"),
+        (None, {"rank": 2, "world_size": 2}, "invalid rank 2 and world_size 2: pass both"),
+        (None, {"rank": "0", "world_size": 2}, "invalid rank '0' and world_size 2: pass both"),
+        (None, {"ids": 3}, "invalid ids '3': pass the values of source_id"),
+        (None, {"columns": 3}, r"invalid columns \[3\]: use names among key"),
+        (None, {"rank": 0}, "invalid rank 0 and world_size None: pass both"),
+    ],
+)
+def test_invalid_arguments_are_refused(
+    built_once: Path, conditions: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(rs.UserError, match=message):
+        Stream(built_once, conditions, **options)
