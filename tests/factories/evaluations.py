@@ -23,6 +23,7 @@ from pipeline.evaluate.results.folder import (
     part_file,
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
+from pipeline.recipes.attacks import AttackTable
 from pipeline.storage import LocalStore
 from pipeline.tasks.schema import Task
 from pipeline.transforms.family import Condition
@@ -43,6 +44,7 @@ def write_evaluation(
     size: int = 0,
     only: Mapping[tuple[str, int], Sequence[int]] | None = None,
     task: Task | None = None,
+    attack: AttackTable | None = None,
     **described: Any,
 ) -> str:
     """Write the evaluation of a model with these logits, and return its folder.
@@ -62,6 +64,7 @@ def write_evaluation(
         size: Input size of the model.
         only: (transform, level) -> indices of the samples that did not fail. Default: all.
         task: Task of the data set.
+        attack: How the images were attacked.
         described: Note and sizes of the model.
     """
     store = LocalStore(str(folder))
@@ -79,6 +82,7 @@ def write_evaluation(
             failed=failed,
         ),
         task=task,
+        attack=attack,
     )
     store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
     parts = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import corruptions
 import perturbations
+from corruptions import c_bar
 from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_ERRORS,
     ALEXNET_FLIP_PROBABILITIES,
@@ -16,17 +17,32 @@ from pipeline.evaluate.metrics.alexnet import (
 )
 from pipeline.evaluate.metrics.bootstrap import Estimate
 from pipeline.evaluate.report.anomalies import AnomalySummary
+from pipeline.evaluate.report.attack_summaries import (
+    AdversarialSummary,
+    AttackRow,
+    WorstCase,
+    section_title,
+    worst_case_names,
+)
+from pipeline.evaluate.report.attacks import NORMS
+from pipeline.evaluate.report.budgets import BudgetRow, BudgetSummary
 from pipeline.evaluate.report.calibration import Calibration, CalibrationSummary, LevelCalibration, ReliabilityBin
 from pipeline.evaluate.report.clean import CleanSummary
-from pipeline.evaluate.report.imagenet_c import CorruptionRow, CorruptionSummary
+from pipeline.evaluate.report.corruption_rows import CorruptionRow
+from pipeline.evaluate.report.imagenet_c import CorruptionSummary
+from pipeline.evaluate.report.imagenet_c_bar import BarSummary
 from pipeline.evaluate.report.imagenet_p import PerturbationRow, PerturbationSummary
 from pipeline.evaluate.report.imagenet_s import PairRow, SystemNoiseSummary
+from pipeline.evaluate.report.low_pass import LowPassSummary
 from pipeline.evaluate.report.models import ReportModel
 from pipeline.evaluate.report.ranking import compare
 from pipeline.evaluate.report.sections import sections
 from pipeline.evaluate.report.shifts import ShiftSummary
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.syn2nat import CandidateRow, CandidateSummary
+from pipeline.evaluate.report.transfer import summarise_transfer
+from pipeline.recipes import library
+from pipeline.recipes.attacks import Norm, budget_text
 from pipeline.transforms.imagenet_s import GROUPS, PAIRS
 from pipeline.transforms.syn2nat import CATEGORY_OF, SYN2NAT
 
@@ -58,7 +74,7 @@ ALL_MODELS: Mapping[str, tuple[float, tuple[int, ...]]] = {
 }
 """Clean error and CE of ten models, as in ``MODELS``."""
 
-KEYS = ("corruptions", "perturbations", "system_noise", "syn2nat", "shifts", "anomalies", "clean")
+KEYS = ("corruptions", "perturbations", "system_noise", "syn2nat", "c_bar", "low_pass", "shifts", "anomalies", "clean")
 """Families in the order of a report."""
 
 
@@ -118,7 +134,7 @@ def made_corruptions(
     name: str | None = None,
     data_set: str = "ImageNet-C",
     baseline: str | None = ALEXNET,
-    only: Sequence[str] = (*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS),
+    only: Sequence[str] = corruptions.names("all"),
     severities: Sequence[int] = SEVERITIES,
 ) -> CorruptionSummary:
     """Return a summary with the figures of ``MODELS``. The extra corruptions are slightly better than AlexNet."""
@@ -235,6 +251,73 @@ def made_candidates(
     return CandidateSummary(name or model, "ImageNet-Syn2Nat", 50_000, 0, rows, *figures)
 
 
+def made_bar(model: str = "ResNet-50", *, name: str | None = None) -> BarSummary:
+    """Return a summary in which the error increases with the severity, and differs between corruptions."""
+    clean, ten = ALL_MODELS[model][0], c_bar.PUBLISHED["imagenet"]
+    rows = []
+    for place, each in enumerate(ten):
+        errors = {s: estimate(min(clean + 0.06 * s + 0.04 * ((3 * place) % 10), 0.99)) for s in SEVERITIES}
+        error = estimate(mean([e.value for e in errors.values()]), 0.003)
+        rows.append(CorruptionRow(each, "benchmark", True, errors, error, None))
+    curve = {s: estimate(1 - mean([row.errors[s].value for row in rows]), 0.003) for s in SEVERITIES}
+    overall = mean([row.mean_error.value for row in rows])
+    return BarSummary(
+        name or model, "ImageNet-C-bar", 50_000, 0, True, rows, curve, estimate(overall, 0.002),
+        estimate(overall - 0.02, 0.002), estimate(0.02, 0.001), clean,
+        calibration=made_calibration(overall, SEVERITIES, ten, ten), complete_images=50_000,
+    )  # fmt: skip
+
+
+def made_attacks(model: str = "ResNet-50", *, attacked: str = "", recipe: str = "robustart") -> AdversarialSummary:
+    """Return the summary of three attacks at three levels on the model itself, or on another one."""
+    clean, levels = 1 - ALL_MODELS[model][0], (1, 2, 3)
+    norms: Mapping[str, Norm] = {"pgd_linf": "linf", "pgd_l1": "l1", "autoattack_l2": "l2"}
+    budgets: Mapping[Norm, Sequence[float]] = {"linf": (0.002, 0.008, 0.032), "l2": (0.5, 2, 8), "l1": (100, 400, 1600)}
+    robust = {level: estimate((0.9 if attacked else 0.6) / level * clean) for level in levels}
+    lost = {level: estimate(1 - each.value) for level, each in robust.items()} if attacked else {}
+    rows = [
+        AttackRow(
+            name, norm, NORMS[norm], True, dict(zip(levels, budgets[norm], strict=True)), 50_000, robust, robust,
+            robust, lost,
+        )
+        for name, norm in norms.items()
+    ]  # fmt: skip
+    worst = {
+        name: WorstCase(robust[level], list(norms), ["fgsm"] if level == 3 else [])
+        for level, name in enumerate(worst_case_names(3), 1)
+    }
+    what = f"transfer from {attacked}" if attacked else "white box"
+    return AdversarialSummary(
+        model, section_title("imagenet-c-clean", recipe, what), "imagenet-c-clean", recipe, attacked or model,
+        not attacked, 50_000, int(50_000 * clean), 0, rows, worst, clean,
+    )  # fmt: skip
+
+
+def made_budgets(model: str = "ResNet-50") -> BudgetSummary:
+    """Return a summary whose accuracy falls linearly to 0."""
+    clean = 1 - ALL_MODELS[model][0]
+    listed = (0.5 / 255, 1 / 255, 2 / 255, 4 / 255, 8 / 255, 16 / 255)
+    rows = [BudgetRow(budget_text("linf", each), each, estimate(clean * (1 - each * 255 / 16))) for each in listed]
+    curve = [estimate(clean * (1 - point / 64)) for point in range(65)]
+    figures = estimate(8, 0.2), estimate(8 * clean, 0.1)
+    title = "imagenet-c-clean, autoattack_linf up to 16/255"
+    return BudgetSummary(
+        model, title, "autoattack_linf", "linf", 16 / 255, 10, 50_000, int(50_000 * clean), 3, estimate(clean), rows,
+        curve, *figures,
+    )  # fmt: skip
+
+
+def attacked_models(models: Sequence[str]) -> Summary:
+    """Return attacks on models, transferred to each other, and smallest budgets."""
+    white = [made_attacks(model) for model in models]
+    transferred = [made_attacks(target, attacked=source) for source in models for target in models if target != source]
+    return summary_of(
+        adversarial=[*white, *transferred],
+        transfer=summarise_transfer([*white, *transferred]),
+        budgets=[made_budgets(model) for model in models],
+    )
+
+
 def made_clean(model: str = "ResNet-50", *, name: str | None = None) -> CleanSummary:
     clean = ALL_MODELS[model][0]
     return CleanSummary(
@@ -264,6 +347,18 @@ def made_anomalies(model: str = "ResNet-50", *, name: str | None = None) -> Anom
     return AnomalySummary(name or model, "imagenet-o", 2_000, 10_000, 0, aupr, 2_000)
 
 
+def made_low_pass(model: str = "ResNet-50", *, name: str | None = None) -> LowPassSummary:
+    """Return a summary whose normalised accuracy rises with the bandwidth, and faster for better models."""
+    clean, bandwidths = ALL_MODELS[model][0], library.load("low-pass").transforms.levels
+    curve = {b: estimate(1 - (1 + b / 20) ** (-3 + clean) if b < bandwidths[-1] else 1.0, 0.006) for b in bandwidths}
+    bias = 40 * clean + 15
+    return LowPassSummary(
+        name or model, "Low-pass", 1000, 0, bandwidths, round(1000 * (1 - clean)), estimate(bias, 0.6),
+        estimate(bias + 9, 1.1), estimate(bias + 4, 0.8), 1 - clean,
+        {b: estimate(each.value * (1 - clean), 0.01) for b, each in curve.items()}, curve,
+    )  # fmt: skip
+
+
 def made_summary(
     models: Sequence[str] = ("ResNet-50",),
     *,
@@ -277,6 +372,8 @@ def made_summary(
         perturbations=[made_perturbations(model) for model in models],
         system_noise=[made_system_noise(model) for model in models],
         syn2nat=[made_candidates(model) for model in models],
+        c_bar=[made_bar(model) for model in models],
+        low_pass=[made_low_pass(model) for model in models],
         clean=[made_clean(model) for model in models],
         shifts=[each for model in models for each in made_shifts(model)],
         anomalies=[made_anomalies(model) for model in models],
@@ -310,6 +407,8 @@ def hostile_summary() -> Summary:
         perturbations=[made_perturbations(name=name)],
         system_noise=[replace(noise, rows=pairs)],
         syn2nat=[made_candidates(name=name)],
+        c_bar=[made_bar(name=name)],
+        low_pass=[made_low_pass(name=name)],
         clean=[made_clean(name=name)],
         shifts=made_shifts(name=name),
         anomalies=[made_anomalies(name=name)],

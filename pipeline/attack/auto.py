@@ -1,0 +1,108 @@
+"""AutoAttack, composed from the parts of torchattacks with the published settings, and two of its parts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from pipeline.attack.task import AttackTask
+from pipeline.attack.victim import Victim, predicted
+
+_NORMS = {"linf": "Linf", "l2": "L2"}
+
+PARTS = ("apgd_ce", "apgd_targeted", "fab_targeted", "square")
+"""Parts of AutoAttack in their order. Each attacks only the images that still stand."""
+
+
+def parts(victim: Victim, task: AttackTask) -> Mapping[str, Any]:
+    """Return the parts of AutoAttack, as attacks of torchattacks, in their order."""
+    import torchattacks
+
+    settings, common = task.settings, _common(task)
+    ascent = {"steps": int(settings["steps"]), "rho": settings["rho"], **common}
+    targets = min(int(settings["targets"]), victim.classes - 1) + 1
+    return {
+        "apgd_ce": torchattacks.APGD(victim, loss="ce", **ascent),
+        "apgd_targeted": torchattacks.APGDT(victim, n_classes=targets, **ascent),
+        "fab_targeted": _fab(victim, task, task.budget),
+        "square": _square(victim, task),
+    }
+
+
+def autoattack(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
+    """Return images after all parts of AutoAttack."""
+    return composed(victim, images, labels, task)[0]
+
+
+def composed(
+    victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask
+) -> tuple[torch.Tensor, list[str]]:
+    """Return images after all parts of AutoAttack, and the part that succeeded on each; empty where none did.
+
+    Args:
+        victim: The model.
+        images: Images (N, 3, H, W), values 0..1.
+        labels: True classes (N,).
+        task: Budget, settings and seed.
+    """
+    attacked, found = images.clone(), [""] * len(images)
+    for name, part in parts(victim, task).items():
+        standing = [index for index, component in enumerate(found) if not component]
+        if not standing:
+            break
+        part.device = images.device
+        moved = part.forward(images[standing], labels[standing]).detach()
+        with torch.no_grad():
+            wrong = predicted(victim(moved)) != labels[standing]
+        for index, image, succeeded in zip(standing, moved, wrong.tolist(), strict=True):
+            if succeeded:
+                attacked[index], found[index] = image, name
+    return attacked, found
+
+
+def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
+    """Return images after the Square attack, which needs no gradients."""
+    attack = _square(victim, task)
+    attack.device = images.device
+    attacked: torch.Tensor = attack.forward(images, labels)
+    return attacked.detach()
+
+
+def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
+    """Return images with the smallest perturbation that targeted FAB finds, over all of its targets."""
+    attack = _fab(victim, task, budget=torch.inf)
+    attack.device = images.device
+    nearest, distances = images.clone(), torch.full((len(images),), torch.inf, device=images.device)
+    for target in range(2, attack.n_target_classes + 2):
+        attack.target_class = target
+        with torch.no_grad():
+            moved = attack.attack_single_run_targeted(images, labels)
+            difference = (moved - images).flatten(1)
+            norms = difference.abs().amax(dim=1) if task.norm == "linf" else difference.norm(dim=1)
+            nearer = (predicted(victim(moved)) != labels) & (norms < distances)
+        nearest[nearer], distances[nearer] = moved[nearer], norms[nearer]
+    return nearest
+
+
+def _fab(victim: Victim, task: AttackTask, budget: float) -> Any:
+    import torchattacks
+
+    settings = task.settings
+    targets = min(int(settings["targets"]), victim.classes - 1) + 1
+    made = {name: settings[name] for name in ("alpha_max", "eta", "beta")}
+    steps = int(settings["steps"])
+    common = {**_common(task), "eps": budget}
+    return torchattacks.FAB(victim, steps=steps, multi_targeted=True, n_classes=targets, **made, **common)
+
+
+def _square(victim: Victim, task: AttackTask) -> Any:
+    import torchattacks
+
+    made = {"n_queries": int(task.settings["queries"]), "p_init": task.settings["p_init"]}
+    return torchattacks.Square(victim, loss="margin", resc_schedule=False, **made, **_common(task))
+
+
+def _common(task: AttackTask) -> dict[str, Any]:
+    return {"norm": _NORMS[task.norm], "eps": task.budget, "seed": task.seed}

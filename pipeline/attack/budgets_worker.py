@@ -1,0 +1,170 @@
+"""The worker of a search of smallest budgets. It publishes one part per block of images."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import manifests
+from pipeline.attack.clean import CleanImages, pixels_of
+from pipeline.attack.search import Smallest, search
+from pipeline.attack.worker import Loading
+from pipeline.build.failures import failure_reason
+from pipeline.datasets.norms import Stored
+from pipeline.datasets.paths import FACT_FAILED
+from pipeline.errors import SampleError
+from pipeline.evaluate.results.budgets import BUDGETS_SCHEMA, FACT_CHUNK, BudgetsTable, part_file
+from pipeline.execution.work import Attempt, CurrentItem, Measure
+from pipeline.recipes.attacks import AttackedModel
+from pipeline.sources.base import SourceImage
+from pipeline.storage import open_store
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive images whose results are one part.
+
+    Attributes:
+        index: Number of the block.
+        images: The images.
+    """
+
+    index: int
+    images: tuple[SourceImage, ...]
+
+    @property
+    def name(self) -> str:
+        """Stem of its part."""
+        return f"{self.index:06d}"
+
+    def digest(self, table: BudgetsTable) -> str:
+        """Return the digest of everything that decides its results."""
+        content = "".join(f"{image.id}\n{image.label}\n{image.size}\n" for image in self.images)
+        return hashlib.sha256(f"{table.digest}\n{self.index}\n{content}".encode()).hexdigest()
+
+
+@dataclass
+class SearchCounts:
+    """The finished work of a worker or of a search: blocks, images, and images that failed."""
+
+    blocks: int = 0
+    images: int = 0
+    failed: int = 0
+
+    def add(self, other: SearchCounts) -> None:
+        """Add other counts to these."""
+        self.blocks += other.blocks
+        self.images += other.images
+        self.failed += other.failed
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield the counts as metrics for monitoring."""
+        yield Measure("searched_images", "Images whose smallest budget was searched", self.images)
+        yield Measure("failed_samples", "Samples that failed", self.failed)
+
+
+@dataclass(frozen=True)
+class SearchJob:
+    """The settings that all workers of a search share.
+
+    Attributes:
+        table: Attack, model and images.
+        model: The model, as workers load it.
+        fill: Number of images to which batches are filled up; 1 unless the model accepts only one number.
+        output: Absolute path or URL of the output.
+        loading: How to load model and images.
+    """
+
+    table: BudgetsTable
+    model: AttackedModel
+    fill: int
+    output: str
+    loading: Loading
+
+
+@dataclass
+class _Row:
+    """A row of the part: the image, its key in the clean data set, its pixels and its result."""
+
+    image: SourceImage
+    key: str
+    pixels: Stored | None = None
+    result: Smallest = field(default_factory=lambda: Smallest(False))
+
+
+class SearchWorker:
+    """A worker that searches smallest budgets. It keeps the model loaded between blocks."""
+
+    def __init__(self, job: SearchJob) -> None:
+        """Load the model. Raise UserError like ``Loading.attacker``."""
+        self._job, self._store = job, open_store(job.output)
+        self._clean = CleanImages(job.loading.clean, job.loading.data)
+        self._attacker = job.loading.attacker(job.model, job.fill, job.table.device, job.table.search.seed)
+        self._roots = sorted({job.loading.clean, job.output, self._store.root}, key=len, reverse=True)
+
+    def run(self, attempt: Attempt[Sequence[Block]]) -> Iterator[SearchCounts | CurrentItem]:
+        """Search the budgets of blocks and publish their parts.
+
+        Args:
+            attempt: The blocks.
+
+        Yields:
+            The counts so far, after each batch; always the same object, which is updated.
+
+        Raises:
+            OSError: A part cannot be written.
+            UserError: The model fails.
+        """
+        counts, batch = SearchCounts(), self._job.table.run.batch
+        for block in attempt.work:
+            known = self._clean.rows([image.id for image in block.images])
+            rows = [_Row(image, known[image.id].key if image.id in known else image.id) for image in block.images]
+            for first in range(0, len(rows), batch):
+                self._search(rows[first : first + batch])
+                counts.images += len(rows[first : first + batch])
+                yield counts
+            failed = sum(row.result.error is not None for row in rows)
+            self._publish(block, rows, failed)
+            counts.add(SearchCounts(blocks=1, failed=failed))
+        yield counts
+
+    def _search(self, rows: Sequence[_Row]) -> None:
+        """Set the results of a batch."""
+        for row in rows:
+            try:
+                row.pixels = pixels_of(self._clean.sample(row.image.id))
+            except (SampleError, OSError) as error:
+                row.result = Smallest(False, error=f"{row.image.origin}: {failure_reason(error, self._roots)}")
+        readable = [(row, row.pixels) for row in rows if row.pixels is not None]
+        if not readable:
+            return
+        ids, labels = [row.image.id for row, _ in readable], [row.image.label for row, _ in readable]
+        before = self._attacker.before(ids, [pixels for _, pixels in readable], labels)
+        results = search(self._attacker, before, self._job.table.search)
+        for (row, _), result in zip(readable, results, strict=True):
+            row.result, row.pixels = result, None
+
+    def _publish(self, block: Block, rows: Sequence[_Row], failed: int) -> None:
+        content = [
+            {
+                "key": row.key,
+                "source_id": row.image.id,
+                "label": row.image.label,
+                "right_before": row.result.right_before,
+                "found": row.result.found,
+                "smallest": row.result.smallest,
+                "largest_survived": row.result.survived,
+                "error": row.result.error,
+            }
+            for row in rows
+        ]
+        facts = {FACT_CHUNK: block.digest(self._job.table), FACT_FAILED: str(failed)}
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, BUDGETS_SCHEMA, use_dictionary=False, write_statistics=False) as writer:
+            writer.write_table(pa.Table.from_pylist(content, schema=BUDGETS_SCHEMA))
+            writer.add_key_value_metadata(manifests.with_blank_seal(facts))
+        self._store.publish_bytes(manifests.seal(sink.getvalue().to_pybytes()), part_file(block.name))

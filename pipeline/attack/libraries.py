@@ -1,0 +1,85 @@
+"""Libraries that compute attacks, the devices they run on, and the determinism of both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+
+import torch
+
+from pipeline.errors import UserError
+from pipeline.evaluate.models.base import Model
+from pipeline.software import ATTACK_LIBRARIES
+
+_SEED_BYTES = 7
+
+
+def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
+    """Return library -> version.
+
+    Args:
+        names: Libraries of ``ATTACK_LIBRARIES``.
+        wanted_by: The attacks that need them, for the message.
+
+    Raises:
+        UserError: One of them is not installed; the message has the command that installs it.
+    """
+    found = {}
+    for name in sorted(names):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError as error:
+            raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}") from error
+    return found
+
+
+def device_name(device: str) -> str:
+    """Return the name of a device, which decides the rounding of its results."""
+    kind = torch.device(device).type
+    return torch.cuda.get_device_name(device) if kind == "cuda" else f"{kind} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def compute_deterministically(device: str) -> None:
+    """Make the results of this process a function of their input: one thread on a CPU, no racing kernels on a GPU."""
+    if torch.device(device).type == "cpu":
+        torch.set_num_threads(1)
+        return
+    request_deterministic_cublas()
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def request_deterministic_cublas() -> None:
+    """Set the variable that cuBLAS reads when a process first uses it, without which its sums may be reordered."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def release(model: Model) -> None:
+    """Move a model back to the CPU and free the GPU memory of this process, which workers need."""
+    model.module.to("cpu")
+    torch.cuda.empty_cache()
+
+
+def seed_of(*parts: object) -> int:
+    """Return a seed from values that JSON can hold."""
+    content = json.dumps(parts).encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=_SEED_BYTES).digest(), "big")
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's generators in the block, and restore them after it."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that the memory of a device or of the machine is exhausted."""
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text

@@ -1,0 +1,102 @@
+"""``attacks.parquet``: the outcome of each attack as the attack saw it, with the norms of what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import manifests
+from pipeline.build.plan import Plan, ShardTask
+from pipeline.datasets.paths import ATTACKS_FILE, FACT_ATTACKED, FACT_TASK, FACT_ZERO_GRADIENTS
+from pipeline.errors import UnfinishedError
+from pipeline.storage import Store, read_groups_ahead
+
+PARTS = "attacks"
+"""Folder of the parts of ``attacks.parquet``, one per shard."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("clean_top1", pa.int32(), nullable=False),
+        pa.field("right_before", pa.bool_(), nullable=False),
+        pa.field("right_after", pa.bool_(), nullable=False),
+        pa.field("linf", pa.float64(), nullable=False),
+        pa.field("l2", pa.float64(), nullable=False),
+        pa.field("l1", pa.float64(), nullable=False),
+        pa.field("steps", pa.int64(), nullable=False),
+        pa.field("component", pa.string(), nullable=False),
+        pa.field("zero_gradient", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of an attack on one image.
+
+    Attributes:
+        key: Key of the sample in the manifest.
+        clean_top1: Class that the model predicts for the clean image.
+        right_before: Whether that is the label. Other images are stored unchanged.
+        right_after: Whether the model predicts the label for the stored image.
+        linf: L-inf norm of the stored perturbation, for pixel values 0..1.
+        l2: Its L2 norm.
+        l1: Its L1 norm.
+        steps: Steps of the attack, or queries of an attack without gradients; 0 if the image was not attacked.
+        component: Part of AutoAttack that succeeded; empty otherwise.
+        zero_gradient: Whether the loss has no gradient at the clean image.
+    """
+
+    key: str
+    clean_top1: int
+    right_before: bool
+    right_after: bool
+    linf: float = 0.0
+    l2: float = 0.0
+    l1: float = 0.0
+    steps: int = 0
+    component: str = ""
+    zero_gradient: bool = False
+
+
+def publish_records(store: Store, task: ShardTask, records: Sequence[Record]) -> None:
+    """Write the records of a shard. Raises OSError."""
+    facts = {
+        FACT_TASK: task.digest,
+        FACT_ATTACKED: str(sum(record.right_before for record in records)),
+        FACT_ZERO_GRADIENTS: str(sum(record.zero_gradient for record in records)),
+    }
+    table = pa.Table.from_pylist([asdict(record) for record in records], schema=SCHEMA)
+    content = pa.BufferOutputStream()
+    with pq.ParquetWriter(content, SCHEMA, use_dictionary=False, write_statistics=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(manifests.with_blank_seal(facts))
+    store.publish_bytes(manifests.seal(content.getvalue().to_pybytes()), part_file(task.name))
+
+
+def part_file(shard: str) -> str:
+    """Return the path of the records of a shard in the data set."""
+    return f"{PARTS}/{shard}.parquet"
+
+
+def merge_records(plan: Plan, store: Store) -> None:
+    """Write ``attacks.parquet``, in the order of the manifest.
+
+    Raises:
+        UnfinishedError: A part cannot be read.
+    """
+    scratch, parts = store.scratch(), read_groups_ahead(store, _parts(plan))
+    try:
+        manifests.merge(parts, {}, scratch, SCHEMA, summed=[FACT_ATTACKED, FACT_ZERO_GRADIENTS])
+    except manifests.MergeError as error:
+        scratch.unlink(missing_ok=True)
+        raise UnfinishedError(f"{error}; remove its shard, then run the same command again") from error
+    store.publish(scratch, ATTACKS_FILE)
+
+
+def _parts(plan: Plan) -> Iterable[list[str]]:
+    for parts in plan.parts():
+        yield [f"{PARTS}/{part.rpartition('/')[2]}" for part in parts]

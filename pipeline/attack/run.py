@@ -1,0 +1,170 @@
+"""The attack command: a build whose samples are adversarial images, with a record of each attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import torch
+
+from pipeline.attack.clean import CleanImages
+from pipeline.attack.libraries import release, request_deterministic_cublas
+from pipeline.attack.methods import METHODS
+from pipeline.attack.records import merge_records
+from pipeline.attack.settings import AttackRequest, Setup, check_libraries, recipe_of, set_up, size_message
+from pipeline.attack.worker import AttackJob, AttackWorker, Loading
+from pipeline.build.counts import BuildCounts
+from pipeline.build.overlap import check_overlap
+from pipeline.build.plan import Plan, WorkItem, make_plan
+from pipeline.build.result import BuildResult
+from pipeline.build.run import Build, BuildRequest, BuildWatcher, Crew
+from pipeline.datasets.adversarial import recorded_attack
+from pipeline.datasets.opening import open_built
+from pipeline.datasets.paths import ATTACKS_FILE, MANIFEST_FILE
+from pipeline.evaluate.models.loading import current_folder, load_model
+from pipeline.execution.pools import parse_executor
+from pipeline.execution.resumable import run_resumable
+from pipeline.execution.work import Tally
+from pipeline.storage import trusted_locations
+
+MAX_ZERO_GRADIENTS = 0.01
+"""Largest share of attacked images without a gradient about which nothing is said."""
+
+
+@dataclass
+class AttackResult:
+    """The result of an attack: that of a build, and what the user should know about the model."""
+
+    built: BuildResult
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every shard is finished."""
+        return self.built.complete
+
+    def facts(self) -> dict[str, object]:
+        """Return the result as a dictionary of JSON values."""
+        return {**self.built.facts(), "warnings": list(self.warnings)}
+
+    def summary(self, output: str) -> Iterator[str]:
+        """Yield lines of text that describe the result; ``output`` is the folder as the user gave it."""
+        yield from (f"warning: {text}" for text in self.warnings)
+        yield from self.built.summary(output)
+
+
+def run_attack(request: AttackRequest, watcher: BuildWatcher) -> AttackResult:
+    """Attack a model on clean images, and write the missing shards of the data set, then its manifest.
+
+    To continue an interrupted attack, run the same request again.
+
+    Args:
+        request: Model, images, attacks and options.
+        watcher: Observer of the work.
+
+    Raises:
+        UserError: An input is invalid, or the output contains another data set. Nothing has been attacked.
+        UnfinishedError: No worker can be started, or a part cannot be read.
+    """
+    parse_executor(request.executor, request.address)
+    check_overlap(request.data_set, request.output)
+    setup = prepare(request, watcher.preparing)
+    recipe = recipe_of(setup, request)
+    plan = make_plan(recipe, setup.source)
+    watcher.preparing(size_message(setup, plan.images, request.bits))
+    attack = _Attack(request, setup, plan, watcher)
+    run_resumable(attack.store, attack, Tally(BuildCounts))
+    return AttackResult(attack.result, setup.warnings + _operators(setup) + _gradients(attack))
+
+
+def prepare(request: AttackRequest, preparing: Callable[[str], None]) -> Setup:
+    """Check a request, load the model and try it on a first batch.
+
+    Args:
+        request: The request.
+        preparing: Called with each step.
+
+    Raises:
+        UserError: An input is invalid.
+    """
+    entries = request.recipe.entries(request.only)
+    check_libraries(entries)
+    images = CleanImages(request.data_set, request.data)
+    for _ in images:  # every image must have a label and the same size
+        pass
+    preparing(f"loading {request.model}")
+    request_deterministic_cublas()
+    model = load_model(request.model, request.weights, trust=request.trust_model)
+    setup = set_up(request, entries, images, model)
+    release(model)
+    return setup
+
+
+def loading(request: AttackRequest, setup: Setup) -> Loading:
+    """Return how workers load model and images."""
+    place = setup.images.data_set.absolute_location
+    return Loading(
+        place.folder,
+        setup.table.run.device,
+        place.data,
+        current_folder(),
+        request.trust_model,
+    )
+
+
+def processes(request: AttackRequest, setup: Setup) -> tuple[int | None, int]:
+    """Return the number of workers, None for one per CPU, and the number of GPUs that they share."""
+    device = setup.table.run.device
+    if device.startswith("cuda:"):  # one GPU that the user has chosen, which all workers share
+        return request.workers or 1, 0
+    gpus = torch.cuda.device_count() if device == "cuda" else 0
+    return request.workers or gpus or None, gpus
+
+
+def _operators(setup: Setup) -> tuple[str, ...]:
+    """Return a warning about operators whose gradients may differ between runs."""
+    if not setup.nondeterministic:
+        return ()
+    return (
+        f"the gradients of {', '.join(setup.nondeterministic)} may differ between runs on {setup.device}: another run "
+        "may make other images",
+    )
+
+
+def _gradients(attack: _Attack) -> tuple[str, ...]:
+    """Return a warning about images at which the loss has no gradient, if there are many."""
+    table = recorded_attack(open_built(attack.store.root)) if attack.result.complete else None
+    share = table.zero_gradients if table else None
+    if share is None or share <= MAX_ZERO_GRADIENTS:
+        return ()
+    return (
+        f"the loss has no gradient at {share:.1%} of the attacked images, which measure no robustness: attack the "
+        "logits, for example with autoattack_linf or cw_l2, or a model with smaller logits",
+    )
+
+
+class _Attack(Build):
+    """An attack as a resumable job: one worker per CPU with one thread, or one per GPU."""
+
+    def __init__(self, request: AttackRequest, setup: Setup, plan: Plan, watcher: BuildWatcher) -> None:
+        built = BuildRequest(
+            plan.recipe, request.data_set, request.output, address=request.address, executor=request.executor,
+            ids=request.ids, retry_failed=request.retry_failed,
+        )  # fmt: skip
+        job = AttackJob(plan.recipe, trusted_locations.absolute(request.output), loading(request, setup))
+        workers, gpus = processes(request, setup)
+        super().__init__(built, plan, setup.source, watcher, Crew(job, AttackWorker, workers, gpus))
+
+    def _pieces(self, blocks: Iterator[WorkItem], workers: int) -> Iterator[WorkItem]:
+        """Yield one work item per shard. Those of all levels are one, if the attack is the same at every level."""
+        for block in blocks:
+            for name, tasks in groupby(block.tasks, key=lambda task: task.condition.transform):
+                shared = replace(block, tasks=tuple(tasks))
+                yield from shared.split(1 if METHODS[name].minimises else len(shared.tasks))
+
+    def merge(self) -> None:
+        """Write the records of the attacks, then the manifest and the files that describe it."""
+        if self.store.size(MANIFEST_FILE) < 0 or self.store.size(ATTACKS_FILE) < 0:
+            merge_records(self._plan, self.store)
+        super().merge()

@@ -1,0 +1,326 @@
+"""What a run attacks: the model as ``evaluate`` loads it, the images, the attacks, and the recipe of the data set."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import islice
+
+import torch
+from rich.filesize import decimal
+
+from pipeline.attack.attacker import Attacker, Before
+from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
+from pipeline.attack.libraries import device_name, installed_versions
+from pipeline.attack.methods import METHODS
+from pipeline.attack.recipes import AttackRecipe
+from pipeline.attack.victim import Victim, loss_gradients
+from pipeline.datasets.built import Built
+from pipeline.datasets.norms import LEVEL, ONE
+from pipeline.datasets.rendered import Rendered
+from pipeline.errors import SampleError, UserError
+from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.predict.preparation import images_of
+from pipeline.evaluate.predict.settings import EvaluationRequest, settings
+from pipeline.evaluate.results.folder import EvaluationTable
+from pipeline.images.encoders import Npy
+from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable
+from pipeline.recipes.attacks import CleanImages as CleanTable
+from pipeline.recipes.schema import PrepareTable, Recipe, ShardsTable, SourceTable, TransformsTable
+from pipeline.software import versions
+from pipeline.sources.base import Source, lines_at
+from pipeline.text import counted
+from pipeline.transforms import adversarial
+
+BITS = (8, 16)
+"""Numbers of bits of a stored value."""
+
+_PROBABILITY_ERROR = 1e-3
+"""Largest difference from 1 of the sum of outputs that look like probabilities."""
+
+
+@dataclass(frozen=True)
+class AttackRequest:
+    """A request to attack a model.
+
+    Attributes:
+        data_set: Path or URL of the clean data set.
+        model: Factory, file or library model.
+        output: Path or URL of the output folder.
+        recipe: Attacks, budgets and settings.
+        only: Attacks of the recipe to run. None for all.
+        weights: File with a state dict for the model.
+        name: Display name of the model. None uses ``model``.
+        size: Side that images are resized to, in pixels. None uses that of the model.
+        mean: Channel means for pixel values 0..1. None uses those of the model.
+        std: Channel standard deviations for pixel values 0..1. None uses those of the model.
+        bits: Bits of a stored value, 8 or 16.
+        device: auto, cpu, cuda, cuda:1, ...
+        ids: Text file that selects images by their ids. None for those of ``recipe.sample``.
+        limit: First N of the images; 0 for all.
+        data: Folder with the files of an index.
+        trust_model: Whether to load model files that can run code.
+        workers: Number of workers. None picks the number.
+        address: Address of a Ray cluster, or None.
+        executor: auto, ray or local.
+        retry_failed: Whether to remake parts that have failed images.
+    """
+
+    data_set: str
+    model: str
+    output: str
+    recipe: AttackRecipe
+    _: KW_ONLY
+    only: Sequence[str] | None = None
+    weights: str | None = None
+    name: str | None = None
+    size: int | None = None
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+    bits: int = 16
+    device: str = "auto"
+    ids: str | None = None
+    limit: int = 0
+    data: str | None = None
+    trust_model: bool = False
+    workers: int | None = None
+    address: str | None = None
+    executor: str = "auto"
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that a run has found out before its work.
+
+    Attributes:
+        images: All clean images.
+        source: Those to attack.
+        table: What ``evaluate`` would record about model, input, run and data set.
+        entries: The attacks.
+        device: Name of the device that computes.
+        nondeterministic: Operators whose gradients may differ between runs on this device.
+        software: Library -> version.
+        warnings: What the user should know about the model.
+        fixed_batch: The only number of images that the model accepts at once. None if it accepts any.
+    """
+
+    images: CleanImages
+    source: Source
+    table: EvaluationTable
+    entries: tuple[AttackEntry, ...]
+    device: str
+    nondeterministic: tuple[str, ...]
+    software: dict[str, str]
+    warnings: tuple[str, ...] = ()
+    fixed_batch: int | None = None
+
+    @property
+    def model(self) -> AttackedModel:
+        """The model under attack."""
+        model, image = self.table.model, self.table.input
+        return AttackedModel(
+            name=model.name, spec=model.spec, weights=model.weights, digest=model.digest, code=model.code,
+            size=image.size, mean=image.mean, std=image.std,
+        )  # fmt: skip
+
+    def clean_table(self, request: AttackRequest) -> CleanTable:
+        """Return which images are attacked."""
+        recipe = request.recipe
+        return CleanTable(
+            name=self.images.data_set.name,
+            manifest_sha256=self.images.data_set.manifest_digest(),
+            sample=0 if request.ids else recipe.sample,
+            sample_seed=recipe.sample_seed if recipe.sample and not request.ids else 0,
+            ids=_ids_digest(request.ids),
+        )
+
+
+def check_libraries(entries: Sequence[AttackEntry]) -> dict[str, str]:
+    """Return the versions of the libraries of these attacks. Raise UserError if one is not installed."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        found |= installed_versions([METHODS[entry.name].library], entry.name)
+    return found
+
+
+def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: CleanImages, model: Model) -> Setup:
+    """Check a request against the images and the model, which runs on a first batch.
+
+    Args:
+        request: The request.
+        entries: The attacks.
+        images: All clean images.
+        model: The loaded model.
+
+    Raises:
+        UserError: An option is invalid, or the model cannot be attacked on these images.
+    """
+    if request.ids and request.recipe.sample:
+        request = replace(request, recipe=request.recipe.model_copy(update={"sample": 0}))
+    source = chosen_images(images, request.recipe.sample, request.recipe.sample_seed, request.ids)
+    data_set = images.data_set
+    evaluated = EvaluationRequest(
+        request.data_set, request.model, request.output, weights=request.weights, name=request.name,
+        device=request.device, batch=model.batch or request.recipe.batch, size=request.size, mean=request.mean,
+        std=request.std, data=request.data, trust_model=request.trust_model,
+    )  # fmt: skip
+    table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
+    setup = Setup(
+        images, source, table, entries, device_name(table.run.device), (),
+        software={**versions(), "torch": torch.__version__, **model.software, **check_libraries(entries)},
+        fixed_batch=model.batch,
+    )  # fmt: skip
+    _check_classes(setup)
+    return _tried(setup, model)
+
+
+def recipe_of(setup: Setup, request: AttackRequest) -> Recipe:
+    """Return the recipe of the data set that a request makes. Raise UserError if its bits do not fit the budgets."""
+    _check_bits(setup.entries, request.bits)
+    recipe, data_set = request.recipe, setup.images.data_set
+    clean = data_set.recipe if isinstance(data_set, Built | Rendered) else None
+    return Recipe(
+        name=recipe.name,
+        title=recipe.title,
+        profile=clean.profile if clean else setup.table.data_set.profile,
+        seed=recipe.seed,
+        source=SourceTable(limit=request.limit),
+        prepare=clean.prepare if clean else PrepareTable(steps=()),
+        transforms=TransformsTable(
+            family=adversarial.FAMILY.name,
+            only=tuple(entry.name for entry in setup.entries),
+            levels=tuple(range(1, len(setup.entries[0].budgets) + 1)),
+        ),
+        encoder=Npy(depth=16 if request.bits == 16 else 8),
+        shards=ShardsTable(size=recipe.shard_size),
+        software=setup.software,
+        attack=AttackTable(
+            recipe=recipe.name,
+            expected=tuple(name for name in METHODS if name in recipe.attacks),
+            batch=setup.table.run.batch,
+            device=setup.device,
+            nondeterministic=setup.nondeterministic,
+            model=setup.model,
+            clean=setup.clean_table(request),
+            attacks=setup.entries,
+        ),
+    )
+
+
+def _check_classes(setup: Setup) -> None:
+    """Raise UserError if an attack needs more classes than the model has."""
+    classes = setup.table.model.classes
+    for entry in setup.entries:
+        if (needed := METHODS[entry.name].classes) > classes:
+            others = [other.name for other in setup.entries if METHODS[other.name].classes <= classes]
+            advice = f"leave it out with --only {','.join(others)}" if others else "use another attack"
+            raise UserError(
+                f"{entry.name} needs a model with at least {needed} classes for its loss, but {setup.table.model.name} "
+                f"has {classes}: {advice}"
+            )
+
+
+def _check_bits(entries: Sequence[AttackEntry], bits: int) -> None:
+    """Raise UserError if 8 bits cannot store the budgets."""
+    if bits not in BITS:
+        raise UserError(f"invalid --bits {bits}: use {' or '.join(map(str, BITS))}")
+    for entry in entries if bits == BITS[0] else ():
+        levels = [budget * ONE / LEVEL for budget in entry.budgets]
+        if entry.norm != "linf" or any(abs(level - round(level)) > 1e-6 for level in levels):
+            raise UserError(
+                f"--bits 8 stores whole levels, but {entry.name} has budgets of the norm {entry.norm}, "
+                f"{', '.join(f'{level:g}/255' for level in levels)}: use --bits 16"
+            )
+
+
+def _tried(setup: Setup, model: Model) -> Setup:
+    """Return the setup with what a first batch shows. Raise UserError if the model cannot be attacked."""
+    batch = first_batch(setup, model)
+    victim = batch[0].victim
+    with torch.inference_mode():
+        once, again = victim(batch[1].images), victim(batch[1].images)
+    if not torch.equal(once, again):
+        raise UserError(
+            f"{setup.table.model.name} returns other values when it sees the same images again: models that draw "
+            "random numbers are not supported; make its factory return a deterministic model"
+        )
+    found = []
+    if bool((once >= 0).all()) and bool(((once.sum(dim=1) - 1).abs() < _PROBABILITY_ERROR).all()):
+        found.append(
+            f"the outputs of {setup.table.model.name} look like probabilities, on which the cross entropy is weak: "
+            "return logits, without a softmax"
+        )
+    return replace(setup, warnings=tuple(found), nondeterministic=_nondeterministic(setup, victim, batch[1]))
+
+
+def first_batch(setup: Setup, model: Model) -> tuple[Attacker, Before]:
+    """Return an attacker in this process and the first batch of images that can be read. Raise UserError for none."""
+    device = torch.device(setup.table.run.device)
+    victim = Victim(model, setup.model, setup.table.run.batch, device)
+    attacker, found = Attacker(victim, device, seed=0), []
+    for image in islice(setup.source, setup.table.run.batch):
+        try:
+            found.append((image, pixels_of(setup.images.sample(image.id))))
+        except (SampleError, OSError):
+            continue
+    if not found:
+        raise UserError(f"none of the first images of {setup.source.location} can be read: run robustshards verify")
+    ids, labels = [image.id for image, _ in found], [image.label for image, _ in found]
+    return attacker, attacker.before(ids, [pixels for _, pixels in found], labels)
+
+
+def _nondeterministic(setup: Setup, victim: Victim, batch: Before) -> tuple[str, ...]:
+    """Return the operators that torch has no deterministic gradient of on this device.
+
+    Raises:
+        UserError: The model has no gradients, and an attack needs them.
+    """
+    needing = [entry.name for entry in setup.entries if METHODS[entry.name].loss]
+    if not needing:
+        return ()
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loss_gradients(victim, batch.images, batch.labels, margin=False)
+    except (UserError, RuntimeError) as error:
+        raise UserError(
+            f"{setup.table.model.name} has no gradients, which {', '.join(needing)} "
+            f"{'needs' if len(needing) == 1 else 'need'} ({error}): use Square, which needs none: --attacks "
+            "square_linf or square_l2"
+        ) from error
+    finally:
+        torch.use_deterministic_algorithms(before)
+    texts = [str(each.message) for each in caught]
+    return tuple(sorted({text.split()[0] for text in texts if "does not have a deterministic implementation" in text}))
+
+
+def size_message(setup: Setup, images: int, bits: int) -> str:
+    """Return the size of the data set, as a message.
+
+    Args:
+        setup: The setup.
+        images: Number of images that are attacked.
+        bits: Bits of a stored value.
+    """
+    height, width = _sides(setup)
+    levels = len(setup.entries[0].budgets)
+    values = images * len(setup.entries) * levels * height * width * 3
+    return (
+        f"planning {counted(images, 'image')} under {counted(len(setup.entries), 'attack')} at "
+        f"{counted(levels, 'budget')}: {decimal(values * bits // 8)} of pixels"
+    )
+
+
+def _sides(setup: Setup) -> tuple[int, int]:
+    row = next(row for row in setup.images.data_set.rows() if row.height)
+    return row.height or 0, row.width or 0
+
+
+def _ids_digest(file: str | None) -> str:
+    """Return the SHA-256 of the lines of a list, whatever their order; empty without a list."""
+    return "" if file is None else hashlib.sha256("\n".join(sorted(lines_at(file))).encode()).hexdigest()
