@@ -252,8 +252,8 @@ def test_labels_do_not_overlap(count: int, seed: int) -> None:
 def test_a_page_of_ten_models_names_all_points() -> None:
     elements = parsed(page(ten_models(), "Title"))
     plots = of(elements, "svg", "scatter")
-    assert len(plots) == 7 + 8 + 8
-    for plot in plots[:7]:
+    assert len(plots) == 9 + 10 + 10
+    for plot in plots[:9]:
         assert sum(name in plot.text for name in ("ResNet-18", "DeiT-S", "Swin-T", "ConvNeXt-B")) == 4
     summaries = [each.text for each in of(elements, "summary")]
     assert summaries[0] == "Show key figures by model"

@@ -130,8 +130,8 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
     ):
         report_of("films")
     known = [
-        *("corruptions", "perturbations", "system_noise", "syn2nat", "shifts", "anomalies", "clean"),
-        "natural_robustness",
+        *("corruptions", "perturbations", "system_noise", "syn2nat", "c_bar", "low_pass", "adversarial", "shifts"),
+        *("anomalies", "clean", "natural_robustness", "transfer", "budgets"),
     ]
     assert list(layouts()) == known
 

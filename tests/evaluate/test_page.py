@@ -33,6 +33,7 @@ from tests.factories.summaries import (
     EMPTY,
     HOSTILE,
     MODELS,
+    attacked_models,
     hostile_summary,
     made_anomalies,
     made_clean,
@@ -174,6 +175,7 @@ SUMMARIES: dict[str, Callable[[], Summary]] = {
     "other corruptions": lambda: summary_of(corruptions=[other_corruptions()]),
     "empty": lambda: EMPTY,
     "ten models": ten_models,
+    "attacks": lambda: attacked_models(["ResNet-50", "DeiT-S", "a_model_with_a_very_long_name_that_somebody_chose"]),
     "one severity": lambda: summary_of(corruptions=[made_corruptions(severities=(3,), only=("fog",))]),
 }
 
@@ -256,7 +258,7 @@ def test_all_metrics_are_plotted() -> None:
     elements = parsed(page(made_summary(tuple(MODELS)), "Title"))
     plots = of(elements, "svg", "plot")
     labels = [each.attributes["aria-label"] for each in plots]
-    assert sum(label.startswith("Line plot, accuracy in percent by severity") for label in labels) == 1 + 19
+    assert sum(label.startswith("Line plot, accuracy in percent by severity") for label in labels) == 1 + 19 + 1 + 10
     for what in ("corruption error", "flip probability", "flip rate"):
         groups = [label for label in labels if label.startswith(f"Bar plot, {what} in percent, ")]
         assert [label.split(", ")[2].split(":")[0] for label in groups] == [
@@ -398,7 +400,7 @@ def test_a_screenshot_shows_all_parts(browse: Browse, three: Path, tmp_path: Pat
 
 def test_nothing_is_clipped_or_overlaps(browse: Browse, tmp_path: Path) -> None:
     """One browser shows all pages, since starting it takes longer than measuring a page."""
-    names = ("partial", "hostile", "no baseline", "every pair", "ten models")
+    names = ("partial", "hostile", "no baseline", "every pair", "ten models", "attacks")
     templates = [
         f'<template data-name="{name}">{html.escape(page(SUMMARIES[name](), "Robustness report"))}</template>'
         for name in names
@@ -423,5 +425,5 @@ def test_the_page_can_be_printed(browse: Browse, three: Path, tmp_path: Path) ->
     browse(three, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     content = (tmp_path / "page.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
-    assert 5 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 35  # a section of 40 candidates has about eight
+    assert 5 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 45  # a section of 40 candidates has about eight
     assert len(content) > 50_000

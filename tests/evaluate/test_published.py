@@ -14,20 +14,39 @@ import pytest
 import corruptions
 import perturbations
 import robustshards as rs
+from corruptions import c_bar
 from pipeline.evaluate import metrics
 from pipeline.evaluate.report import real_labels
 from pipeline.evaluate.report.families import layouts
-from pipeline.evaluate.report.published import BENCHMARKS, MARK, NATURAL_ROBUSTNESS, VALIDATION
+from pipeline.evaluate.report.published import (
+    ATTACK_RECIPES,
+    BENCHMARKS,
+    MARK,
+    NATURAL_ROBUSTNESS,
+    UNNORMALISED,
+    VALIDATION,
+)
 from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.text import to_markdown, to_terminal
 from pipeline.tasks.library import load, shipped
+from pipeline.transforms.adversarial import ATTACKS
 from tests.conftest import Run
 from tests.evaluate.test_natural_metrics import RESNET50_CE
 from tests.factories.evaluations import votes, write_evaluation
 
 NAMES = ["ILSVRC2012_val_00000001", "ILSVRC2012_val_00000002"]
 ALEXNET = "AlexNet (published)"
+
+PARTS = {
+    "cifar-100-subclass-1-held-out": 40.9,
+    "cifar-100-subclass-2-held-out": 26.78,
+    "cifar-100-subclass-3-held-out": 25.3,
+    "icons-50-style-apple-held-out": 93,
+    "icons-50-style-microsoft-held-out": 57,
+    "icons-50-subclass-held-out": 60.4,
+}
+"""Task of a held-out part -> published accuracy in percent."""
 
 
 def facts() -> list[dict[str, str]]:
@@ -39,7 +58,7 @@ def facts() -> list[dict[str, str]]:
 def percents(model: str, data_set: str) -> dict[tuple[str, str], float]:
     """Return the figures of a model on a data set by transform and name."""
     rows = [row for row in facts() if (row["model"], row["data_set"]) == (model, data_set)]
-    return {(row["transform"], row["figure"]): float(row["percent"]) for row in rows}
+    return {(row["transform"], row["figure"]): float(row["printed"]) for row in rows}
 
 
 @pytest.fixture(autouse=True)
@@ -139,12 +158,16 @@ def test_evaluated_models_come_first_in_the_tables(folders: list[str]) -> None:
 
 def test_every_figure_is_shown_in_a_section_and_given_once() -> None:
     rows = facts()
-    assert {row["data_set"] for row in rows} <= {*BENCHMARKS.values(), VALIDATION, NATURAL_ROBUSTNESS, *shipped()}
+    known = {*BENCHMARKS.values(), *UNNORMALISED.values(), VALIDATION, NATURAL_ROBUSTNESS, *shipped(), *PARTS}
+    assert {row["data_set"] for row in rows} <= known | {*ATTACK_RECIPES}
     names = {figure.name for layout in layouts().values() for figure in (*layout.figures, *layout.row_figures)}
     assert {row["figure"] for row in rows} <= names
     keys = Counter((row["model"], row["data_set"], row["transform"], row["figure"]) for row in rows)
     assert max(keys.values()) == 1
-    assert {row["transform"] for row in rows} == {"", *corruptions.names("benchmark")}
+    names = {"", "style_transfer", *corruptions.names("benchmark"), *corruptions.names("c-bar")}
+    attacks = {row["transform"] for row in rows if row["data_set"] in ATTACK_RECIPES} - {""}
+    assert {row["transform"] for row in rows} - attacks == names
+    assert attacks <= {*ATTACKS}
 
 
 def test_figures_of_alexnet_are_those_of_the_baseline() -> None:
@@ -179,11 +202,30 @@ def test_printed_ce_agree_with_the_printed_mce(model: str, clean: float) -> None
             assert 100 * relative == pytest.approx(found[name, "relative CE"], abs=2.1)
 
 
+@pytest.mark.parametrize(
+    ("network", "profile", "trainings"), [("ResNet-50", "imagenet", 6), ("WideResNet-40-2", "cifar", 4)]
+)
+def test_printed_errors_on_c_bar_agree_with_their_means(network: str, profile: str, trainings: int) -> None:
+    """The difference of AugMix on CIFAR-10-C-bar is printed as 5.9 instead of 4.9, that of its two errors."""
+    (data_set,) = {name for (family, each, _), name in UNNORMALISED.items() if (family, each) == ("c-bar", profile)}
+    models = {row["model"] for row in facts() if row["data_set"] == data_set}
+    assert (len(models), {model.partition(",")[0] for model in models}) == (trainings, {network})
+    for model in models:
+        found = percents(model, data_set)
+        mean, difference = found["", "mean corruption error (unnormalised)"], found["", "difference to ImageNet-C"]
+        errors = [found[name, "mean error (unnormalised)"] for name in c_bar.PUBLISHED[profile]]
+        assert mean == pytest.approx(sum(errors) / 10, abs=0.1)
+        assert difference == pytest.approx(mean - found["", "mean corruption error on ImageNet-C"], abs=0.1)
+    assert percents("WideResNet-40-2, AugMix", "cifar-10-c-bar")["", "difference to ImageNet-C"] == 4.9
+
+
 def test_figures_of_ares_are_those_of_its_tables(shared: Path) -> None:
     """ARES-Bench's accuracies on ObjectNet are not compared with others: they probably use labels of other classes."""
     table = json.loads((shared / "spec" / "data" / "ares_tables.json").read_text())
     normal = [row for row in table["natural"] if row["method"] == "Normal"]
-    assert {row["architecture"] for row in normal} == {row["model"] for row in facts() if row["source"] == "ARES-Bench"}
+    rows = [row for row in facts() if row["source"] == "ARES-Bench"]
+    natural = [row for row in rows if row["data_set"] not in {"low-pass", *ATTACK_RECIPES}]
+    assert {row["architecture"] for row in normal} == {row["model"] for row in natural}
     for row in normal:
         figures = dict(zip(metrics.NATURAL_FIGURES, row["values"], strict=True))
         found = percents(row["architecture"], NATURAL_ROBUSTNESS)
@@ -198,9 +240,19 @@ def test_figures_of_ares_are_those_of_its_tables(shared: Path) -> None:
         assert percents(row["architecture"], "objectnet") == {}
 
 
+def test_frequency_biases_of_ares_are_those_of_its_table(shared: Path) -> None:
+    table = json.loads((shared / "spec" / "data" / "ares_tables.json").read_text())["frequency_bias"]
+    found = {row["model"]: float(row["printed"]) for row in facts() if row["data_set"] == "low-pass"}
+    assert len(found) == 2 * len(table)
+    for model, (normal, trained) in table.items():
+        assert (found[model], found[f"{model}, adversarially trained"]) == (normal, trained)
+        assert 2.9 <= round(normal - trained, 1) <= 9.3
+
+
 def test_figures_of_robustart_are_those_of_its_tables(shared: Path) -> None:
     table = json.loads((shared / "spec" / "data" / "robustart_tables.json").read_text())
-    models = {row["model"] for row in facts() if row["source"] == "RobustART"}
+    natural = [row for row in facts() if row["data_set"] not in ATTACK_RECIPES]
+    models = {row["model"] for row in natural if row["source"] == "RobustART"}
     assert models == {name for name in table["rows"] if name.endswith("vanilla")}
     for model in models:
         row = dict(zip(table["columns"], table["rows"][model], strict=True))
@@ -211,3 +263,20 @@ def test_figures_of_robustart_are_those_of_its_tables(shared: Path) -> None:
         assert mean["", "mean corruption accuracy (unnormalised)"] == row["ImageNet-C robustness"]
         assert sum(mean.values()) == pytest.approx(100)
         assert percents(model, "imagenet-p")["", "NmFP"] == pytest.approx(100 * row["NmFP"])
+
+
+def test_figures_of_held_out_parts_are_those_of_the_draft() -> None:
+    rows = [row for row in facts() if row["source"] == "2018 draft" and not row["transform"]]
+    assert {row["data_set"]: float(row["printed"]) for row in rows} == PARTS
+    assert {row["figure"] for row in rows} == {"accuracy"}
+
+
+def test_style_transfer_is_compared_only_where_it_was_evaluated(tmp_path: Path, folders: list[str]) -> None:
+    logits = {("style_transfer", level): votes([1, 3], 1000) for level in range(1, 6)}
+    styled = write_evaluation(tmp_path / "s", logits, (1, 2), names=NAMES, profile="imagenet", data_set="styled")
+    assert not any(each.transform == "style_transfer" for each in summarise(folders, published=True).published)
+    summary = summarise([*folders, styled], published=True)
+    (found,) = [each for each in summary.published if each.transform == "style_transfer"]
+    assert (found.figure, found.value, found.baseline) == ("CE", 0.92, ALEXNET)
+    (row,) = next(each for each in summary.families["corruptions"] if each.model == "made" and len(each.rows) == 1).rows
+    assert row.corruption_error.value == pytest.approx(0.5 / 0.757)

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import manifests
+from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.predict import stream
@@ -106,7 +107,7 @@ def test_a_died_loader_process_is_reported_with_its_chunk(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     monkeypatch.setitem(sys.modules, "sitecustomize", None)
-    chunks = stream.Stream(str(built), list(open_data_set(str(built)).chunks()), 4)
+    chunks = stream.Stream(Location(str(built)), list(open_data_set(str(built)).chunks()), 4)
     with pytest.raises(
         UserError, match=r"died while reading one of gaussian_noise-1-000000.*robustshards verify.*--loaders"
     ):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from pipeline.datasets.base import Location
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
 from pipeline.evaluate.predict.run import evaluate
@@ -64,7 +65,7 @@ def test_workers_load_untrusted_files_only_with_trust_model(built_once: Path, tm
     write(tmp_path / "model.pt")
     assert outcome(built_once, tmp_path / "r", tmp_path / "model.pt")
     table = read_table(open_store(str(tmp_path / "r")))
-    job = EvaluationJob(table, str(built_once), str(tmp_path / "r"), 0)
+    job = EvaluationJob(table, Location(str(built_once)), str(tmp_path / "r"), 0)
     with pytest.raises(UserError, match="--trust-model"):
         Predictor(job)
     Predictor(replace(job, trust_model=True))

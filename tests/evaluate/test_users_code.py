@@ -132,6 +132,7 @@ def test_modules_of_this_project_are_rejected(spec: str) -> None:
         ("x + 0j", r"returns \(4, 7\) of torch.complex64"),
         ("sys.exit(0)", "fails on a batch of 4 images of 224 x 224: SystemExit: 0"),
         ("{}[0]", "fails on a batch of 4 images of 224 x 224: KeyError: 0"),
+        ("x.sum().backward()", "gradients are disabled; a model that adapts at test time needs --ordered"),
     ],
 )
 def test_failures_and_invalid_outputs_of_models_are_errors(

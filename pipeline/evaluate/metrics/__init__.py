@@ -5,6 +5,18 @@ input of shape (..., severities) or (...) gives an output of shape (...), and a 
 same function therefore computes a metric and, for the draws of ``Bootstrap``, its confidence interval.
 """
 
+from pipeline.evaluate.metrics.adversarial import (
+    accuracy_at_budgets,
+    adversarial_robustness,
+    area_under_accuracy,
+    attack_success_rate,
+    median_budget,
+    robust_accuracy,
+    robust_by_image,
+    smallest_budgets,
+    survived_by_image,
+    worst_case_adversarial_robustness,
+)
 from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_CLEAN_ERROR,
     ALEXNET_ERRORS,
@@ -40,6 +52,12 @@ from pipeline.evaluate.metrics.corruption_errors import (
     relative_mean_corruption_error,
     unnormalised_mean_error,
 )
+from pipeline.evaluate.metrics.frequency import (
+    area_above_curve,
+    cutoff_bandwidths,
+    frequency_bias,
+    normalised_accuracies,
+)
 from pipeline.evaluate.metrics.means import mean_over_transforms
 from pipeline.evaluate.metrics.natural import NATURAL_FIGURES, natural_robustness
 from pipeline.evaluate.metrics.ranks import TOP, ordinal_ranks
@@ -70,29 +88,38 @@ __all__ = [
     "Bootstrap",
     "Estimate",
     "Reliability",
+    "accuracy_at_budgets",
     "adaptive_calibration_error",
     "adaptive_reliability",
+    "adversarial_robustness",
     "alexnet_errors",
     "anomaly_score",
+    "area_above_curve",
+    "area_under_accuracy",
     "area_under_precision_recall",
+    "attack_success_rate",
     "brier_score",
     "brier_scores",
     "corruption_error",
     "corruption_robustness",
+    "cutoff_bandwidths",
     "estimate_of_groups",
     "expected_calibration_error",
     "flip_probabilities_by_sequence",
     "flip_probability",
     "flip_rate",
+    "frequency_bias",
     "mean_corruption_error",
     "mean_error",
     "mean_flip_rate",
     "mean_over_transforms",
     "mean_top5_distance",
+    "median_budget",
     "natural_robustness",
     "negative_log_likelihood",
     "negative_log_likelihoods",
     "negative_mean_flip_probability",
+    "normalised_accuracies",
     "normalised_standard_deviation",
     "ordinal_ranks",
     "real_accuracy",
@@ -101,12 +128,17 @@ __all__ = [
     "relative_mean_corruption_error",
     "reliability",
     "residual_robustness",
+    "robust_accuracy",
+    "robust_by_image",
     "robustness_curve",
+    "smallest_budgets",
+    "survived_by_image",
     "top5_distance",
     "top5_distances_by_sequence",
     "top5_distances_of_lists_by_sequence",
     "top5_ratio",
     "unnormalised_mean_error",
+    "worst_case_adversarial_robustness",
     "zipf_distance",
     "zipf_distances_by_sequence",
 ]

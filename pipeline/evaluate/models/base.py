@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -11,11 +12,15 @@ import torch
 from pipeline.errors import UserError
 from pipeline.evaluate.models.factories import library_versions
 from pipeline.evaluate.models.files import model_file
+from pipeline.evaluate.models.guards import user_errors
 
 Triple = tuple[float, float, float]
 
 IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
 IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+USE_COPYABLE = "use a module that copy.deepcopy can copy"
+"""Advice for a model that cannot be copied."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Model:
-    """A loaded model in evaluation mode, on the CPU.
+    """A loaded model on the CPU, in evaluation mode unless it adapts.
 
     Attributes:
         spec: Name, file or factory that the model was loaded from.
@@ -45,6 +50,8 @@ class Model:
         batch: Fixed batch size. None accepts any batch size.
         code: SHA-256 of the code that its outputs depend on, hexadecimal. Empty for model files.
         software: Mapping from library to version, for the libraries that its outputs depend on.
+        adapts: Whether it may change when it is called. Its mode is then that of the user's code, and it may compute
+            gradients.
     """
 
     spec: str
@@ -54,6 +61,18 @@ class Model:
     batch: int | None = None
     code: str = ""
     software: Mapping[str, str] = field(default_factory=library_versions)
+    adapts: bool = False
+
+    def for_trial(self) -> Model:
+        """Return a model to call with other images than those of the evaluation: a copy of one that adapts.
+
+        Raises:
+            UserError: The model adapts and cannot be copied.
+        """
+        if not self.adapts:
+            return self
+        with user_errors(self.spec, USE_COPYABLE):
+            return replace(self, module=copy.deepcopy(self.module))
 
     @property
     def parameters(self) -> int | None:
@@ -71,6 +90,7 @@ class ModelRequest:
         weights: File with a state dict. None uses the model's own weights.
         folder: Folder that relative paths start from.
         trust: Whether files that can run code may be loaded.
+        adapts: Whether the model may change when it is called, so that its mode must be kept.
     """
 
     spec: str
@@ -78,6 +98,7 @@ class ModelRequest:
     weights: str | None
     folder: str
     trust: bool
+    adapts: bool = False
 
     def file(self) -> Path:
         """Return the path of the model file. Raise UserError if it cannot be read."""
@@ -89,7 +110,7 @@ class ModelRequest:
 
 
 class LogitsOnly(torch.nn.Module):
-    """A wrapper that extracts the logits from the output of a model, and keeps it in evaluation mode."""
+    """A wrapper that extracts the logits from the output of a model."""
 
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
@@ -110,7 +131,11 @@ class LogitsOnly(torch.nn.Module):
             )
         return output
 
-    def train(self, mode: bool = True) -> LogitsOnly:
+
+class _EvaluationMode(LogitsOnly):
+    """A wrapper that also keeps the model in evaluation mode."""
+
+    def train(self, mode: bool = True) -> _EvaluationMode:
         """Return the model unchanged: it stays in evaluation mode."""
         return self
 
@@ -119,7 +144,7 @@ def evaluation_mode(module: torch.nn.Module) -> torch.nn.Module:
     """Return a wrapped module that stays in evaluation mode and computes no gradients."""
     if not isinstance(module, torch.jit.ScriptModule) or hasattr(module, "training"):  # frozen modules have no mode
         module.eval()
-    model = LogitsOnly(module).requires_grad_(False)
+    model = _EvaluationMode(module).requires_grad_(False)
     model.training = False
     return model
 

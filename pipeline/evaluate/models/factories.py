@@ -131,6 +131,43 @@ def code_digest(network: torch.nn.Module, modules: Iterable[str]) -> str:
     return total.hexdigest()
 
 
+def adaptation_digest(network: torch.nn.Module, code: str) -> str:
+    """Return a digest of what determines the outputs of a network that adapts, besides its weights.
+
+    The digest covers the code, and of each submodule its mode, its attributes that are numbers or text, the parameters
+    that require gradients, and the settings of its optimizers.
+
+    Args:
+        network: Network to describe, before it is called.
+        code: Digest of its code.
+
+    Returns:
+        SHA-256, hexadecimal.
+    """
+    total = hashlib.sha256(code.encode())
+    for path, part in network.named_modules():
+        attributes = sorted(vars(part).items())
+        settings = [(name, value) for name, value in attributes if _is_plain(value)]
+        settings += [
+            (f"{name} {number} {key}", value)
+            for name, optimizer in attributes
+            if isinstance(optimizer, torch.optim.Optimizer)
+            for number, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if key != "params"
+        ]
+        learned = [name for name, weights in part.named_parameters(recurse=False) if weights.requires_grad]
+        total.update(f"{path} {settings} {learned}\n".encode("utf-8", "replace"))
+    return total.hexdigest()
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value consists of numbers and text, so that its ``repr`` describes it."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 def library_versions(libraries: Iterable[str] = ()) -> dict[str, str]:
     """Return the versions of the required distributions, and of ``libraries`` that are installed, by name."""
     versions = {}

@@ -15,13 +15,22 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.base import (
     IMAGENET_MEAN,
     IMAGENET_STD,
+    USE_COPYABLE,
+    LogitsOnly,
     Model,
     ModelInput,
     ModelRequest,
     Triple,
     evaluation_mode,
 )
-from pipeline.evaluate.models.factories import call_factory, code_digest, libraries_of, library_versions, modules_of
+from pipeline.evaluate.models.factories import (
+    adaptation_digest,
+    call_factory,
+    code_digest,
+    libraries_of,
+    library_versions,
+    modules_of,
+)
 from pipeline.evaluate.models.guards import optional_library, user_errors
 from pipeline.evaluate.models.state_dicts import load_weights, weights_digest
 
@@ -41,14 +50,23 @@ def from_factory(request: ModelRequest) -> Model:
     return _model(request, network, _input_from_attributes(spec, network), [request.name.partition(":")[0]])
 
 
-def from_module(module: torch.nn.Module) -> Model:
-    """Return a copy of a module as a model, named after its class. Raise UserError if it is not a module."""
+def from_module(module: torch.nn.Module, adapts: bool = False) -> Model:
+    """Return a copy of a module as a model, named after its class.
+
+    Args:
+        module: The module, which is not modified.
+        adapts: Whether it may change when it is called, so that its mode must be kept.
+
+    Raises:
+        UserError: It is not a module, or cannot be copied.
+    """
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"the model is of type {type(module).__name__}: give the name of a model, or a torch.nn.Module")
     spec = f"{type(module).__module__}.{type(module).__qualname__}"
-    with user_errors(spec, "use a module that copy.deepcopy can copy"):
+    with user_errors(spec, USE_COPYABLE):
         network = copy.deepcopy(module).cpu()
-    return _model(ModelRequest(spec, spec, None, "", False), network, _input_from_attributes(spec, network), [])
+    request = ModelRequest(spec, spec, None, "", False, adapts)
+    return _model(request, network, _input_from_attributes(spec, network), [])
 
 
 def from_timm(request: ModelRequest) -> Model:
@@ -102,9 +120,10 @@ def _model(request: ModelRequest, network: torch.nn.Module, model_input: ModelIn
         module_names = {*modules, *modules_of(network)}
         code = code_digest(network, module_names)
         libraries = library_versions(sorted(libraries_of(module_names)))
-        return Model(
-            request.spec, evaluation_mode(network), weights_digest(network), model_input, None, code, libraries
-        )
+        digest, module = weights_digest(network), LogitsOnly(network) if request.adapts else evaluation_mode(network)
+        if request.adapts:
+            code = adaptation_digest(network, code)
+        return Model(request.spec, module, digest, model_input, None, code, libraries, request.adapts)
 
 
 def _input_from_attributes(spec: str, module: torch.nn.Module) -> ModelInput:

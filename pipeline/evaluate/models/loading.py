@@ -16,8 +16,10 @@ from pipeline.evaluate.models.onnx_model import OnnxModel, external_files
 from pipeline.evaluate.models.torch_files import ExportedModel, is_torchscript, load_torchscript, require_trust
 
 
-def load_model(spec: str, weights: str | None = None, folder: str | None = None, trust: bool = False) -> Model:
-    """Load a model in evaluation mode.
+def load_model(
+    spec: str, weights: str | None = None, folder: str | None = None, trust: bool = False, adapts: bool = False
+) -> Model:
+    """Load a model, in evaluation mode unless it adapts.
 
     Args:
         spec: A factory (package.module:function), a file, or a model of a library (for example timm:resnet50).
@@ -26,6 +28,8 @@ def load_model(spec: str, weights: str | None = None, folder: str | None = None,
         folder: Folder that relative paths start from. It is also searched last for modules of the user. Default: the
             current folder.
         trust: Whether to load TorchScript and torch.export files, which can run code.
+        adapts: Whether the model of a factory may change when it is called, so that its mode must be kept. Other models
+            do not adapt.
 
     Raises:
         UserError: The model is not found, needs a library that is not installed, or can run code and is not trusted.
@@ -37,7 +41,7 @@ def load_model(spec: str, weights: str | None = None, folder: str | None = None,
                 raise UserError(
                     f"--weights {weights} is not allowed for {spec}, which contains weights: remove --weights"
                 )
-            return form.load(ModelRequest(spec, match[1], weights, start, trust))
+            return form.load(ModelRequest(spec, match[1], weights, start, trust, adapts and form.may_adapt))
     raise UserError(f"invalid model {spec!r}: use {', '.join(form.name for form in FORMS if form.name)}")
 
 
@@ -98,12 +102,14 @@ class _Form:
         load: Function that loads the model.
         has_weights: Whether the model file contains weights, so that ``--weights`` is not allowed.
         name: Example of the specification for error messages. Empty hides it.
+        may_adapt: Whether the model is the user's own code, which may change the model when it is called.
     """
 
     pattern: str
     load: Callable[[ModelRequest], Model]
     has_weights: bool = False
     name: str = ""
+    may_adapt: bool = False
 
 
 FORMS = (
@@ -114,6 +120,6 @@ FORMS = (
     _Form(r"(.+\.pt2)", _exported, True, "FILE.pt2 (torch.export)"),
     _Form(r"(.+\.(?:pt|pth|ts|torchscript))", _torchscript, True, "FILE.pt (TorchScript)"),
     _Form(r"(.+\.(?:safetensors|bin|ckpt|tar))", _bare_weights, True),
-    _Form(r"([\w.]+:[\w.]+)", from_factory, name="package.module:function"),
+    _Form(r"([\w.]+:[\w.]+)", from_factory, name="package.module:function", may_adapt=True),
 )
 """Kinds of model specifications; the first match is used."""

@@ -19,6 +19,9 @@ from pipeline.tasks.schema import Task
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
+_NO_GRADIENTS = "does not require grad"
+"""Part of torch's message about a backward pass of outputs that were computed without gradients."""
+
 
 class Classifier:
     """A model on its device, with the precision, input size and batch size of an evaluation."""
@@ -35,12 +38,14 @@ class Classifier:
         self._module = torch.compile(module) if run.compile else module
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
         self._type = PRECISIONS[run.precision]
+        self._gradients = torch.enable_grad if run.ordered else torch.inference_mode
         self._groups = _Groups(table.task, self.device) if table.task and table.task.groups else None
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
 
-        The batch is padded to the full batch size, so that the outputs do not depend on the number of images.
+        The batch is padded to the full batch size, so that the outputs do not depend on the number of images. In an
+        ordered evaluation, the model may adapt to its images: it gets a copy without padding, and may use gradients.
 
         Args:
             images: RGB images, uint8 of shape (N, H, W, 3), with N at most the batch size.
@@ -50,25 +55,29 @@ class Classifier:
         """
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
+        if self._table.run.ordered:
+            values = values[:count].clone()
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
         if not self._table.run.channels_last:
             values = values.contiguous()
         cast = torch.autocast(self.device.type, self._type) if self._type else nullcontext()
         try:
-            with torch.inference_mode(), cast, redirect_stdout(sys.stderr):
-                return self._module(values)[:count].float()
+            with self._gradients(), cast, redirect_stdout(sys.stderr):
+                return self._module(values)[:count].detach().float()
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit, which would end the command with exit code 0
             side = " x ".join(map(str, values.shape[:1:-1]))
             raise UserError(
                 f"the model {self._table.model.spec} fails on a batch of {len(values)} images of {side}: "
-                f"{torch_message(error)}; {self._advice()}"
+                f"{torch_message(error)}; {self._advice(error)}"
             ) from error
 
-    def _advice(self) -> str:
+    def _advice(self, error: BaseException) -> str:
         """Return advice for a model that fails."""
+        if _NO_GRADIENTS in str(error) and not self._table.run.ordered:
+            return "gradients are disabled; a model that adapts at test time needs --ordered (in Python ordered=True)"
         other = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in self._weight_dtypes - {torch.float32}))
         if other:
             return f"its weights are {other} but images are float32: call .float() in the factory, and use --precision"

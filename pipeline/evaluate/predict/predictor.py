@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from pipeline.datasets.base import Chunk
+from pipeline.datasets.base import Chunk, Location
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
@@ -41,19 +41,17 @@ class EvaluationJob:
 
     Attributes:
         table: Settings that determine the predictions.
-        data_set: Path or URL of the data set.
+        data_set: The data set.
         output: Path or URL of the evaluation folder.
         loaders: Number of loader processes per worker. They read and decode images.
-        data: Folder with the files of an index. None for other data sets.
         folder: Folder that relative paths of models, and the user's modules, are resolved in.
         trust_model: Whether to load model files that can run code.
     """
 
     table: EvaluationTable
-    data_set: str
+    data_set: Location
     output: str
     loaders: int
-    data: str | None = None
     folder: str | None = None
     trust_model: bool = False
 
@@ -83,13 +81,16 @@ class Predictor:
         """
         self._job = job
         self._store = open_store(job.output)
-        model = loaded or load_model(job.table.model.spec, job.table.model.weights or None, job.folder, job.trust_model)
+        described, ordered = job.table.model, bool(job.table.run.ordered)
+        model = loaded or load_model(
+            described.spec, described.weights or None, job.folder, job.trust_model, adapts=ordered
+        )
         check_unchanged(job.table, model)
         self._classifier = Classifier(job.table, model)
         self._preparation = recorded_preparation(job.table.input)
 
     def run(self, attempt: Attempt[Sequence[Chunk]]) -> Iterator[PredictionCounts]:
-        """Predict chunks and publish their parts.
+        """Predict chunks and publish their parts. An ordered evaluation ends at the first chunk that cannot be read.
 
         Args:
             attempt: Chunks to predict.
@@ -107,12 +108,14 @@ class Predictor:
                 self._commit(chunk, part, counts)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
-        stream = load(Stream(job.data_set, chunks, batch, job.data, self._preparation), job.loaders, pin)
+        stream = load(Stream(job.data_set, chunks, batch, self._preparation), job.loaders, pin)
         in_flight: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, BrokenChunk):
                 counts.broken.append((chunks[item.chunk].name, item.reason))
+                if job.table.run.ordered:
+                    break
                 continue
             in_flight.append((item, self._classifier.start(item)))
             if len(in_flight) >= IN_FLIGHT:

@@ -192,6 +192,8 @@ def choose_preparation(
         if resize is not None:
             raise UserError(f"--resize {resize} has no effect without steps: give --steps too, or omit --resize")
         return None
+    if data_set.attack:
+        raise UserError(f"{data_set.name} has adversarial images, whose size is that of the attack: omit --steps")
     if data_set.family.sequences:
         raise UserError(f"{data_set.name} consists of sequences, which cannot be prepared by steps: omit --steps")
     return Preparation(_for_side(chosen, side or 0), resize or (task.resize if task else RESIZE))

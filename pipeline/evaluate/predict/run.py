@@ -16,6 +16,7 @@ from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import facts_of_parts
+from pipeline.datasets.rendered import Rendered
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import current_folder, load_model
@@ -46,6 +47,7 @@ from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.software import cpu_count
 from pipeline.storage import Store, is_url, open_store, read_groups_ahead, trusted_locations
+from pipeline.text import counted
 
 MAX_LOADERS = 16
 """Maximum default number of loader processes per worker."""
@@ -94,14 +96,16 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     """
     parse_executor(request.executor, request.address)
     _check_processes(request)
-    data_set = open_data_set(request.data_set, request.data)
+    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
     _check_output(request.output, data_set)
     report_of(data_set.family_name)  # raises UserError for a family without a report
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
-    model = loaded or load_model(request.model, request.weights, trust=request.trust_model)
+    model = loaded.for_trial() if loaded else _load(request)
     images = images_of(data_set, chunks, preparation(request, data_set, model))
+    if isinstance(data_set, Rendered):
+        watcher.preparing(data_set.prepare_cache())
     evaluation = _Evaluation(request, images, model, watcher, loaded)
     run_resumable(evaluation.store, evaluation, Tally(PredictionCounts))
     return evaluation.result
@@ -145,6 +149,8 @@ class _Evaluation:
         self._start = perf_counter()
         chunks = self._chunks
         self._missing = [] if self._is_of_earlier_version() else self._chunks_without_part()
+        if self._missing and self._table.run.ordered:
+            self._start_again()
         self.result.chunks_before = len(chunks) - len(self._missing)
         self.store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
         frames = _frames(chunks)
@@ -210,24 +216,38 @@ class _Evaluation:
         done = committed_parts(self.store)
         return [chunk for chunk in self._chunks if done.get(part_file(chunk.name)) != chunk_digest(self._table, chunk)]
 
+    def _start_again(self) -> None:
+        """Remove the parts of an interrupted ordered evaluation, because the state that its model had is lost."""
+        if parts := self.store.listing(PARTS, ".parquet"):
+            self._watcher.preparing(
+                f"starting again from the first image, because an ordered evaluation cannot continue: removing "
+                f"{counted(len(parts), 'part')} of an interrupted run"
+            )
+        for name in parts:
+            self.store.remove(name)
+        self._missing = self._chunks
+
     @property
     def _in_process(self) -> bool:
         """Whether to predict in this process: it can use all CPUs, and has already loaded the model."""
         request = self._request
         alone = _workers(request, self._table) == 1 and request.address is None and request.executor == Executor.AUTO
-        return alone or self._loaded is not None
+        return alone or request.ordered or self._loaded is not None
 
     def _job(self) -> EvaluationJob:
         request, data_set = self._request, self._images.data_set
         return EvaluationJob(
             self._table,
-            trusted_locations.absolute(request.data_set),
+            data_set.absolute_location,
             trusted_locations.absolute(request.output),
             _loaders(request, self._table, _workers(request, self._table)),
-            trusted_locations.absolute(data_set.files.root) if isinstance(data_set, Indexed) else None,
             current_folder(),
             request.trust_model,
         )
+
+
+def _load(request: EvaluationRequest) -> Model:
+    return load_model(request.model, request.weights, trust=request.trust_model, adapts=request.ordered)
 
 
 def _frames(chunks: Iterable[Chunk]) -> int:
@@ -235,11 +255,22 @@ def _frames(chunks: Iterable[Chunk]) -> int:
 
 
 def _check_processes(request: EvaluationRequest) -> None:
-    """Raise UserError if the number of workers or loaders is out of range."""
+    """Raise UserError if the number of workers or loaders is out of range, or too large for an ordered evaluation."""
     limit = MAX_CLUSTER_PROCESSES if request.address else max(cpu_count(), MAX_LOCAL_PROCESSES)
     for option, count in (("--workers", request.workers), ("--loaders", request.loaders or 0)):
         if not 0 <= count <= limit:
             raise UserError(f"invalid {option} {count}: use 0 to {limit}")
+    several = {
+        f"--workers {request.workers}": request.workers > 1,
+        f"--loaders {request.loaders}": (request.loaders or 0) > 1,
+        f"--address {request.address}": request.address is not None,
+        f"--executor {Executor.RAY}": request.executor == Executor.RAY,
+    }
+    for option in (option for option, given in several.items() if given and request.ordered):
+        raise UserError(
+            f"{option} cannot be combined with --ordered, which reads and evaluates the images one after another: "
+            f"remove {option}"
+        )
 
 
 def _check_output(output: str, data_set: DataSet) -> None:
@@ -269,7 +300,9 @@ def committed_parts(store: Store) -> dict[str, str]:
 
 
 def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
-    """Return the number of workers. Default: one per GPU, or one without a GPU."""
+    """Return the number of workers. Default: one per GPU, or one without a GPU or for an ordered evaluation."""
+    if request.ordered:
+        return 1
     return request.workers or (torch.cuda.device_count() if table.run.device == "cuda" else 1)
 
 
@@ -279,6 +312,8 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
         return request.loaders
     if table.run.device == "cpu":
         return 0
+    if request.ordered:
+        return 1
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 

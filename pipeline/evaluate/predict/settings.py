@@ -10,8 +10,8 @@ from unicodedata import category
 import torch
 
 from corruptions.catalogue import PROFILE_SIDES
+from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.base import DataSet
-from pipeline.datasets.paths import MANIFEST_FILE, file_digest
 from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
@@ -30,6 +30,9 @@ MAX_CPU_BATCH = 64
 
 MIN_SPEEDUP = 1.05
 """Minimum speedup that justifies a larger batch size."""
+
+ORDERED_BATCH = 64
+"""Default batch size of an ordered evaluation. It is not timed, because what a model adapts to depends on it."""
 
 MAX_SIDE = 4096
 """Maximum input size, in pixels."""
@@ -77,9 +80,13 @@ class EvaluationRequest:
         loaders: Number of loader processes per worker. None picks the number.
         workers: Number of workers. 0 picks the number.
         address: Address of a Ray cluster. None uses this machine.
-        data: Folder with the files of an index. None uses the folder recorded in the index.
+        data: Folder with the files of an index, or source of a rendered data set. None uses the recorded one.
+        pixels: Whether a rendered data set skips its encoder and decoder.
+        cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
         trust_model: Whether to load model files that can run code.
         executor: auto, ray or local.
+        ordered: Whether one process evaluates the images in order, in batches without padding, with a model that may
+            change when it is called.
     """
 
     data_set: str
@@ -103,8 +110,11 @@ class EvaluationRequest:
     workers: int = 0
     address: str | None = None
     data: str | None = None
+    pixels: bool = False
+    cache: str | None = None
     trust_model: bool = False
     executor: str = "auto"
+    ordered: bool = False
 
 
 def checked_precision(name: str) -> Precision:
@@ -137,11 +147,16 @@ def settings(
     data_set, chunks = images.data_set, images.chunks
     height, width = images.size()
     model_input, size = model.input, _input_size(request, model)
-    manifest = file_digest(data_set.store.path(MANIFEST_FILE))
-    batch = request.batch or model.batch or (earlier.run.batch if earlier else 0)
+    largest = largest_batch(height, width, size)
+    default = min(ORDERED_BATCH, largest) if request.ordered else 0
+    batch = request.batch or model.batch or (earlier.run.batch if earlier else default)
+    if model.batch and request.ordered:
+        raise UserError(
+            f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
+            "evaluation are smaller: export a model that accepts any batch size, or remove --ordered"
+        )
     if model.batch and batch != model.batch:
         raise UserError(f"the model {request.model} accepts only batches of {model.batch}: remove --batch-size {batch}")
-    largest = largest_batch(height, width, size)
     if not 0 <= batch <= largest:
         raise UserError(
             f"invalid batch size {batch} for images of {width} x {height}: use --batch-size 1 to {largest}, or 0 to "
@@ -173,16 +188,20 @@ def settings(
             batch=batch or min(CANDIDATE_BATCHES[0], largest),
             channels_last=request.channels_last,
             compile=request.compile,
+            ordered=request.ordered or None,
         ),
         data_set=DataSetTable(
             name=data_set.name,
             family=data_set.family_name,
             profile=_profile(images),
-            manifest_sha256=manifest,
+            manifest_sha256=data_set.manifest_digest(),
+            content_sha256=_content(data_set, earlier),
             samples=sum(chunk.samples for chunk in chunks),
             failed=sum(chunk.count - chunk.samples for chunk in chunks),
+            pass_all=data_set.family.least_pass_all(height, width),
         ),
         task=data_set.task,
+        attack=recorded_attack(data_set),
         software=dict(model.software),
     )
     classes = _count_classes(table, model, height, width)
@@ -263,6 +282,11 @@ def _encodable(text: str, option: str) -> str:
     except UnicodeEncodeError as error:
         raise UserError(f"{option} {text!a} is not valid UTF-8: rename the file, or create a link to it") from error
     return text
+
+
+def _content(data_set: DataSet, earlier: EvaluationTable | None) -> str | None:
+    """Return the digest of recipe and images; None as well for an evaluation that an earlier version started."""
+    return None if earlier and earlier.data_set.content_sha256 is None else data_set.content()
 
 
 def _normalisation(numbers: tuple[float, float, float], option: str, minimum: float) -> tuple[float, float, float]:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from types import ModuleType
 
@@ -18,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from manifests import Row
-from pipeline.datasets.base import Chunk, DamagedShardError, DataSet
+from pipeline.datasets.base import Chunk, DamagedShardError, DataSet, Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import SampleError, UserError
@@ -45,7 +44,7 @@ class Batch:
 
     Attributes:
         chunk: Index of the chunk.
-        images: Images, uint8 of shape (N, H, W, 3).
+        images: Images, uint8 or uint16 of shape (N, H, W, 3). The largest value of the type stands for 1.0.
         rows: Manifest row of each frame.
         frames: Frame number of each frame within its sequence, from 0.
         last: Whether this is the last batch of the chunk.
@@ -89,22 +88,20 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
 
     def __init__(
         self,
-        folder: str,
+        location: Location,
         chunks: Sequence[Chunk],
         batch: int,
-        data: str | None = None,
         preparation: Preparation | None = None,
     ) -> None:
         """Initialise the stream.
 
         Args:
-            folder: Path or URL of the data set.
+            location: The data set.
             chunks: Chunks to read.
             batch: Maximum number of images per batch.
-            data: Folder with the files of an index. None uses the folder recorded in the index.
             preparation: How images are prepared. None if they are used as they are.
         """
-        self._folder, self._data = folder, data
+        self._location = location
         self.chunks = chunks
         self._batch, self._preparation = batch, preparation
 
@@ -113,7 +110,7 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
         cv2.setNumThreads(1)
         worker = get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        data_set = open_data_set(self._folder, self._data)
+        data_set = open_data_set(*self._location)
         for index, chunk in islice(enumerate(self.chunks), first, None, step):
             try:
                 yield from _batches(data_set, index, chunk, self._batch, self._preparation)
@@ -187,7 +184,7 @@ def _safe_path() -> Iterator[None]:
 
 
 class Normaliser:
-    """A function that normalises uint8 images to (x / 255 - mean) / std and pads them to a full batch.
+    """A function that normalises images to (x / largest value of the type - mean) / std and pads them to a full batch.
 
     The memory of the result is reused, because allocating it for each batch takes longer than the arithmetic.
     """
@@ -206,14 +203,16 @@ class Normaliser:
         The next call overwrites the result.
 
         Args:
-            images: Images, uint8 of shape (N, H, W, 3), with N at most the batch size. The result is padded with zeros.
+            images: Images, uint8 or uint16 of shape (N, H, W, 3), with N at most the batch size. The result is padded
+                with zeros.
         """
         count, height, width, channels = images.shape
         shape = (self._batch, height, width * channels)
         if self._values.shape != shape:
             self._values = self._mean.new_empty(shape)
             # Repeat the channel values for a whole row, since broadcasting three numbers is slow.
-            self._factors, self._terms = (1 / (self._std * 255)).repeat(width), (self._mean / self._std).repeat(width)
+            one = torch.iinfo(images.dtype).max
+            self._factors, self._terms = (1 / (self._std * one)).repeat(width), (self._mean / self._std).repeat(width)
         rows = images.reshape(count, *shape[1:])
         for start in range(0, count, self._images_per_step):
             part = slice(start, min(start + self._images_per_step, count))
@@ -240,10 +239,10 @@ def _batches(
             raise ValueError(f"{row.key}: {different_sizes([first, size])}")
         if count < COMPARED_SAMPLES:
             compared += 1
-            changed += pixel_digest(sample.pixels()) != row.pixel_sha256
-        for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else _frames(sample)):
+            changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
+        for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if partial_batch is None:
-                partial_batch = _PartialBatch(np.empty((min(batch, remaining), *size, 3), np.uint8))
+                partial_batch = _PartialBatch(np.empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
             decode_into(partial_batch.images[len(partial_batch.rows)])
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
@@ -260,22 +259,6 @@ def _batches(
 def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np.ndarray], None]]:
     """Yield a function that writes the prepared image into an array."""
     yield lambda target: np.copyto(target, preparation.pixels(sample))
-
-
-def _frames(sample: Sample) -> Iterator[Callable[[np.ndarray], None]]:
-    """Yield a function per frame that decodes it into an array. Raise ValueError if the shape is unexpected."""
-    if not sample.encoder.whole_sequence:
-        yield from (partial(sample.encoder.decode_into, data) for data in sample.members.values())
-        return
-    pixels = sample.pixels()
-    frames = pixels if pixels.ndim == 4 else pixels[None]
-    if frames.shape[:3] != (sample.row.frames, sample.row.height, sample.row.width):
-        raise ValueError(
-            f"{sample.row.key} contains frames of shape {frames.shape}, but the manifest has "
-            f"{sample.row.frames} frames of {sample.row.width} x {sample.row.height}"
-        )
-    for frame in frames:
-        yield lambda target, frame=frame: np.copyto(target, frame)  # type: ignore[misc]
 
 
 def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> Batch:

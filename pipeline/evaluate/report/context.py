@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 
 from numpy.typing import ArrayLike
@@ -19,7 +18,8 @@ from pipeline.evaluate.report.matching import (
 )
 from pipeline.evaluate.report.mistaken import mistaken_for
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
-from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, read_untransformed
+from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, digest_of_ids, read_untransformed
+from pipeline.text import printable
 
 
 class ReportContext:
@@ -79,9 +79,10 @@ class ReportContext:
         """
         self.images[evaluation.location] = images
         data_set = evaluation.table.data_set
-        ids = hashlib.sha256("\n".join(sorted(images.ids)).encode()).hexdigest()
         name = self._names[evaluation.location]
-        return About(evaluation.table.model.name, name, data_set.failed, data_set.manifest_sha256, ids)
+        return About(
+            evaluation.table.model.name, name, data_set.failed, data_set.manifest_sha256, digest_of_ids(images.ids)
+        )
 
     def clean_images(self, evaluation: Evaluation) -> Untransformed:
         """Return the predictions of an evaluation on clean images."""
@@ -94,6 +95,34 @@ class ReportContext:
             UserError: If several evaluations fit, or if images with the same id have different labels.
         """
         return clean_error(evaluation, images, self._clean_of_model(evaluation), self.chosen, self.warn)
+
+    def clean_error_of_attacked(self, evaluation: Evaluation, images: Images) -> CleanError | None:
+        """Return the error of the attacked model on the clean versions of adversarial images; None if there is none.
+
+        The model is recognised by its digest, and by its name if several names have this digest.
+
+        Raises:
+            UserError: If several evaluations fit, or if images with the same id have different labels.
+        """
+        if evaluation.table.attack is None:
+            return None
+        attacked = evaluation.table.attack.model
+        same = [clean for clean in self.clean if clean.evaluation.table.model.digest == attacked.digest]
+        named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
+        return clean_error(evaluation, images, named or same, self.chosen, lambda text: None)
+
+    def name_of_attacked(self, evaluation: Evaluation) -> str:
+        """Return the printable name of the attacked model: that of an evaluation of it, or that in the data set."""
+        if evaluation.table.attack is None:
+            return ""
+        attacked = evaluation.table.attack.model
+        names = [
+            each.model
+            for each in self.evaluations
+            if (each.table.model.digest, each.table.model.code) == (attacked.digest, attacked.code)
+        ]
+        recorded = printable(attacked.name)
+        return recorded if recorded in names or not names else names[0]
 
     def clean_counterpart(self, evaluation: Evaluation, metric: str) -> Untransformed | None:
         """Return the same model's evaluation on clean images with the same labels; None if there is none.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import corruptions
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.report.baseline import ALEXNET, EvaluatedBaseline, has_published_baseline
 from pipeline.evaluate.report.context import ReportContext
@@ -35,7 +34,11 @@ class ErrorBaseline:
 
 
 def error_baseline(
-    evaluation: Evaluation, scores: Scores[Condition], clean: CleanError | None, context: ReportContext
+    evaluation: Evaluation,
+    scores: Scores[Condition],
+    clean: CleanError | None,
+    context: ReportContext,
+    benchmark: Sequence[str],
 ) -> ErrorBaseline | None:
     """Return the baseline of an evaluation's errors; None if there is none.
 
@@ -44,12 +47,13 @@ def error_baseline(
         scores: Its scores.
         clean: Its clean error, if known.
         context: State of the report.
+        benchmark: Corruptions that means are taken over.
 
     Raises:
         UserError: If the evaluated baseline does not match the evaluation.
     """
     if context.evaluated_baseline:
-        return _evaluated_baseline(context.evaluated_baseline, evaluation, scores, clean, context)
+        return _evaluated_baseline(context.evaluated_baseline, evaluation, scores, clean, context, benchmark)
     if has_published_baseline(evaluation.table):
         return ErrorBaseline(ALEXNET, alexnet.ALEXNET_CLEAN_ERROR, _published_errors, _published_errors)
     return None
@@ -68,13 +72,14 @@ def _evaluated_baseline(
     scores: Scores[Condition],
     clean: CleanError | None,
     context: ReportContext,
+    benchmark: Sequence[str],
 ) -> ErrorBaseline | None:
     """Return the errors of an evaluated model on the same images; None if it has no evaluation of the family."""
     candidates = baseline.scores_of(evaluation, error_scores)
     if not candidates:
         return None
     columns = baseline.match_columns(evaluation, scores, candidates)
-    baseline.check_complete(evaluation, scores.keys, columns, corruptions.names("benchmark"), lambda key: key.transform)
+    baseline.check_complete(evaluation, scores.keys, columns, benchmark, lambda key: key.transform)
     means = {key: column.mean() for key, column in columns.items()}
     if clean is None:
         return ErrorBaseline(baseline.name, None, _known(means), _known({}))

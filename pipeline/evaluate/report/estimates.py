@@ -10,6 +10,6 @@ def column_mean(bootstrap: Bootstrap, column: int) -> Estimate:
     return bootstrap.estimate(lambda means: means[..., column])
 
 
-def accuracy(error: Estimate) -> Estimate:
-    """Return the accuracy, 1 - error, with its confidence interval."""
-    return Estimate(1 - error.value, 1 - error.high, 1 - error.low)
+def complement(fraction: Estimate) -> Estimate:
+    """Return 1 - fraction, such as the accuracy for an error, with its confidence interval."""
+    return Estimate(1 - fraction.value, 1 - fraction.high, 1 - fraction.low)

@@ -9,14 +9,19 @@ from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report import (
+    adversarial,
     anomalies,
+    budgets,
     clean,
     imagenet_c,
+    imagenet_c_bar,
     imagenet_p,
     imagenet_s,
+    low_pass,
     natural_robustness,
     shifts,
     syn2nat,
+    transfer,
 )
 from pipeline.evaluate.report.default import default_report
 from pipeline.evaluate.report.family import ReportFamily, ReportLayout
@@ -32,6 +37,9 @@ REPORTS: Sequence[ReportFamily[Any]] = (
     imagenet_p.REPORT,
     imagenet_s.REPORT,
     syn2nat.REPORT,
+    imagenet_c_bar.REPORT,
+    low_pass.REPORT,
+    adversarial.REPORT,
     clean.REPORT,
 )
 """Built-in reports; families that are not listed use the default report."""
@@ -43,11 +51,14 @@ ROLE_REPORTS: Mapping[Role, ReportFamily[Any]] = {
 }
 """Reports on images without a transform, by their role, in the order of sections in a report."""
 
+JOINT_LAYOUTS: Sequence[ReportLayout[Any]] = (natural_robustness.LAYOUT, transfer.LAYOUT, budgets.LAYOUT)
+"""Figures of several data sets, and those that are not of predictions, in the order of sections in a report."""
+
 _KEY = re.compile(r"[a-z0-9][a-z0-9_]*")
 _RESERVED = frozenset(
     {
         *(report.layout.key for report in ROLE_REPORTS.values()),
-        natural_robustness.LAYOUT.key,
+        *(layout.key for layout in JOINT_LAYOUTS),
         *("comparison", "generator", "models", "published", "warnings"),
     }
 )
@@ -106,7 +117,7 @@ def layouts() -> dict[str, ReportLayout[Any]]:
             )
         by_key[layout.key] = layout
     by_role = {report.layout.key: report.layout for report in ROLE_REPORTS.values()}
-    return by_key | by_role | {natural_robustness.LAYOUT.key: natural_robustness.LAYOUT}
+    return by_key | by_role | {layout.key: layout for layout in JOINT_LAYOUTS}
 
 
 def has_report(family: str) -> bool:

@@ -83,6 +83,8 @@ class Figure:
         higher_is_better: Whether larger values are better. None if unknown: models are not ranked by the metric.
         benchmark: For means over part of the benchmark: this part. Default: that of the layout.
         total: For counts: returns the number for the complete data set; 0 if unknown.
+        covers: For metrics that are not means over rows: returns the part of the benchmark that they cover, such as
+            ``2 of 3 attacks``; empty for all of it.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Figure:
     higher_is_better: bool | None = None
     benchmark: Benchmark | None = None
     total: Callable[[Any], int] = lambda summary: 0
+    covers: Callable[[Any], str] = lambda summary: ""
 
 
 @dataclass(frozen=True)

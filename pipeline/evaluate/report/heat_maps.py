@@ -41,10 +41,10 @@ class Heading:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The heat map of one model; ``empty`` lists the positions of cells without a value."""
+    """A heat map. ``slot`` is None unless it is of one model; ``empty`` lists positions of cells without a value."""
 
     title: str
-    slot: int
+    slot: int | None
     description: str
     height: int
     width: float
@@ -55,28 +55,30 @@ class HeatMap:
 
 
 def heat_maps(figures: Grids, slots: Slots) -> Iterator[HeatMap]:
-    """Yield one map per model; all have the same cells and the same colour scale."""
+    """Yield the maps; all have the same cells and the same colour scale."""
     pairs = dict.fromkeys(pair for grid in figures.grids.values() for pair in grid)
     columns, rows = list(dict.fromkeys(column for column, _ in pairs)), list(dict.fromkeys(row for _, row in pairs))
     width = 100 / max(len(columns), 1)
     positions = {(column, row): (x * width, y * ROW) for x, column in enumerate(columns) for y, row in enumerate(rows)}
-    below = {model: _below_best(grid) for model, grid in figures.grids.items()}
+    names = {pair: printable(figures.joint.join(pair)) for pair in pairs}
+    below = {title: _below_best(grid) for title, grid in figures.grids.items()}
     largest = max((distance for each in below.values() for distance in each.values()), default=0.0) or 1.0
-    for model, grid in figures.grids.items():
-        values = ", ".join(f"{_pair_name(pair)} {PERCENT.text(each.value)}" for pair, each in grid.items())
+    for title, grid in figures.grids.items():
+        values = ", ".join(f"{names[pair]} {PERCENT.text(each.value)}" for pair, each in grid.items())
+        subject = f"accuracy of {title}" if figures.of_models else f"{title}, accuracy"
         cells = [
             HeatCell(
                 *positions[pair],
-                below[model][pair] / largest,
+                below[title][pair] / largest,
                 PERCENT.text(each.value),
-                f"{model}, {_pair_name(pair)}: {Number(each)} %",
+                f"{title}, {names[pair]}: {Number(each)} %",
             )
             for pair, each in grid.items()
         ]
         yield HeatMap(
-            model,
-            slots[model],
-            f"Heat map, accuracy of {model} in percent by {' and '.join(figures.what)}: {values}.",
+            title,
+            slots[title] if figures.of_models else None,
+            f"Heat map, {subject} in percent by {' and '.join(figures.what)}: {values}.",
             ROW * len(rows),
             width,
             _headings(columns),
@@ -89,10 +91,6 @@ def heat_maps(figures: Grids, slots: Slots) -> Iterator[HeatMap]:
 def _below_best(grid: Grid) -> dict[tuple[str, str], float]:
     best = max((each.value for each in grid.values()), default=0.0)
     return {pair: best - each.value for pair, each in grid.items()}
-
-
-def _pair_name(pair: tuple[str, str]) -> str:
-    return printable("_".join(pair))
 
 
 def _headings(names: Sequence[str]) -> list[Heading]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,13 @@ from pipeline.evaluate.report.bar_plots import BarPlot, bar_plots
 from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.family import Column, Table
 from pipeline.evaluate.report.heat_maps import HeatMap, heat_maps
-from pipeline.evaluate.report.line_plots import LinePlot, line_plots, small_line_plots
+from pipeline.evaluate.report.line_plots import (
+    LinePlot,
+    budget_plots,
+    dense_line_plots,
+    line_plots,
+    small_line_plots,
+)
 from pipeline.evaluate.report.plots import PlotKind, Slots
 from pipeline.evaluate.report.reliability_plots import ReliabilityPlot, reliability_plots
 from pipeline.evaluate.report.scatter_plots import ScatterPlot, scatter_plots
@@ -31,6 +38,8 @@ DrawnPlot = LinePlot | BarPlot | HeatMap | ReliabilityPlot | ScatterPlot
 DRAW: Mapping[PlotKind, Callable[[Any, Slots], Iterator[DrawnPlot]]] = {
     PlotKind.LINES: line_plots,
     PlotKind.SMALL_LINES: small_line_plots,
+    PlotKind.DENSE_LINES: dense_line_plots,
+    PlotKind.BUDGETS: budget_plots,
     PlotKind.BARS: bar_plots,
     PlotKind.HEAT_MAPS: heat_maps,
     PlotKind.RELIABILITY: reliability_plots,
@@ -81,6 +90,19 @@ def template(name: str, package: str = __package__) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def frame(page: str, title: str) -> str:
+    """Return a page as an HTML element for a notebook: a frame, so that its styles do not affect the notebook.
+
+    Args:
+        page: The page, which must not need scripts.
+        title: Title of the page, for screen readers.
+    """
+    # Without a base of its own, a link to a part of the page would open the notebook in the frame.
+    content = page.replace("<head>", '<head><base href="about:srcdoc">', 1)
+    style = "border: 0; height: 40rem; resize: vertical; width: 100%"
+    return f'<iframe sandbox srcdoc="{escape(content)}" style="{style}" title="{escape(title)}"></iframe>'
 
 
 def page(summary: Summary, title: str) -> str:

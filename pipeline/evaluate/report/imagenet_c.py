@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
 
 import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import alexnet
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
-from pipeline.evaluate.metrics.checks import Figures
+from pipeline.evaluate.metrics.checks import Floats
 from pipeline.evaluate.report.baseline import warn_of_image_count
 from pipeline.evaluate.report.calibration import (
     CalibrationSummary,
@@ -22,11 +18,31 @@ from pipeline.evaluate.report.calibration import (
     read_probabilities,
 )
 from pipeline.evaluate.report.context import ReportContext
+from pipeline.evaluate.report.corruption_rows import (
+    ACCURACY_TABLE,
+    CE,
+    CURVE,
+    MCE,
+    MEAN_ERROR,
+    MEAN_ERROR_OF_ROW,
+    MEAN_ERROR_TABLE,
+    Columns,
+    CorruptionRow,
+    ce_table,
+    columns_of,
+    curve_of,
+    curve_table,
+    divisors_of,
+    errors_of,
+    is_complete,
+    mean_corruption_error,
+    mean_error_of,
+    row_of,
+)
 from pipeline.evaluate.report.error_baseline import ErrorBaseline, error_baseline
-from pipeline.evaluate.report.estimates import accuracy, column_mean
+from pipeline.evaluate.report.estimates import column_mean, complement
 from pipeline.evaluate.report.family import (
     Benchmark,
-    Column,
     Figure,
     LevelFigure,
     Models,
@@ -34,25 +50,17 @@ from pipeline.evaluate.report.family import (
     ReportLayout,
     Table,
 )
-from pipeline.evaluate.report.formats import COUNT, Cell, Number
+from pipeline.evaluate.report.formats import COUNT
 from pipeline.evaluate.report.matching import CleanError
-from pipeline.evaluate.report.plots import Curves, Plot, PlotKind
 from pipeline.evaluate.report.real_errors import real_errors
 from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.tables import (
-    LevelTable,
     TransformTable,
     by_level,
     by_transform,
-    coverage,
-    part_notes,
 )
 from pipeline.evaluate.report.validation import complete_images
 from pipeline.transforms.imagenet_c import FAMILY
-
-Floats = NDArray[np.float64]
-Columns = Mapping[str, Mapping[int, int]]
-"""Column of the scores, by corruption and severity."""
 
 CATEGORIES: Mapping[str, Sequence[str]] = {
     category: [name for name in corruptions.names("benchmark") if corruptions.get(name).group == category]
@@ -62,24 +70,6 @@ CATEGORIES: Mapping[str, Sequence[str]] = {
 
 
 # Summary
-
-
-@dataclass(frozen=True)
-class CorruptionRow:
-    """Top-1 errors under one corruption: by severity, their mean, and normalised by the baseline.
-
-    Accuracies by reassessed labels (ReaL), by severity and their mean, exist only for validation images of ImageNet.
-    """
-
-    name: str
-    group: str
-    benchmark: bool
-    errors: Mapping[int, Estimate]
-    mean_error: Estimate
-    corruption_error: Estimate | None
-    relative_corruption_error: float | None
-    real_accuracies: Mapping[int, Estimate] = field(default_factory=dict)
-    real_accuracy: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -144,19 +134,17 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
     """Return the summary of an evaluation on ImageNet-C or one of its editions."""
     scores, probabilities = read_probabilities(evaluation)
     clean = context.clean_error(evaluation, scores.images)
-    baseline = error_baseline(evaluation, scores, clean, context)
+    baseline = error_baseline(evaluation, scores, clean, context, corruptions.names("benchmark"))
     about = context.about(evaluation, scores.images)
-    columns: dict[str, dict[int, int]] = {}
-    for column, condition in enumerate(scores.keys):
-        columns.setdefault(condition.transform, {})[condition.level] = column
+    columns = columns_of(scores.keys)
     bootstrap = context.bootstrap(scores.values)
     common_errors = scores.values[clean.rows].mean(axis=0) if clean else None
     rows = [_row(name, levels, bootstrap, common_errors, clean, baseline) for name, levels in columns.items()]
     benchmark = {name: columns[name] for name in columns if name in set(corruptions.names("benchmark"))}
     counted = benchmark or columns
-    divisors = _divisors(counted, baseline)
+    divisors = divisors_of(counted, baseline)
     normalised = any(row.corruption_error is not None for row in rows)
-    mean_error = bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted)))
+    mean_error = bootstrap.estimate(lambda means: mean_error_of(means, counted))
     real = real_errors(evaluation, scores.images, context)
     real_bootstrap = context.bootstrap(real.values) if real else None
     if real_bootstrap:
@@ -170,28 +158,24 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             images=len(scores.images.ids),
             failed=about.failed,
             baseline=baseline.name if baseline and normalised else None,
-            complete=_is_complete(benchmark),
+            complete=is_complete(benchmark, corruptions.names("benchmark")),
             rows=rows,
-            curve=_curve(counted, bootstrap),
+            curve=curve_of(counted, bootstrap),
             mean_error=mean_error,
-            mean_corruption_error=bootstrap.estimate(partial(_mean_corruption_error, counted, divisors))
-            if divisors
-            else None,
+            mean_corruption_error=mean_corruption_error(bootstrap, counted, divisors),
             relative_mean_corruption_error=_mean([r.relative_corruption_error for r in rows if r.name in counted]),
             clean_error=clean.value if clean else None,
             residual_robustness=_residual_robustness(clean, common_errors, counted),
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
             robustness=bootstrap.estimate(
-                lambda means: metrics.corruption_robustness(_errors(means, counted), divisors)
+                lambda means: metrics.corruption_robustness(errors_of(means, counted), divisors)
             )
             if divisors
             else None,
             calibration=calibration_summary(evaluation, probabilities, context, counted),
-            mean_accuracy=accuracy(mean_error),
-            real_accuracy=accuracy(
-                real_bootstrap.estimate(lambda means: metrics.unnormalised_mean_error(_errors(means, counted)))
-            )
+            mean_accuracy=complement(mean_error),
+            real_accuracy=complement(real_bootstrap.estimate(lambda means: mean_error_of(means, counted)))
             if real_bootstrap
             else None,
             real_images=len(real.images.ids) if real else None,
@@ -199,11 +183,6 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             category_errors=_category_errors(benchmark, bootstrap, baseline),
         )
     ]
-
-
-def _errors(means: Floats, columns: Columns) -> dict[str, Floats]:
-    """Return the errors of each corruption, (..., severities), from column means (..., columns)."""
-    return {name: means[..., list(levels.values())] for name, levels in columns.items()}
 
 
 def _row(
@@ -215,20 +194,13 @@ def _row(
     baseline: ErrorBaseline | None,
 ) -> CorruptionRow:
     """Return the row of one corruption; ``common_errors`` (columns,) are over the images that have a clean version."""
-    columns = list(levels.values())
     published, benchmark = corruptions.names("all"), corruptions.names("benchmark")
-    divisor = _divisor(name, levels, baseline)
-    return CorruptionRow(
-        name,
-        corruptions.get(name).group if name in published else "",
-        name in benchmark,
-        {level: column_mean(bootstrap, column) for level, column in levels.items()},
-        bootstrap.estimate(lambda means: metrics.mean_error(means[..., columns])),
-        bootstrap.estimate(lambda means: metrics.corruption_error(means[..., columns], divisor)) if divisor else None,
-        _relative(name, list(levels), common_errors[columns], clean, baseline)
-        if divisor and clean is not None and common_errors is not None
-        else None,
-    )
+    group = corruptions.get(name).group if name in published else ""
+    row = row_of(name, group, name in benchmark, levels, bootstrap, baseline)
+    if row.corruption_error is None or clean is None or common_errors is None:
+        return row
+    relative = _relative(name, list(levels), common_errors[list(levels.values())], clean, baseline)
+    return replace(row, relative_corruption_error=relative)
 
 
 def _with_real_accuracy(row: CorruptionRow, levels: Mapping[int, int], errors: Bootstrap) -> CorruptionRow:
@@ -236,21 +208,9 @@ def _with_real_accuracy(row: CorruptionRow, levels: Mapping[int, int], errors: B
     columns = list(levels.values())
     return replace(
         row,
-        real_accuracies={level: accuracy(column_mean(errors, column)) for level, column in levels.items()},
-        real_accuracy=accuracy(errors.estimate(lambda means: metrics.mean_error(means[..., columns]))),
+        real_accuracies={level: complement(column_mean(errors, column)) for level, column in levels.items()},
+        real_accuracy=complement(errors.estimate(lambda means: metrics.mean_error(means[..., columns]))),
     )
-
-
-def _divisor(name: str, levels: Mapping[int, int], baseline: ErrorBaseline | None) -> Sequence[float] | None:
-    """Return the baseline's errors; None if one is unknown or all are zero."""
-    errors = baseline.errors(name, list(levels)) if baseline else None
-    return errors if errors and sum(errors) > 0 else None
-
-
-def _divisors(columns: Columns, baseline: ErrorBaseline | None) -> dict[str, Sequence[float]]:
-    """Return the baseline's errors by corruption; empty if those of one corruption are unknown."""
-    divisors = {name: _divisor(name, levels, baseline) for name, levels in columns.items()}
-    return {name: errors for name, errors in divisors.items() if errors} if None not in divisors.values() else {}
 
 
 def _relative(
@@ -271,52 +231,20 @@ def _mean(relatives: Sequence[float | None]) -> float | None:
     return float(metrics.mean_over_transforms(known)) if len(known) == len(relatives) else None
 
 
-def _curve(counted: Columns, bootstrap: Bootstrap) -> dict[int, Estimate]:
-    """Return the mean accuracy by severity, over the corruptions that have this severity."""
-    return {
-        level: _accuracy_at(level, counted, bootstrap)
-        for level in sorted({level for each in counted.values() for level in each})
-    }
-
-
-def _accuracy_at(level: int, counted: Columns, bootstrap: Bootstrap) -> Estimate:
-    columns = {name: [levels[level]] for name, levels in counted.items() if level in levels}
-
-    def mean_accuracy(means: Floats) -> Floats:
-        return metrics.robustness_curve({name: 1 - means[..., column] for name, column in columns.items()})[..., 0]
-
-    return bootstrap.estimate(mean_accuracy)
-
-
 def _category_errors(benchmark: Columns, bootstrap: Bootstrap, baseline: ErrorBaseline | None) -> dict[str, Estimate]:
     """Return the mean CE by category, without categories of which an error of the baseline is unknown."""
     found = {}
     for category, names in CATEGORIES.items():
         columns = {name: benchmark[name] for name in names if name in benchmark}
-        if divisors := _divisors(columns, baseline):
-            found[category] = bootstrap.estimate(partial(_mean_corruption_error, columns, divisors))
+        if error := mean_corruption_error(bootstrap, columns, divisors_of(columns, baseline)):
+            found[category] = error
     return found
-
-
-def _mean_corruption_error(columns: Columns, divisors: Mapping[str, Sequence[float]], means: Floats) -> Figures:
-    return metrics.mean_corruption_error(_errors(means, columns), divisors)
 
 
 def _residual_robustness(clean: CleanError | None, common_errors: Floats | None, counted: Columns) -> float | None:
     if clean is None or common_errors is None:
         return None
-    return float(
-        metrics.residual_robustness(
-            1 - clean.value, 1 - metrics.unnormalised_mean_error(_errors(common_errors, counted))
-        )
-    )
-
-
-def _is_complete(columns: Columns) -> bool:
-    """Return whether the columns are all corruptions of the benchmark at all severities."""
-    return tuple(columns) == tuple(corruptions.names("benchmark")) and all(
-        set(levels) == set(alexnet.SEVERITIES) for levels in columns.values()
-    )
+    return float(metrics.residual_robustness(1 - clean.value, 1 - mean_error_of(common_errors, counted)))
 
 
 # Tables and plots
@@ -338,19 +266,6 @@ def _category_figure(category: str) -> Figure:
     )
 
 
-MCE = Figure(
-    "mCE",
-    lambda summary: summary.mean_corruption_error,
-    normalised=True,
-    over=lambda row: row.corruption_error,
-    higher_is_better=False,
-)
-MEAN_ERROR = Figure(
-    "mean corruption error (unnormalised)",
-    lambda summary: summary.mean_error,
-    over=lambda row: row.mean_error,
-    higher_is_better=False,
-)
 ROBUSTNESS = Figure(
     "1 - mCE", lambda summary: summary.robustness, normalised=True, over=lambda row: row.corruption_error
 )
@@ -375,25 +290,11 @@ FIGURES = (
     Figure("residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.mean_error),
     Figure("clean error", lambda summary: summary.clean_error),
 )
-CURVE = LevelFigure("mean accuracy", lambda summary: summary.curve, over=lambda row: row.mean_error)
 ROW_FIGURES = (
-    Figure("CE", lambda row: row.corruption_error, normalised=True),
+    CE,
     Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True),
-    Figure("mean error (unnormalised)", lambda row: row.mean_error),
+    MEAN_ERROR_OF_ROW,
     Figure("accuracy (ReaL)", lambda row: row.real_accuracy),
-)
-CE_TABLE = TransformTable(
-    "corruption error (CE)",
-    "Errors in percent of the baseline's errors; ± is half the width of the 95 % confidence interval. Lower is better; "
-    "100 equals the baseline.",
-    ROW_FIGURES[:2],
-    bars="corruption error",
-)
-MEAN_ERROR_TABLE = TransformTable(
-    "mean error over the severities (unnormalised)",
-    "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
-    ROW_FIGURES[2:3],
-    bars="mean error",
 )
 REAL_TABLE = TransformTable(
     "accuracy by reassessed labels (ReaL)",
@@ -402,47 +303,17 @@ REAL_TABLE = TransformTable(
     ROW_FIGURES[3:],
 )
 
-ACCURACY_TABLE = LevelTable(
-    "accuracy by corruption and severity",
-    "Top-1 accuracy in percent by severity; ± is half the width of the 95 % confidence interval. Higher is better.",
-    "corruption",
-    "severity",
-    lambda row: {severity: accuracy(error) for severity, error in row.errors.items()},
-    lambda row: accuracy(row.mean_error),
-    alexnet.SEVERITIES,
-)
-
 CorruptionLayout = ReportLayout[CorruptionSummary]
 CorruptionModels = Models[CorruptionSummary]
 
 
 def _tables(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Iterator[Table]:
-    yield _curve_table(layout, section, models)
+    yield curve_table(layout, section, models)
     yield by_level(layout, section, ACCURACY_TABLE, models)
-    yield by_transform(layout, section, CE_TABLE, models, "corruption")
+    yield by_transform(layout, section, ce_table(*ROW_FIGURES[:2]), models, "corruption")
     if any(all(row.corruption_error is None for row in each.rows) for each in models.values()):
         yield by_transform(layout, section, MEAN_ERROR_TABLE, models, "corruption")
     yield by_transform(layout, section, REAL_TABLE, models, "corruption")
-
-
-def _curve_table(layout: CorruptionLayout, section: str, models: CorruptionModels) -> Table:
-    """Return the table of accuracy: severities as rows, models as columns."""
-    partial = {model: bool(coverage(layout, each, CURVE)) for model, each in models.items()}
-    severities = sorted({severity for each in models.values() for severity in each.curve})
-    rows: list[Sequence[Cell]] = [
-        [str(s), *(Number(each.curve.get(s), partial=partial[model]) for model, each in models.items())]
-        for s in severities
-    ]
-    note = (
-        "Top-1 accuracy in percent, averaged over the corruptions of the benchmark, with the 95 % confidence interval "
-        "over images in brackets. Higher is better."
-    )
-    note = " ".join((note, *part_notes(layout, models, [CURVE])))
-    columns = [Column("severity", number=False), *(Column(model) for model in models)]
-    curves = {model: each.curve for model, each in models.items() if each.curve}
-    title = "mean over the corruptions of the benchmark"
-    plot = Plot(PlotKind.LINES, Curves({title: curves} if curves else {}, "severity", alexnet.SEVERITIES))
-    return Table(section, "accuracy by severity", note, columns, rows, plot)
 
 
 GLOSSARY = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed, list_names
+from pipeline.evaluate.report.tested import Tested
 from pipeline.evaluate.results.folder import DESCRIPTIVE
 from pipeline.text import printable
 
@@ -35,18 +36,34 @@ DIGEST_LENGTH = 8
 """Number of digits of a manifest's digest that are appended to ambiguous data set names."""
 
 
-def identity(evaluation: Evaluation) -> dict[str, Any]:
+def identity(evaluation: Tested[Any]) -> dict[str, Any]:
     """Return the fields that identify the evaluated model: digests and the number of classes."""
     return evaluation.table.model.model_dump(mode="json", exclude=NOT_IDENTITY)
 
 
-def check_model_names(evaluations: Iterable[Evaluation]) -> None:
+def manifests_of_content(evaluations: Iterable[Evaluation]) -> dict[str, str]:
+    """Return content -> manifest of the built data sets of evaluations: digests, for :func:`as_built`."""
+    tables = (each.table.data_set for each in evaluations)
+    built = (table for table in tables if not table.is_rendered)
+    return {table.content_sha256: table.manifest_sha256 for table in built if table.content_sha256}
+
+
+def as_built(evaluation: Evaluation, manifests: Mapping[str, str]) -> Evaluation:
+    """Return an evaluation on a rendered data set as one on the built data set with its content, if there is one."""
+    data_set = evaluation.table.data_set
+    if not data_set.is_rendered or data_set.manifest_sha256 not in manifests:
+        return evaluation
+    built = data_set.model_copy(update={"manifest_sha256": manifests[data_set.manifest_sha256]})
+    return replace(evaluation, table=evaluation.table.model_copy(update={"data_set": built}))
+
+
+def check_model_names(evaluations: Iterable[Tested[Any]]) -> None:
     """Check that no two models share a name.
 
     Raises:
         UserError: If two different models have the same name.
     """
-    first: dict[str, Evaluation] = {}
+    first: dict[str, Tested[Any]] = {}
     for evaluation in evaluations:
         other = first.setdefault(evaluation.table.model.name, evaluation)
         if identity(evaluation) != identity(other):
@@ -170,7 +187,7 @@ def check_clean(candidates: Iterable[Untransformed], chosen: Collection[str]) ->
     """
     for one, other in combinations(candidates, 2):
         first, second = one.evaluation, other.evaluation
-        if first.table.model.name != second.table.model.name or _unfit(first, second):
+        if first.table.model.name != second.table.model.name or unfit(first, second):
             continue
         common = match(one.images, other.images)
         if len(common.rows) and not label_conflict(first, one.images, second, other.images, common):
@@ -206,7 +223,7 @@ def clean_error(
         common = match(images, clean.images)
         if not len(common.rows):
             reasons.append(f"{clean.evaluation.folder} has no images in common with this evaluation")
-        elif reason := _unfit(evaluation, clean.evaluation):
+        elif reason := unfit(evaluation, clean.evaluation):
             reasons.append(f"{clean.evaluation.folder} {reason}")
         elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
             conflicts.append(conflict)
@@ -242,7 +259,7 @@ def clean_counterpart(
     Raises:
         UserError: If several candidates fit.
     """
-    fits = [clean for clean in candidates if not _unfit(evaluation, clean.evaluation)]
+    fits = [clean for clean in candidates if not unfit(evaluation, clean.evaluation)]
     if not fits:
         return None
     clean = _only(f"images to compare {evaluation.folder} with", fits, chosen)
@@ -264,8 +281,8 @@ def _only(what: str, fits: Sequence[Untransformed], chosen: Collection[str]) -> 
     return left[0]
 
 
-def _unfit(evaluation: Evaluation, clean: Evaluation) -> str:
-    """Return why an evaluation on clean images does not fit another evaluation of the model; empty if it does."""
+def unfit(evaluation: Evaluation, clean: Evaluation) -> str:
+    """Return why another evaluation of a model cannot be compared image by image; empty if it can."""
     profile, clean_profile = evaluation.table.data_set.profile, clean.table.data_set.profile
     if evaluation.groups_digest != clean.groups_digest:
         return "has other labels: the groups of classes of its task differ"
@@ -376,11 +393,15 @@ def _name(evaluation: Evaluation) -> str:
 
 
 def _by_data_set_name(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
-    """Yield groups of two or more evaluations whose data sets have the same family, role and name."""
+    """Yield groups of two or more evaluations whose data sets have the same family, role and name.
+
+    Adversarial images are left out: each attacked model has images of its own, in data sets of one name.
+    """
 
     def key(evaluation: Evaluation) -> tuple[str, str, str]:
         return evaluation.table.data_set.family, evaluation.role or "", _name(evaluation)
 
-    for _, group in groupby(sorted(evaluations, key=key), key=key):
+    compared = [each for each in evaluations if each.table.attack is None]
+    for _, group in groupby(sorted(compared, key=key), key=key):
         if len(same := list(group)) > 1:
             yield same

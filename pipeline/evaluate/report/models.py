@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pipeline.evaluate.report.family import Column, Figure, Table
 from pipeline.evaluate.report.formats import NOTHING, Cell, Number, NumberFormat
-from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.results.folder import ModelTable
 from pipeline.text import LONGEST_MESSAGE, printable
 
@@ -44,11 +43,11 @@ SIZES: Mapping[str, Figure] = {
 """Sizes of a ``ReportModel``, by their names with the unit of their formats."""
 
 
-def report_models(evaluations: Iterable[Evaluation]) -> list[ReportModel]:
+def report_models(evaluated: Iterable[ModelTable]) -> list[ReportModel]:
     """Return the models of evaluations, in order of their first evaluation."""
     tables: dict[str, list[ModelTable]] = {}
-    for evaluation in evaluations:
-        tables.setdefault(evaluation.table.model.name, []).append(evaluation.table.model)
+    for table in evaluated:
+        tables.setdefault(table.name, []).append(table)
     return [
         ReportModel(
             name,

@@ -21,6 +21,8 @@ class PlotKind(Enum):
 
     LINES = "lines"
     SMALL_LINES = "small-plots"
+    DENSE_LINES = "dense-lines"
+    BUDGETS = "lines budget-plots"
     BARS = "bars-plots"
     HEAT_MAPS = "heat-plots"
     RELIABILITY = "reliability-plots"
@@ -35,11 +37,43 @@ class Curves:
         curves: Accuracy by title of the plot, model and level.
         axis: Noun for levels, such as "severity".
         levels: Levels that are on the axis in addition to those of the curves.
+        what: Name of the metric, which is a kind of accuracy.
     """
 
     curves: Mapping[str, Mapping[str, Mapping[int, Estimate]]]
     axis: str
     levels: Sequence[int] = ()
+    what: str = "accuracy"
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """The accuracy of a model at evenly spaced budgets from 0 to the largest, and at those that are marked.
+
+    Attributes:
+        accuracies: Accuracy at each of the evenly spaced budgets.
+        marks: Name of a budget, the budget as a fraction of the largest, and accuracy at it.
+    """
+
+    accuracies: Sequence[Estimate]
+    marks: Sequence[tuple[str, float, Estimate]]
+
+
+@dataclass(frozen=True)
+class BudgetCurves:
+    """The data of a plot of accuracy as a function of the budget of an attack.
+
+    Attributes:
+        title: Title of the plot.
+        axis: Name of the horizontal axis.
+        ticks: Names of evenly spaced budgets from 0 to the largest.
+        curves: Curve by model.
+    """
+
+    title: str
+    axis: str
+    ticks: Sequence[str]
+    curves: Mapping[str, BudgetCurve]
 
 
 @dataclass(frozen=True)
@@ -62,12 +96,16 @@ class Grids:
     """The data of heat maps: accuracy by two factors.
 
     Attributes:
-        grids: Accuracy by model and (column, row).
+        grids: Accuracy by title of the map and (column, row).
         what: Names of the two factors.
+        of_models: Whether each map is of one model, whose name is the title.
+        joint: Text between column and row in the name of a cell.
     """
 
     grids: Mapping[str, Mapping[tuple[str, str], Estimate]]
     what: tuple[str, str]
+    of_models: bool = True
+    joint: str = "_"
 
 
 @dataclass(frozen=True)
@@ -124,7 +162,7 @@ class Plot:
     """The plot of a table: its kind and its data."""
 
     kind: PlotKind
-    figures: Curves | BarGroups | Grids | Diagrams | Scatters
+    figures: Curves | BudgetCurves | BarGroups | Grids | Diagrams | Scatters
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.report.tested import Tested
 from pipeline.evaluate.results.folder import (
     EVALUATION_FILE,
     FACT_EVALUATION,
@@ -27,7 +28,7 @@ from pipeline.evaluate.results.folder import (
     require_finished,
 )
 from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
-from pipeline.storage import Store, open_store
+from pipeline.storage import open_store
 from pipeline.tasks.schema import Role
 from pipeline.text import LONGEST_PATH, printable
 from pipeline.transforms.clean import FAMILY as CLEAN
@@ -42,28 +43,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A finished evaluation of one model on one data set.
-
-    Attributes:
-        folder: Folder or URL as the user gave it, printable.
-        table: Contents of ``evaluation.toml``.
-        store: Store that holds the files.
-    """
-
-    folder: str
-    table: EvaluationTable
-    store: Store
-
-    @property
-    def model(self) -> str:
-        """The printable name of the model."""
-        return printable(self.table.model.name)
-
-    @property
-    def location(self) -> str:
-        """The URL or the resolved path of the folder, equal for different spellings of one folder."""
-        return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
+class Evaluation(Tested[EvaluationTable]):
+    """A finished evaluation of one model on one data set. ``table``: contents of ``evaluation.toml``."""
 
     @property
     def role(self) -> Role | None:
@@ -283,7 +264,10 @@ def top1_errors(evaluation: Evaluation, predicted: ConditionPredictions) -> NDAr
         UserError: If an image has no label.
     """
     if (predicted.labels < 0).any():
-        raise UserError(f"{evaluation.folder} contains unlabelled images, so no error rate can be computed")
+        raise UserError(
+            f"{evaluation.folder} contains unlabelled images, so no error rate can be computed: put the "
+            "images in one folder per class, make the data set again, and evaluate it into a new folder"
+        )
     return predicted.top1[:, 0] != predicted.labels
 
 
@@ -360,6 +344,11 @@ def read_untransformed(evaluation: Evaluation) -> Untransformed:
     if others:
         raise evaluation.damaged_error(f"images without a transform have {1 + len(others)} conditions instead of one")
     return Untransformed(evaluation, *first)
+
+
+def digest_of_ids(ids: Iterable[str]) -> str:
+    """Return the hexadecimal SHA-256 of sorted source ids."""
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
 
 
 def list_names(names: Sequence[str], limit: int = 3) -> str:

@@ -35,6 +35,11 @@ def tables(summary: Summary) -> list[Table]:
     return [*overview(summary, found), *(table for section in found for table in section.tables)]
 
 
+def key_tables(summary: Summary) -> list[Table]:
+    """Return the tables of key figures, one per section."""
+    return [section.tables[0] for section in sections(summary) if section.tables]
+
+
 def overview(summary: Summary, found: Sequence[Section]) -> list[Table]:
     """Return the tables that are not about one data set: notes and sizes of models, and their comparison."""
     compared = (

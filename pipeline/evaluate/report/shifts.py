@@ -15,6 +15,7 @@ from pipeline.evaluate.report.estimates import column_mean
 from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
 from pipeline.evaluate.report.formats import COUNT
 from pipeline.evaluate.report.scores import Evaluation, Images, Untransformed, read_untransformed
+from pipeline.evaluate.report.strata import ROW_FIGURES, Stratum, strata_of, strata_tables
 from pipeline.text import counted
 from pipeline.transforms.clean import FAMILY
 
@@ -40,6 +41,7 @@ class ShiftSummary:
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
         calibration: Calibration of the probabilities; of groups if the task has groups.
+        strata: Accuracy by class and by the other parts that the task names; empty if it names none.
     """
 
     model: str
@@ -57,6 +59,7 @@ class ShiftSummary:
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
     calibration: CalibrationSummary | None = None
+    strata: Sequence[Stratum] = ()
 
 
 def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[ShiftSummary]:
@@ -89,6 +92,7 @@ def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[Shif
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
             calibration=natural_calibration(natural, context),
+            strata=strata_of(natural, clean),
         )
     ]
 
@@ -146,6 +150,9 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
+        tables=strata_tables,
+        rows=lambda summary: summary.strata,
+        row_figures=ROW_FIGURES,
         clean_accuracy=lambda summary: summary.clean_accuracy,
         calibration=CalibrationTable(),
         glossary=(
@@ -154,9 +161,15 @@ REPORT = ReportFamily(
                 "If a data set has only some of the classes, the model chooses among these; a class may be a group of "
                 "its outputs. “All outputs”: it chooses among all of its outputs.",
             ),
-            ("Drop", "The accuracy on clean images of the same classes minus the accuracy, in percentage points."),
+            (
+                "Drop",
+                "The accuracy on clean images of the same classes minus the accuracy, in percentage points. For "
+                "held-out subclasses and styles, the clean images are those of the subclasses and styles that are "
+                "not held out.",
+            ),
         ),
         sources=(
+            "Hendrycks and Dietterich, arXiv 1807.01697 (subclasses of CIFAR-100 and ImageNet-22K, Icons-50)",
             "Recht et al., ICML 2019 (ImageNet-V2)",
             "Geirhos et al., ICLR 2019 (Stylized-ImageNet)",
             "Wang et al., NeurIPS 2019 (ImageNet-Sketch)",

@@ -7,10 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.report.budget_searches import BudgetSearch, open_budgets
+from pipeline.evaluate.report.budgets import LAYOUT as BUDGETS
+from pipeline.evaluate.report.budgets import summarise_budgets
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.families import layouts, report_on
 from pipeline.evaluate.report.family import ReportLayout
-from pipeline.evaluate.report.matching import check_duplicates, check_model_names, warn_of_different_images
+from pipeline.evaluate.report.matching import (
+    as_built,
+    check_duplicates,
+    check_model_names,
+    manifests_of_content,
+    warn_of_different_images,
+)
 from pipeline.evaluate.report.models import report_models
 from pipeline.evaluate.report.natural_robustness import LAYOUT as NATURAL
 from pipeline.evaluate.report.natural_robustness import summarise_natural_robustness
@@ -26,6 +35,10 @@ from pipeline.evaluate.report.real_labels import (
 from pipeline.evaluate.report.scores import Evaluation, open_evaluation
 from pipeline.evaluate.report.sections import sections
 from pipeline.evaluate.report.summary import Summary
+from pipeline.evaluate.report.transfer import LAYOUT as TRANSFER
+from pipeline.evaluate.report.transfer import summarise_transfer
+from pipeline.evaluate.results.budgets import is_budgets
+from pipeline.storage import open_store
 
 
 def summarise(
@@ -42,7 +55,7 @@ def summarise(
     An evaluation on clean images provides the clean error of its model for its other evaluations.
 
     Args:
-        folders: Folders or URLs that ``evaluate`` wrote, of one or more models.
+        folders: Folders or URLs that ``evaluate`` or ``budgets`` wrote, of one or more models.
         baselines_from: Evaluations of the baseline model on the same images. Default: AlexNet's published results for
             models of 1000 classes on images of 224 x 224, otherwise no baseline.
         clean: Evaluations on clean images to use for clean errors if a model has several. Those that are not in
@@ -62,18 +75,23 @@ def summarise(
         UnfinishedError: If an evaluation is incomplete.
     """
     baseline = [open_evaluation(folder) for folder in baselines_from]
-    evaluations = [open_evaluation(folder) for folder in folders]
+    evaluations, searches = _open(folders)
     chosen = _chosen(clean)
+    manifests = manifests_of_content([*evaluations, *baseline, *chosen.values()])
+    evaluations, baseline = ([as_built(each, manifests) for each in group] for group in (evaluations, baseline))
+    chosen = {location: as_built(each, manifests) for location, each in chosen.items()}
     given = {each.location for each in (*evaluations, *baseline)}
     evaluations += [each for location, each in chosen.items() if location not in given]
     reports = [report_on(each) for each in evaluations]
-    check_model_names([*evaluations, *baseline])
+    check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
     context = ReportContext(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, evaluations))
     found: list[tuple[Evaluation | None, ReportLayout[Any], Any]] = []
     for evaluation, report in zip(evaluations, reports, strict=True):
         found += [(evaluation, report.layout, each) for each in report.summarise(evaluation, context)]
     found += [(None, NATURAL, each) for each in summarise_natural_robustness(found)]
+    found += [(None, TRANSFER, each) for each in summarise_transfer(summary for _, _, summary in found)]
+    found += [(None, BUDGETS, each) for each in summarise_budgets(searches, resamples)]
     families: dict[str, list[Any]] = {key: [] for key in layouts()}
     for _, layout, summary in found:
         families[layout.key].append(summary)
@@ -81,8 +99,22 @@ def summarise(
     for evaluation in evaluations:
         _warn_of_samples(evaluation, context)
     figures = published_figures(found) if published else ()
-    result = Summary(families, context.warnings, figures, report_models(evaluations))
+    tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
+    result = Summary(families, context.warnings, figures, report_models(tested))
     return replace(result, comparison=compare(sections(result)))
+
+
+def _open(folders: Sequence[str]) -> tuple[list[Evaluation], list[BudgetSearch]]:
+    """Open folders that ``evaluate`` or ``budgets`` wrote."""
+    evaluations: list[Evaluation] = []
+    searches: list[BudgetSearch] = []
+    for folder in folders:
+        store = open_store(folder)
+        if is_budgets(store):
+            searches.append(open_budgets(folder, store))
+        else:
+            evaluations.append(open_evaluation(folder))
+    return evaluations, searches
 
 
 def _real_labels(path: str | None, evaluations: Iterable[Evaluation]) -> RealLabels | Reason:

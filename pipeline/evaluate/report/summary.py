@@ -41,8 +41,8 @@ class Summary:
 
     Attributes:
         families: Summaries of the evaluations of each family, by key of its layout, in the order of the report. The
-            built-in keys are ``corruptions``, ``perturbations``, ``system_noise``, ``shifts``, ``anomalies``,
-            ``clean`` and ``natural_robustness``.
+            built-in keys are ``corruptions``, ``perturbations``, ``system_noise``, ``syn2nat``, ``adversarial``,
+            ``shifts``, ``anomalies``, ``clean``, ``natural_robustness``, ``transfer`` and ``budgets``.
         warnings: Warnings for the reader.
         published: Published figures of reference models on the same data sets.
         models: Notes and sizes of the models.

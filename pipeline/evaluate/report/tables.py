@@ -45,7 +45,9 @@ class TransformTable:
 
 
 def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigure) -> str:
-    """Return what a mean covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark."""
+    """Return what a metric covers, such as ``12 of 15 corruptions``; empty if it covers the whole benchmark."""
+    if isinstance(figure, Figure) and (part := figure.covers(summary)):
+        return part
     benchmark, over = (isinstance(figure, Figure) and figure.benchmark) or layout.benchmark, figure.over
     if over is None or benchmark is None:
         return ""
@@ -69,15 +71,17 @@ def missing_images(layout: ReportLayout[Any], summary: Any) -> str:
 def part_notes(
     layout: ReportLayout[Any], models: Models[Any], figures: Iterable[Figure | LevelFigure]
 ) -> Iterator[str]:
-    """Yield a note for each model whose means cover only part of the benchmark."""
+    """Yield a note for each model with metrics that cover only part of the benchmark."""
     for model, summary in models.items():
         marked: dict[str, list[str]] = {}
         for figure in figures:
             present = figure.values(summary) if isinstance(figure, LevelFigure) else figure.value(summary) is not None
             if present and (covered := coverage(layout, summary, figure)):
-                marked.setdefault(covered, []).append(figure.name)
+                marked.setdefault(f"averaged over {covered}" if figure.over else f"over {covered}", []).append(
+                    figure.name
+                )
         for covered, names in marked.items():
-            yield f"{PARTIAL} {model}: {', '.join(names)} averaged over {covered}."
+            yield f"{PARTIAL} {model}: {', '.join(names)} {covered}."
 
 
 # Rows of transforms

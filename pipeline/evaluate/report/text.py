@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -37,6 +37,20 @@ def to_markdown(tables: Iterable[Table]) -> str:
 def to_terminal(tables: Iterable[Table]) -> list[RenderableType]:
     """Return tables as rich renderables, in order. Tables of two models fit a console of 100 columns."""
     return list(chain.from_iterable(_terminal(table) for table in tables))
+
+
+def to_text(tables: Iterable[Table], width: int = 100) -> str:
+    """Return tables as plain text.
+
+    Args:
+        tables: The tables.
+        width: Maximum length of a line.
+    """
+    text = io.StringIO()
+    console = Console(file=text, width=width, highlight=False, markup=False, emoji=False, color_system=None)
+    for renderable in to_terminal(tables):
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip() + "\n"
 
 
 def to_csv(summary: Summary) -> str:

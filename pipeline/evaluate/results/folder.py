@@ -14,6 +14,7 @@ from pydantic import Field
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.recipes.attacks import AttackTable
 from pipeline.storage import SMALL_FILE, Store
 from pipeline.tasks.schema import Steps, Task
 from pipeline.transforms.registry import FAMILIES
@@ -86,24 +87,47 @@ class InputTable(StrictTable):
 
 
 class RunTable(StrictTable):
-    """The table ``[run]``: device, precision, batch size and other settings that may change the predictions."""
+    """The table ``[run]``: device, precision, batch size and other settings that may change the predictions.
+
+    ``ordered`` is True if the images were evaluated in the order of the data set by one process, in batches that are
+    not padded, by a model that may adapt. None otherwise.
+    """
 
     device: str
     precision: Precision = "fp32"
     batch: Annotated[int, Field(ge=1)]
     channels_last: bool = False
     compile: bool = False
+    ordered: Literal[True] | None = None
 
 
 class DataSetTable(StrictTable):
-    """The table ``[data_set]``: name, family, manifest digest and sample counts of the data set."""
+    """The table ``[data_set]``: what was evaluated.
+
+    Attributes:
+        name: Name of the data set.
+        family: Its family.
+        profile: Profile of its images.
+        manifest_sha256: Digest of its manifest. For a rendered data set, which has none: its content.
+        content_sha256: Digest of its recipe and images, which a built and a rendered data set share. None if unknown.
+        samples: Number of samples that did not fail.
+        failed: Number of failed samples.
+        pass_all: The lowest level that can leave its images unchanged; None for families without such a level.
+    """
 
     name: str
     family: Annotated[str, one_of(FAMILIES)]
     profile: str
     manifest_sha256: str
+    content_sha256: str | None = None
     samples: int
     failed: int
+    pass_all: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether it is a rendered data set."""
+        return self.content_sha256 == self.manifest_sha256
 
 
 class EvaluationTable(StrictTable):
@@ -115,6 +139,8 @@ class EvaluationTable(StrictTable):
     data_set: DataSetTable
     task: Task | None = None
     """The task of the data set. None: each output of the model is a class."""
+    attack: AttackTable | None = None
+    """How the adversarial images of the data set were made. None for every other family."""
     software: Mapping[str, str] = {}
     """Versions of the libraries that the predictions depend on, by name."""
 
@@ -129,8 +155,14 @@ class EvaluationTable(StrictTable):
 
     @property
     def digest(self) -> str:
-        """The hexadecimal SHA-256 of all settings that predictions depend on."""
-        return hashlib.sha256(tomli_w.dumps(self.identity()).encode()).hexdigest()
+        """The hexadecimal SHA-256 of all settings that predictions depend on.
+
+        It is the same for a built and a rendered data set with the same content, which have different manifests.
+        """
+        settings = self.identity()
+        if self.data_set.content_sha256 is not None:
+            del settings["data_set"]["manifest_sha256"]
+        return hashlib.sha256(tomli_w.dumps(settings).encode()).hexdigest()
 
     def identity(self) -> dict[str, Any]:
         """Return all settings that predictions depend on, as JSON values."""
