@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import typer
 
 from pipeline.cli import signals
+from pipeline.cli.commands.attack import attack
+from pipeline.cli.commands.budgets import budgets
 from pipeline.cli.commands.build import build
 from pipeline.cli.commands.doctor import doctor
 from pipeline.cli.commands.evaluate import evaluate
@@ -20,6 +22,7 @@ from pipeline.cli.commands.index import index
 from pipeline.cli.commands.list_ import list_all
 from pipeline.cli.commands.plan import plan
 from pipeline.cli.commands.preview import preview
+from pipeline.cli.commands.render import render
 from pipeline.cli.commands.report import report
 from pipeline.cli.commands.select import select
 from pipeline.cli.commands.verify import verify
@@ -45,6 +48,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "build": CommandEntry(
         build, MAKE, "robustshards build imagenet-c --source imagenet-val --out imagenet-c --limit 2"
     ),
+    "render": CommandEntry(
+        render, MAKE, "robustshards render imagenet-c-clean --source imagenet-val --out clean --limit 2"
+    ),
     "export": CommandEntry(export, MAKE, "robustshards export imagenet-c --to imagefolder --out folders"),
     "index": CommandEntry(index, MAKE, "robustshards index folders --out folders-index"),
     "verify": CommandEntry(verify, CHECK, "robustshards verify imagenet-c"),
@@ -55,6 +61,16 @@ COMMANDS: Mapping[str, CommandEntry] = {
         evaluate, EVALUATE, "robustshards evaluate imagenet-c --model timm:resnet50 --out results/resnet50"
     ),
     "report": CommandEntry(report, EVALUATE, "robustshards report results/resnet50 --out report"),
+    "attack": CommandEntry(
+        attack,
+        EVALUATE,
+        "robustshards attack clean --model timm:resnet50 --attacks fgsm --budgets 4/255 --out attacks",
+    ),
+    "budgets": CommandEntry(
+        budgets,
+        EVALUATE,
+        "robustshards budgets clean --model timm:resnet50 --attack fgsm --largest 8/255 --out budgets",
+    ),
     "select": CommandEntry(
         select,
         EVALUATE,
@@ -66,8 +82,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
 app = typer.Typer(
     name="robustshards",
     cls=Group,
-    help="Build ImageNet-C, ImageNet-P, ImageNet-S and ImageNet-Syn2Nat from your own images as WebDataset shards, "
-    "check them, and evaluate image classifiers on them.",
+    help="Build ImageNet-C, -C-bar, -P, -S and -Syn2Nat from your own images as WebDataset shards, check them, and "
+    "evaluate image classifiers on them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

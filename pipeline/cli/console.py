@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipeline.cli.help import UsageError, usage_message
 from pipeline.cli.output import OutputError, writing
-from pipeline.cli.signals import preempted
+from pipeline.cli.signals import interrupted, preempted
 from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error_message, is_permanent
 from pipeline.text import escape_controls, one_line
 
@@ -117,7 +117,8 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
         typer.Exit: An expected error was printed; its exit code says which kind.
     """
     try:
-        yield
+        with _interruptions():
+            yield
     except UnfinishedError as error:
         _fail(str(error), Exit.INCOMPLETE, as_json)
     except UserError as error:
@@ -131,6 +132,17 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
     except KeyboardInterrupt:
         cause, code = _interruption(preempted_exit)
         _fail(f"{cause}; {advice}", code, as_json)
+
+
+@contextmanager
+def _interruptions() -> Iterator[None]:
+    """Raise KeyboardInterrupt for an error after a signal: a compiler drops the interruption and fails otherwise."""
+    try:
+        yield
+    except Exception as error:
+        if interrupted():
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _interruption(preempted_exit: int = Exit.INCOMPLETE) -> tuple[str, int]:

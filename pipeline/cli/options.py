@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ RecipeArgument = Annotated[
     typer.Argument(metavar="RECIPE", help="Name of a shipped recipe (see robustshards list), or path of a .toml file."),
 ]
 DataSetArgument = Annotated[
-    str, typer.Argument(metavar="FOLDER", help="Folder or URL of a data set that build or index wrote.")
+    str, typer.Argument(metavar="FOLDER", help="Folder or URL of a data set that build, render, attack or index wrote.")
 ]
 DataOption = Annotated[
     str | None,
@@ -42,7 +42,27 @@ DataOption = Annotated[
         "--data",
         metavar="FOLDER",
         rich_help_panel=IMAGES,
-        help="For an index: folder of the indexed files. Default: where this machine indexed them.",
+        help="For an index: folder of the indexed files. For a rendered data set: its source images. Default: where "
+        "this machine indexed or rendered them.",
+    ),
+]
+PixelsOption = Annotated[
+    bool,
+    typer.Option(
+        "--pixels",
+        rich_help_panel=IMAGES,
+        help="For a rendered data set: use the images before they are encoded, as if --encoder npy stored them. "
+        "Faster; the predictions differ.",
+    ),
+]
+CacheOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="FOLDER|off",
+        rich_help_panel=EXECUTION,
+        help="For a rendered data set: folder in which decoded and cropped photographs are kept, or off. Default: the "
+        "user's cache folder.",
     ),
 ]
 SourceOption = Annotated[
@@ -59,7 +79,8 @@ KindOption = Annotated[
         metavar="KIND",
         rich_help_panel=IMAGES,
         help="Source layout. Detected if omitted. One of: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar, "
-        "imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, tiny-imagenet, imagenet64, webdataset.",
+        "imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, cifar-100-subclass, icons-50, "
+        "tiny-imagenet, imagenet64, webdataset.",
     ),
 ]
 IdsOption = Annotated[
@@ -101,7 +122,8 @@ LevelsOption = Annotated[
         "--difficulty",
         metavar="LEVELS",
         rich_help_panel=TRANSFORMS,
-        help="Severities (or difficulties of sequences), comma-separated, e.g. 1,3,5. Default: the recipe's.",
+        help="Severities (or difficulties of sequences, or bandwidths), comma-separated, with ranges, e.g. 1,3,5 or "
+        "1-64,159. Default: the recipe's.",
     ),
 ]
 GridOption = Annotated[
@@ -260,25 +282,29 @@ class RecipeOptions:
         return choices.applied_to(library.load(self.recipe))
 
 
-def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes the fields of :class:`RecipeOptions` in place of its parameter ``options``.
+def with_options(shared_options: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of commands that take the fields of a class in place of their parameter ``options``.
 
     Args:
-        command: A function with a parameter ``options: RecipeOptions``; all parameters are passed by name.
+        shared_options: A dataclass of options, such as :class:`RecipeOptions`. All parameters of the command are passed
+            by name.
     """
-    shared = inspect.signature(RecipeOptions, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
-    parameters = [*shared.values(), *(each for name, each in own.items() if name != "options")]
+    shared = inspect.signature(shared_options, eval_str=True).parameters
 
-    @wraps(command)
-    def run(**values: object) -> None:
-        options = RecipeOptions(**{name: values.pop(name) for name in shared})  # type: ignore[arg-type]
-        command(options=options, **values)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        parameters = [*shared.values(), *(each for name, each in own.items() if name != "options")]
 
-    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # typer reads both
-    run.__annotations__ = {each.name: each.annotation for each in named}
-    return run
+        @wraps(command)
+        def run(**values: object) -> None:
+            command(options=shared_options(**{name: values.pop(name) for name in shared}), **values)
+
+        named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # typer reads both
+        run.__annotations__ = {each.name: each.annotation for each in named}
+        return run
+
+    return decorate
 
 
 def words(text: str | None) -> list[str] | None:
@@ -287,17 +313,14 @@ def words(text: str | None) -> list[str] | None:
 
 
 def numbers(text: str | None) -> list[int] | None:
-    """Return the levels of a comma-separated text.
+    """Return the levels of a comma-separated text with ranges.
 
     Raises:
-        UserError: One of them is not an integer.
+        UserError: A part is neither an integer nor a range.
     """
-    if text is None:
-        return None
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise UserError(f"invalid levels {_short(text)}: use comma-separated integers, for example 1,3,5") from None
+    from pipeline.recipes.levels import parse_levels
+
+    return None if text is None else parse_levels(text)
 
 
 def triple(text: str | None, positive: bool = False) -> tuple[float, float, float] | None:

@@ -163,10 +163,11 @@ def conditions_shown() -> Iterator[Callable[[str], None]]:
 
 
 class FrameCount:
-    """Progress of an evaluation: one bar on a terminal, a line every few seconds elsewhere."""
+    """Progress of an evaluation or a search: one bar on a terminal, a line every few seconds elsewhere."""
 
-    def __init__(self) -> None:
-        self._console = _error_console()
+    def __init__(self, verb: str = "predict", participle: str = "predicted") -> None:
+        """Start without a bar. ``verb`` and its participle say what is done with the images."""
+        self._console, self._verb, self._participle = _error_console(), verb, participle
         self._bar = Progress(
             BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
         )
@@ -186,10 +187,11 @@ class FrameCount:
         self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
     def counting(self, frames: int, predicted: int) -> None:
-        """Print how many images have predictions and how many are left, and start the bar."""
+        """Print how many images are finished and how many are left, and start the bar."""
         self._frames_todo, self._started, self._last_shown = frames - predicted, monotonic(), monotonic()
         self._console.print(
-            f"{counted(frames, 'image')}: {predicted:,} already predicted, {self._frames_todo:,} to predict"
+            f"{counted(frames, 'image')}: {predicted:,} already {self._participle}, "
+            f"{self._frames_todo:,} to {self._verb}"
         )
         if self._console.is_terminal and self._frames_todo:
             self._row = self._bar.add_task("", total=self._frames_todo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +27,12 @@ def install() -> None:
     signal.set_wakeup_fd(writer)
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
     threading.Thread(target=_listen, args=(reader,), daemon=True).start()
+    sys.unraisablehook = _report_unraisable
+
+
+def interrupted() -> bool:
+    """Return whether Ctrl-C or SIGTERM stops the command."""
+    return bool(_received)
 
 
 def preempted() -> bool:
@@ -42,6 +49,12 @@ def _stop_in_order(signum: int, frame: object) -> NoReturn:
     for each in (signal.SIGINT, signal.SIGTERM):  # the thread handles further signals
         signal.signal(each, lambda signum, frame: None)
     raise KeyboardInterrupt
+
+
+def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Report an exception that cannot be raised, except for the interruption: a compiler's callbacks drop it."""
+    if not (interrupted() and unraisable.exc_type is KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
 
 
 def _listen(reader: int) -> None:

@@ -18,13 +18,13 @@ from pipeline.cli.options import (
     PreemptedOption,
     RecipeOptions,
     path_of,
-    with_recipe_options,
+    with_options,
 )
 from pipeline.errors import Exit
 from pipeline.execution.pools import Executor
 
 
-@with_recipe_options
+@with_options(RecipeOptions)
 def build(
     options: RecipeOptions,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder or URL to write the data set to.")],

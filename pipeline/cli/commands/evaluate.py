@@ -7,23 +7,33 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import CONTINUE, print_result, report_errors
+from pipeline.cli.model_options import (
+    MODEL,
+    PREPROCESSING,
+    DeviceOption,
+    InputSizeOption,
+    MeanOption,
+    NameOption,
+    StdOption,
+    TrustModelOption,
+    WeightsOption,
+)
 from pipeline.cli.options import (
     EXECUTION,
     AddressOption,
+    CacheOption,
     DataOption,
     DataSetArgument,
     ExecutorOption,
     JsonOption,
     LogFormat,
     LogOption,
+    PixelsOption,
     PreemptedOption,
     triple,
 )
 from pipeline.errors import Exit
 from pipeline.execution.pools import Executor
-
-MODEL, PREPROCESSING = "Model", "Preprocessing"
-"""Sections of the help."""
 
 
 def evaluate(
@@ -37,26 +47,9 @@ def evaluate(
         ),
     ],
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder to write the predictions to.")],
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=MODEL, help="State dict to load into the model (.pt, .pth, .safetensors)."
-        ),
-    ] = None,
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            rich_help_panel=MODEL,
-            help="Allow TorchScript and torch.export files, which can run arbitrary code when loaded.",
-        ),
-    ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", rich_help_panel=MODEL, help="Name of the model in reports. Default: the value of --model."
-        ),
-    ] = None,
+    weights: WeightsOption = None,
+    trust_model: TrustModelOption = False,
+    name: NameOption = None,
     note: Annotated[
         str | None,
         typer.Option(
@@ -79,31 +72,9 @@ def evaluate(
     precision: Annotated[
         str, typer.Option(metavar="NAME", rich_help_panel=MODEL, help="Floating-point type. One of: fp32, bf16, fp16.")
     ] = "fp32",
-    input_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            rich_help_panel=PREPROCESSING,
-            help="Side in pixels to which images are resized. 0 keeps their size. Default: the model's.",
-        ),
-    ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            metavar="R,G,B",
-            rich_help_panel=PREPROCESSING,
-            help="Channel means used in training, e.g. 0.485,0.456,0.406. Default: the model's.",
-        ),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            metavar="R,G,B",
-            rich_help_panel=PREPROCESSING,
-            help="Channel standard deviations used in training, e.g. 0.229,0.224,0.225. Default: the model's.",
-        ),
-    ] = None,
+    input_size: InputSizeOption = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
     steps: Annotated[
         str | None,
         typer.Option(
@@ -123,14 +94,7 @@ def evaluate(
             help="Resize operator of the steps. Default: that of the task, else pillow-bilinear.",
         ),
     ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            metavar="DEVICE",
-            rich_help_panel=EXECUTION,
-            help="Device: cpu, cuda, cuda:1, and so on. auto (default) uses a GPU if there is one.",
-        ),
-    ] = "auto",
+    device: DeviceOption = "auto",
     batch_size: Annotated[
         int,
         typer.Option(metavar="N", min=0, rich_help_panel=EXECUTION, help="Batch size. 0 (default) picks the fastest."),
@@ -153,9 +117,21 @@ def evaluate(
             help="Number of workers; each uses a GPU of its own. 0 (default) starts one per GPU.",
         ),
     ] = 0,
+    ordered: Annotated[
+        bool,
+        typer.Option(
+            "--ordered",
+            rich_help_panel=EXECUTION,
+            help="Evaluate the images in order, in one process, with a model that may adapt at test time: its mode is "
+            "kept, it may use gradients, and batches, of 64 by default, are not padded. After an interruption, the "
+            "evaluation starts again from the first image.",
+        ),
+    ] = False,
     executor: ExecutorOption = Executor.AUTO,
     address: AddressOption = None,
     data: DataOption = None,
+    pixels: PixelsOption = False,
+    cache: CacheOption = None,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,
@@ -195,8 +171,11 @@ def evaluate(
             workers=workers,
             address=address,
             data=data,
+            pixels=pixels,
+            cache=cache,
             trust_model=trust_model,
             executor=executor,
+            ordered=ordered,
         )
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount()
         with watcher:

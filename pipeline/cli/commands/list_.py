@@ -16,6 +16,7 @@ def list_all(as_json: JsonOption = False) -> None:
     with report_errors(as_json):
         from corruptions.catalogue import PROFILE_SIDES
         from pipeline.recipes import library as recipes
+        from pipeline.recipes.levels import shown_levels
         from pipeline.tasks import library as task_library
         from pipeline.transforms.registry import FAMILIES
 
@@ -37,7 +38,7 @@ def list_all(as_json: JsonOption = False) -> None:
         print_table(
             ["family", "description", "transforms", "groups", "levels"],
             (
-                (name, family.title, len(family.names), ", ".join(family.groups), ", ".join(map(str, family.levels)))
+                (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
                 for name, family in FAMILIES.items()
             ),
         )

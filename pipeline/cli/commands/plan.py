@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_table, report_errors
-from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_recipe_options
+from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_options
 from pipeline.text import counted
 
 
-@with_recipe_options
+@with_options(RecipeOptions)
 def plan(
     options: RecipeOptions,
     measure: Annotated[
@@ -36,7 +36,7 @@ def plan(
         from pipeline.sources.kinds import KINDS, open_source
 
         recipe = with_detected_kind(options.load(), options.source)
-        images = open_source(recipe.source.kind, options.source, options.ids, recipe.source.classes)
+        images = open_source(recipe.source.kind, options.source, options.ids, recipe.source.classes, recipe.source)
         planned = make_plan(recipe, images)
         textures = path_of(options.frost_folder)
         try_transforms(recipe, textures)
@@ -54,6 +54,7 @@ def plan(
             "core_hours": cost.core_seconds / 3600,
             "measured_images": cost.measured,
             "passed_over": dict(planned.ignored),
+            "notices": list(planned.notices),
         }
         if as_json:
             print_json(**facts)
@@ -72,6 +73,7 @@ def plan(
         if planned.ignored:
             skipped = ", ".join(f"{count} {suffix}" for suffix, count in sorted(planned.ignored.items()))
             rows.append(("skipped files", f"{skipped} (not images)"))
+        rows += (("note", notice) for notice in planned.notices)
         print_table([recipe.name, ""], rows)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from pipeline.cli.console import print_json, print_line, report_errors
 from pipeline.cli.help import REPORTING
-from pipeline.cli.options import DataOption, DataSetArgument, JsonOption
+from pipeline.cli.options import IMAGES, DataOption, DataSetArgument, JsonOption
 from pipeline.text import counted
 
 
@@ -24,13 +24,21 @@ def preview(
         ),
     ] = 3,
     data: DataOption = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            rich_help_panel=IMAGES,
+            help="For adversarial images: their clean data set. Default: the one attacked on this machine.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write an HTML page that shows a few images under every transform and level."""
     with report_errors(as_json):
         from pipeline.datasets.preview import preview as write
 
-        pictures = write(data_set, out, images, data)
+        pictures = write(data_set, out, images, data, source)
         if as_json:
             print_json(pictures=pictures, output=out)
         else:

@@ -17,7 +17,9 @@ COMPARISON = "Comparison"
 def report(
     evaluations: Annotated[
         list[str],
-        typer.Argument(metavar="FOLDER...", help="Folders that evaluate wrote, for one or more models and data sets."),
+        typer.Argument(
+            metavar="FOLDER...", help="Folders that evaluate or budgets wrote, for one or more models and data sets."
+        ),
     ],
     baseline: Annotated[
         list[str] | None,
