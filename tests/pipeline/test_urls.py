@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import s3fs
 
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
@@ -29,6 +30,8 @@ def s3() -> Iterator[ObjectStore]:
     with object_store() as store, pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment().items():
             patch.setenv(name, value)
+        # The module's tests may run in several groups: connections of an earlier group are to a server that has ended.
+        s3fs.S3FileSystem.clear_instance_cache()
         yield store
 
 
