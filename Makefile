@@ -22,6 +22,7 @@ setup: .venv/.installed
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-deps torchattacks==3.5.1 # its requirements name old versions of unused packages
 	touch $@
 
 demo: setup

@@ -15,6 +15,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"
 
 from bench import (
     build_speed,
+    c_bar_speed,
     candidate_speed,
     cifar_speed,
     corruption_speed,
@@ -22,7 +23,9 @@ from bench import (
     images,
     import_speed,
     loader_speed,
+    low_pass_speed,
     peers,
+    rendered_speed,
     report,
     resize_speed,
     scaling,
@@ -58,6 +61,10 @@ def main() -> None:
     albumentations = peers.load_albumentations(FOLDER / "albumentations")
     candidates = candidate_speed.measure(clean, albumentations, options.seconds)
     sections.append(_printed(candidate_speed.table(candidates)))
+    for data_set, side, profile in (("ImageNet-C-bar", 224, "imagenet"), ("CIFAR-10-C-bar", 32, "cifar")):
+        times = c_bar_speed.measure(prepare(clean, [("square", side)]), profile, options.seconds / 3)
+        sections.append(_printed(c_bar_speed.table(f"{data_set}, {side} x {side}", times)))
+    sections.append(_printed(low_pass_speed.table(low_pass_speed.measure(clean, options.seconds))))
     if options.only_corruptions:
         return
     sections.append(_printed(resize_speed.table(resize_speed.measure(options.seconds))))
@@ -80,6 +87,8 @@ def main() -> None:
     sections.append("### The two engines on a small build\n\n" + _printed(engines))
     loader = report.loader_table(loader_speed.measure(photographs, scratch))
     sections.append("### The evaluator's loader\n\n" + _printed(loader))
+    rendered = rendered_speed.measure(photographs, scratch, packages, fastest)
+    sections.append(_printed(rendered_speed.table(rendered)))
     shutil.rmtree(scratch)
     report.plot(rows, DOCS / "benchmark.png")
     (DOCS / "benchmark.md").write_text(report.page(["![Corruptions](benchmark.png)", *sections]))

@@ -23,7 +23,7 @@ from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes
-from pipeline.render.renderer import Renderer
+from pipeline.render.renderer import Image, Renderer
 from pipeline.sources.kinds import open_source
 from pipeline.storage import LocalStore
 
@@ -112,6 +112,17 @@ def _encode(recipe: recipes.Recipe, photographs: Path) -> float:
     return seconds / count * 1e3
 
 
+def opened(file: Path) -> Image:
+    """Return a photograph opened, resized and cropped as a script does: uint8 (224, 224, 3)."""
+    with PillowImage.open(io.BytesIO(file.read_bytes())) as image:
+        rgb = image.convert("RGB")
+    width, height = rgb.size
+    scale = 256 / min(width, height)
+    resized = rgb.resize((round(width * scale), round(height * scale)), PillowImage.Resampling.BILINEAR)
+    left, top = (resized.width - 224) // 2, (resized.height - 224) // 2
+    return np.asarray(resized.crop((left, top, left + 224, top + 224)))
+
+
 def _plain(
     recipe: recipes.Recipe, photographs: Path, output: Path, peers: Mapping[str, Corrupt], fastest: Mapping[str, str]
 ) -> float:
@@ -122,14 +133,7 @@ def _plain(
     start = perf_counter()
     for file in files:
         for condition in recipe.conditions():
-            with PillowImage.open(io.BytesIO(file.read_bytes())) as image:
-                rgb = image.convert("RGB")
-            width, height = rgb.size
-            scale = 256 / min(width, height)
-            resized = rgb.resize((round(width * scale), round(height * scale)), PillowImage.Resampling.BILINEAR)
-            left, top = (resized.width - 224) // 2, (resized.height - 224) // 2
-            clean = np.asarray(resized.crop((left, top, left + 224, top + 224)))
-            corrupted = peers[fastest[condition.transform]](clean, condition.transform, condition.level)
+            corrupted = peers[fastest[condition.transform]](opened(file), condition.transform, condition.level)
             saved = output / f"{file.stem}-{condition}.jpg"
             PillowImage.fromarray(np.uint8(corrupted)).save(saved, quality=85, optimize=True)
     return (perf_counter() - start) / (len(files) * len(recipe.conditions())) * 1e3

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from bench.images import repeated
 from bench.scaling import Stopwatch
 from pipeline.build.run import BuildRequest, run_build
+from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import BrokenChunk, Normaliser, Stream, load
@@ -47,23 +48,24 @@ def measure(photographs: Path, scratch: Path) -> LoaderSpeed:
     export(str(data), "imagefolder", str(folder))
     ours, theirs = [], []
     for _ in range(ROUNDS):
-        ours.append(_rate(images, lambda: _stream(data)))
-        theirs.append(_rate(images, lambda: _folder(folder)))
+        ours.append(rate(images, lambda: _stream(Location(str(data)))))
+        theirs.append(rate(images, lambda: _folder(folder)))
     return LoaderSpeed(images, statistics.median(ours), statistics.median(theirs))
 
 
-def _rate(images: int, run: Callable[[], int]) -> float:
+def rate(images: int, run: Callable[[], int]) -> float:
+    """Return images per second of a function that returns the number of images it has read."""
     start = perf_counter()
     if run() != images:
         raise RuntimeError("a loader did not return every image")
     return images / (perf_counter() - start)
 
 
-def _stream(data: Path) -> int:
+def _stream(data: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
-    stream = Stream(str(data), list(open_data_set(str(data)).chunks()), BATCH)
-    for batch in load(stream, processes=0, pin=False):
+    chunks = list(open_data_set(*data).chunks())
+    for batch in load(Stream(data, chunks, BATCH), processes=0, pin=False):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         normalise(batch.images)

@@ -12,12 +12,13 @@ from PIL import Image, ImageDraw, ImageFont
 
 import corruptions
 import perturbations
+from corruptions import c_bar
 from pipeline.images.resizers import prepare
 
 IMAGENET = [("shorter_side", 256), ("center_crop", 224)]
 SYN2NAT = [("square", 256), ("center_crop", 224)]
 CANDIDATE_SEEDS = (1, 2)
-MARGIN, LABEL_HEIGHT = 2, 22
+MARGIN, LABEL_HEIGHT, LABEL_SIZE = 2, 22, 16
 LONGEST = 1264
 """Largest width and height of a sheet in pixels."""
 
@@ -50,11 +51,23 @@ def candidate_sheet(photograph: np.ndarray) -> Image.Image:
     return grid(tiles, columns=5)
 
 
+def bar_sheet(photograph: np.ndarray, severity: int = 3) -> Image.Image:
+    """Return the ten of ImageNet-C-bar at one severity, then the other five of CIFAR-10-C-bar, four in a row."""
+    image = prepare(photograph, IMAGENET)
+    tiles = [labelled(image, "clean")]
+    for name in corruptions.names("c-bar"):
+        profile = "imagenet" if name in c_bar.PUBLISHED["imagenet"] else "cifar"
+        tiles.append(labelled(corruptions.corrupt(image, name, severity, profile=profile, seed=1), name))
+    return grid(tiles, columns=4)
+
+
 def labelled(picture: np.ndarray, text: str) -> np.ndarray:
     """Return the picture under a line of text, with a margin."""
     height, width, _ = picture.shape
     page = Image.new("RGB", (width + 2 * MARGIN, height + LABEL_HEIGHT + 2 * MARGIN), "white")
-    ImageDraw.Draw(page).text((MARGIN, MARGIN), text, fill="black", font=ImageFont.load_default(16))
+    needed = ImageFont.load_default(LABEL_SIZE).getlength(text)
+    font = ImageFont.load_default(LABEL_SIZE * min(1, width / needed))
+    ImageDraw.Draw(page).text((MARGIN, MARGIN), text, fill="black", font=font)
     page.paste(Image.fromarray(picture), (MARGIN, MARGIN + LABEL_HEIGHT))
     return np.asarray(page)
 
@@ -73,3 +86,4 @@ if __name__ == "__main__":
     corruption_sheet(photograph).save(folder / "imagenet-c.jpg", quality=85, optimize=True)
     perturbation_sheet(photograph).save(folder / "imagenet-p.jpg", quality=85, optimize=True)
     candidate_sheet(photograph).save(folder / "syn2nat.jpg", quality=85, optimize=True)
+    bar_sheet(photograph).save(folder / "imagenet-c-bar.jpg", quality=85, optimize=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -210,6 +211,17 @@ def test_failed_rename_names_the_target(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(typer.Exit), report_errors(as_json=False):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "units.txt")
     assert capsys.readouterr().err == "error: units.txt: Is a directory\n"
+
+
+def test_error_after_an_interruption_is_the_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A compiler drops the interruption, and its caller fails later for another reason."""
+    monkeypatch.setattr(signals, "_received", [signal.SIGINT])
+    with pytest.raises(typer.Exit) as ended, report_errors(as_json=False):
+        raise UserError("no compiled object yet")
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err.startswith("error: interrupted")
 
 
 def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:
