@@ -82,6 +82,8 @@ def test_a_part_is_marked(tmp_path: Path) -> None:
     others = bar(summarise([evaluation(tmp_path / "others", ["ripple", "lines"])]))
     assert others.mean_error.value == 0.5
     assert coverage(layout, others, layout.figures[0]) == "2 corruptions that are not in the benchmark"
+    other = bar(summarise([evaluation(tmp_path / "other", ["ripple"])]))
+    assert coverage(layout, other, layout.figures[0]) == "1 corruption that is not in the benchmark"
     mixed = bar(summarise([evaluation(tmp_path / "mixed", ["sparkles", "ripple"], profile="cifar")]))
     assert [row.benchmark for row in mixed.rows] == [True, True]
 

@@ -61,7 +61,7 @@ class Benchmark:
 
     Attributes:
         total: Number of transforms.
-        what: Plural noun for them, such as "corruptions".
+        what: Noun for one of them, such as "corruption".
         complete: Returns whether a summary has all of them at all levels.
     """
 

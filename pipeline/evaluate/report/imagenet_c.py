@@ -262,7 +262,7 @@ def _category_figure(category: str) -> Figure:
         lambda summary: summary.category_errors.get(category),
         normalised=True,
         over=lambda row: row.corruption_error if row.name in names else None,
-        benchmark=Benchmark(len(names), f"{category} corruptions", is_complete),
+        benchmark=Benchmark(len(names), f"{category} corruption", is_complete),
     )
 
 
@@ -353,7 +353,7 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
-        benchmark=Benchmark(len(corruptions.names("benchmark")), "corruptions", lambda summary: summary.complete),
+        benchmark=Benchmark(len(corruptions.names("benchmark")), "corruption", lambda summary: summary.complete),
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=ROW_FIGURES,

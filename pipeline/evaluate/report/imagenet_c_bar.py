@@ -185,7 +185,7 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
-        benchmark=Benchmark(TEN, "corruptions", lambda summary: summary.complete),
+        benchmark=Benchmark(TEN, "corruption", lambda summary: summary.complete),
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=(MEAN_ERROR_OF_ROW, CE),

@@ -249,7 +249,7 @@ REPORT = ReportFamily(
             Figure("sequences", lambda summary: summary.sequences, COUNT),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
-        benchmark=Benchmark(len(perturbations.names("benchmark")), "perturbations", lambda summary: summary.complete),
+        benchmark=Benchmark(len(perturbations.names("benchmark")), "perturbation", lambda summary: summary.complete),
         tables=_tables,
         title=_title,
         rows=lambda summary: summary.rows,

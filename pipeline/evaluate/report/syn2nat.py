@@ -172,7 +172,7 @@ REPORT = ReportFamily(
         note="Percent, with the 95 % confidence interval over images in brackets. Residual robustness is the clean "
         "accuracy minus the mean accuracy on corrupted images: smaller is better. Compare only models of similar clean "
         "accuracy by it.",
-        benchmark=Benchmark(len(SYN2NAT), "corruptions", _is_complete),
+        benchmark=Benchmark(len(SYN2NAT), "corruption", _is_complete),
         tables=_tables,
         rows=lambda summary: summary.rows,
         row_figures=ROW_FIGURES,

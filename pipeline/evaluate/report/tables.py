@@ -18,7 +18,7 @@ from pipeline.evaluate.report.family import (
 )
 from pipeline.evaluate.report.formats import EXTRA, PARTIAL, Cell, Number
 from pipeline.evaluate.report.plots import BarGroups, Curves, Plot, PlotKind, words
-from pipeline.text import printable
+from pipeline.text import counted, printable
 
 EXTRA_GROUP = "not in the benchmark"
 """Title of the plot of transforms that are not in the benchmark."""
@@ -54,12 +54,13 @@ def coverage(layout: ReportLayout[Any], summary: Any, figure: Figure | LevelFigu
     rows = layout.rows(summary)
     averaged = [row for row in rows if over(row) is not None]
     if not any(row.benchmark for row in rows):
-        return f"{len(averaged)} {benchmark.what} that are not in the benchmark"
-    counted = sum(row.benchmark for row in averaged)
-    if counted == benchmark.total and benchmark.complete(summary):
+        are = "is" if len(averaged) == 1 else "are"
+        return f"{counted(len(averaged), benchmark.what)} that {are} not in the benchmark"
+    included = sum(row.benchmark for row in averaged)
+    if included == benchmark.total and benchmark.complete(summary):
         return ""
-    levels = "" if counted < benchmark.total else ", with missing severities"
-    return f"{counted} of {benchmark.total} {benchmark.what}{levels}"
+    levels = "" if included < benchmark.total else ", with missing severities"
+    return f"{included} of {counted(benchmark.total, benchmark.what)}{levels}"
 
 
 def missing_images(layout: ReportLayout[Any], summary: Any) -> str:
