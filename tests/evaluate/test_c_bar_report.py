@@ -126,7 +126,7 @@ def test_a_difference_needs_the_same_images(
 ) -> None:
     summary = summarise([evaluation(tmp_path / "bar"), on_imagenet_c(tmp_path / "c", names=kept, **options)])
     assert (bar(summary).difference, bar(summary).imagenet_c_error) == (None, None)
-    (warning,) = (text for text in summary.warnings if "no difference to ImageNet-C: " in text)
+    (warning,) = (text for text in summary.warnings if "no difference to ImageNet-C's corruptions: " in text)
     assert reason in warning
 
 
@@ -189,5 +189,19 @@ def test_the_section_shows_the_errors_and_the_difference(tmp_path: Path) -> None
     ]  # fmt: skip
     figures = [str(row[0]) for row in section.tables[0].rows]
     assert figures[:3] == [
-        "mean corruption error (unnormalised)", "mean corruption error on ImageNet-C", "difference to ImageNet-C",
-    ]  # fmt: skip
+        "mean corruption error (unnormalised)",
+        "mean error on ImageNet-C's corruptions",
+        "difference to ImageNet-C's corruptions",
+    ]
+
+
+def test_no_row_on_cifar_10_c_bar_says_that_errors_are_on_imagenet_c(tmp_path: Path) -> None:
+    bars = evaluation(tmp_path / "bar", c_bar.PUBLISHED["cifar"], classes=10, profile="cifar")
+    summary = summarise([bars, on_imagenet_c(tmp_path / "c", classes=10, profile="cifar")], published=True)
+    (section,) = (each for each in sections(summary) if each.layout.key == "c_bar")
+    names = [str(row[0]) for row in section.tables[0].rows]
+    names += [each.title for part in section.tables for each in part.columns]
+    assert {name for name in names if "ImageNet-C" in name} == {
+        "mean error on ImageNet-C's corruptions",
+        "difference to ImageNet-C's corruptions",
+    }

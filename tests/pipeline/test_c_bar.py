@@ -222,5 +222,5 @@ def test_a_report_has_the_difference_to_cifar_10_c(small: Path, tmp_path: Path, 
     assert (bar["complete"], bar["baseline"], report["published"]) == (True, None, [])  # the model has three classes
     text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
     assert "mean corruption error (unnormalised)" in text
-    assert "difference to ImageNet-C" in text
+    assert "difference to ImageNet-C's corruptions" in text
     assert "transverse_chromatic_abberation" in text

@@ -149,14 +149,14 @@ def _difference(paired: Bootstrap, counted: Columns) -> Estimate:
 # Tables and plots
 
 DIFFERENCE = Figure(
-    "difference to ImageNet-C",
+    "difference to ImageNet-C's corruptions",
     lambda summary: summary.difference,
     over=lambda row: row.mean_error,
     higher_is_better=False,
 )
 FIGURES = (
     MEAN_ERROR,
-    Figure("mean corruption error on ImageNet-C", lambda summary: summary.imagenet_c_error),
+    Figure("mean error on ImageNet-C's corruptions", lambda summary: summary.imagenet_c_error),
     DIFFERENCE,
     MCE,
     Figure("clean error", lambda summary: summary.clean_error),
@@ -177,9 +177,9 @@ REPORT = ReportFamily(
         key="c_bar",
         figures=FIGURES,
         leads=(MEAN_ERROR,),
-        note="Percent, with the 95 % confidence interval over images in brackets. Lower is better. The difference to "
-        "ImageNet-C is the mean corruption error minus that of the same model on the same images under the 15 "
-        "corruptions of ImageNet-C, in percentage points.",
+        note="Percent, with the 95 % confidence interval over images in brackets. Lower is better. The difference, in "
+        "percentage points, is the mean corruption error minus that of the same model on the same images under the 15 "
+        "corruptions of ImageNet-C, which are also those of CIFAR-10-C.",
         normalised_note="mCE is in percent of the baseline's errors.",
         counts=(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
@@ -196,7 +196,7 @@ REPORT = ReportFamily(
         calibration=CalibrationTable("corruption", "severity"),
         glossary=(
             (
-                "Difference to ImageNet-C",
+                "Difference to ImageNet-C's corruptions",
                 "The mean corruption error on ImageNet-C-bar minus that on ImageNet-C, or CIFAR-10-C-bar minus "
                 "CIFAR-10-C, both unnormalised, in percentage points. Both sets are about equally hard for a plain "
                 "ResNet-50, so a large difference shows that a model is robust to the corruptions of ImageNet-C more "

@@ -56,7 +56,7 @@ def errors_on_imagenet_c(evaluation: Evaluation, images: Images, context: Report
         folders = " and ".join(each.evaluation.folder for each in found)
         reasons = [f"{folders} all have its images under the corruptions of ImageNet-C: give one of them"]
     if reasons:
-        context.warn(f"{evaluation.folder}: no difference to ImageNet-C: {'; '.join(reasons)}")
+        context.warn(f"{evaluation.folder}: no difference to ImageNet-C's corruptions: {'; '.join(reasons)}")
     return None
 
 
@@ -84,9 +84,10 @@ def _warn(evaluation: Evaluation, images: Images, found: ErrorsOnImageNetC, cont
     if len(found.rows) < len(images.ids):
         context.warn(
             f"{other.folder} contains only {len(found.rows):,} of the {len(images.ids):,} images of {folder}: the "
-            "difference to ImageNet-C uses only these"
+            "difference to ImageNet-C's corruptions uses only these"
         )
     if differ := differing_settings(evaluation, other):
         context.warn(
-            f"{folder} and {other.folder}, its images in ImageNet-C, were evaluated with different settings: {differ}"
+            f"{folder} and {other.folder}, its images under ImageNet-C's corruptions, were evaluated with different "
+            f"settings: {differ}"
         )
