@@ -19,6 +19,7 @@ from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.text import to_csv
 from tests.factories.evaluations import votes, write_evaluation
+from tests.factories.summaries import made_summary
 
 LEVELS = (4, 8, 16, 159)
 MATRIX = ("TTTT", "FTTT", "FTFT", "FFFF")
@@ -206,6 +207,16 @@ def test_the_page_plots_the_curves_of_all_models(tmp_path: Path) -> None:
     assert float(ticks[-1][0]) == pytest.approx(4 + 92 * 140 / 159)
     assert not re.search(r'points="[^"]*-', text)  # nothing above the plot
     assert "bandwidths 1-64, 68, 72 ... 112, 159" in text
+
+
+def test_cards_and_scatter_plots_name_the_unit() -> None:
+    """The head of the page says that values without a unit are in percent."""
+    found = made_summary(("ResNet-50", "ResNet-18"))
+    text = page(found, "Title")
+    assert text.count('<span class="small">cycles per image</span>') == 2
+    assert ": f_bias (cycles per image)</h4>" in text
+    (scatter,) = (each for each in tables(found) if each.title == "clean accuracy and robustness")
+    assert "f_bias (cycles per image)" in [each.title for each in scatter.columns]
 
 
 def test_csv_has_both_curves(tmp_path: Path) -> None:

@@ -188,7 +188,8 @@ def _scatter(section: Section, figure: Figure, axis: Axis, points: Iterable[Poin
     """Yield the plot of a metric if at least two models have a point."""
     points = list(points)
     if sum(not point.published for point in points) > 1:
-        yield Scatter(section.title, axis, Axis(figure.name, figure.format), points)
+        unit = f" ({figure.format.unit})" if figure.format.unit else ""
+        yield Scatter(section.title, axis, Axis(f"{figure.name}{unit}", figure.format), points)
 
 
 def _scatter_table(title: str, note: str, plots: Sequence[Scatter]) -> Iterator[Table]:

@@ -25,11 +25,13 @@ class NumberFormat:
         scale: Factor that the number is multiplied by.
         digits: Number of digits after the decimal point.
         grouped: Whether commas separate thousands.
+        unit: Unit, which is shown where no note names it; empty for percent and for numbers without a unit.
     """
 
     scale: float
     digits: int
     grouped: bool = False
+    unit: str = ""
 
     def text(self, number: float) -> str:
         """Return the number as text."""

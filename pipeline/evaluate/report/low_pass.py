@@ -20,7 +20,7 @@ from pipeline.evaluate.report.scores import Evaluation, error_scores
 from pipeline.recipes.levels import shown_levels
 from pipeline.transforms.low_pass import FAMILY
 
-CYCLES = NumberFormat(1, 1)
+CYCLES = NumberFormat(1, 1, unit="cycles per image")
 """Bandwidths in cycles per image, with the digits that papers print."""
 
 
