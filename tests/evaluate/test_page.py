@@ -21,9 +21,12 @@ import pytest
 from PIL import Image
 
 import corruptions
+import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.bar_plots import bar_plots
 from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.plots import BarGroups
 from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.transforms.imagenet_s import PAIRS
@@ -300,6 +303,16 @@ def test_unnormalised_errors_have_no_baseline_line() -> None:
     assert "mCE" not in "".join(each.text for each in of(elements, "article"))
     assert "mean corruption error (unnormalised)" in of(elements, "article")[0].text
     assert any(each.attributes["aria-label"].startswith("Bar plot, mean error") for each in of(elements, "svg", "plot"))
+
+
+def test_bars_have_the_whole_names_of_built_in_transforms() -> None:
+    built_in = (name for group in ("all", "c-bar", "candidates") for name in corruptions.names(group))
+    names = list(dict.fromkeys([*built_in, *perturbations.names("all"), "a_long_name_" * 9, "a" * 99]))
+    one = {"model": Estimate(0.5, 0.4, 0.6)}
+    (plot,) = bar_plots(BarGroups({"all": dict.fromkeys(names, one)}, "error"), {"model": 0})
+    *shown, long, word = (each.label for each in plot.groups)
+    assert [" ".join(label) for label in shown] == [name.replace("_", " ") for name in names[:-2]]
+    assert (list(long), list(word)) == (["a long name a long", "name a long name a …"], ["a" * 20, f"{'a' * 19}…"])
 
 
 def test_pairs_that_were_not_evaluated_are_empty() -> None:

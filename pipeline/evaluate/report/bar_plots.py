@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from pipeline.evaluate.report.plots import BarGroups, Slots, Tick, is_finite, sh
 
 BAR, BAR_SPACE = 14, 10
 """Height of a bar, and space between the bars of two transforms, in CSS pixels."""
+
+LABEL, LABEL_LINES = 20, 2
+"""Maximum number of characters of a line of a label, and of its lines. Names of built-in transforms fit."""
 
 TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
 MAX_TICKS = 5
@@ -32,9 +36,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """The bars of all models for one transform."""
+    """The bars of all models for one transform. ``label`` is its name in lines."""
 
-    name: str
+    label: Sequence[str]
     y: float
     bars: Sequence[Bar]
 
@@ -103,9 +107,16 @@ def _bars(members: Members, slots: Slots, end: float) -> tuple[list[Bars], int]:
             )
             for index, (model, each) in enumerate(values.items())
         ]
-        drawn.append(Bars(shortened(words(name)), top + BAR * len(bars) / 2, bars))
+        drawn.append(Bars(_label(words(name)), top + BAR * len(bars) / 2, bars))
         top += BAR * len(bars) + BAR_SPACE
     return drawn, top - BAR_SPACE
+
+
+def _label(name: str) -> list[str]:
+    """Return a name in lines, of which the last is truncated."""
+    lines = textwrap.wrap(name, LABEL)
+    last = " ".join(lines[LABEL_LINES - 1 :])
+    return [*lines[: LABEL_LINES - 1], *([shortened(last, LABEL)] if last else [])]
 
 
 def _percent(value: float, end: float) -> float:

@@ -13,7 +13,7 @@ from pipeline.evaluate.report.formats import PERCENT, NumberFormat
 from pipeline.text import printable
 
 MAX_LABEL_LENGTH = 19
-"""Maximum number of characters of a name beside bars; built-in transforms have up to 19."""
+"""Maximum number of characters of a name beside a plot."""
 
 
 class PlotKind(Enum):
