@@ -22,8 +22,10 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.datasets.export import LAYOUTS, export
+from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import pixel_digest
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.tasks.lists import IMAGENET
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
 from tests.factories.indexed_sets import change_rows, index_of, labels_by_pixels, write_folders, write_image
@@ -233,6 +235,30 @@ def test_labels_without_images_get_folders(tmp_path: Path) -> None:
     assert labels_by_pixels(index_of(tmp_path / "out")) == labels_by_pixels(data)
     export(str(data), "imagefolder", str(tmp_path / "named"), ["ant", "bee", "cat", "dog", "emu"])
     assert sorted(each.name for each in (tmp_path / "named/fog/1").iterdir()) == ["ant", "bee", "cat", "dog", "emu"]
+
+
+@pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds"])
+def test_some_classes_of_imagenet_keep_their_labels(tmp_path: Path, layout: str) -> None:
+    """Each class of ImageNet gets a folder, so that readers that number the folders find the labels of its models."""
+    data = index_of(write_folders(tmp_path / "data", ["n01491361", "n01496331"], ["fog/1"]))
+    export(str(data), layout, str(tmp_path / "out"))
+    condition = tmp_path / "out" / ("fog/1" if layout == "imagefolder" else "fog_1")
+    assert sorted(each.name for each in condition.iterdir()) == [*IMAGENET]
+    assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == [*IMAGENET]
+    assert len(files_in(condition)) == 4
+    again = index_of(tmp_path / "out")
+    assert labels_by_pixels(again) == labels_by_pixels(data)
+    assert {row.label for row in rows_of(again)} == {3, 5}
+    labels = open_data_set(str(again)).labels
+    assert labels is not None
+    assert labels.mismatch(outputs=1000) is None
+
+
+def test_other_labels_of_imagenets_classes_are_kept(tmp_path: Path) -> None:
+    """A list of the user's own numbers them otherwise."""
+    data = index_of(write_folders(tmp_path / "data", ["n01491361", "n01496331"], ["fog/1"]), ["n01491361", "n01496331"])
+    export(str(data), "imagefolder", str(tmp_path / "out"))
+    assert sorted(each.name for each in (tmp_path / "out/fog/1").iterdir()) == ["n01491361", "n01496331"]
 
 
 def test_labels_without_class_names_get_folders(tmp_path: Path) -> None:

@@ -34,10 +34,17 @@ _DEVICES = frozenset(
 
 @dataclass
 class Classes:
-    """The classes of a data set: label -> class name, and the class names of unlabelled images."""
+    """The classes of a data set.
+
+    Attributes:
+        labelled: Label -> class name, of the classes that have images.
+        unlabelled: Class names of unlabelled images.
+        known: Names of all classes in label order, also of those without images. Empty if unknown.
+    """
 
     labelled: dict[int, str] = field(default_factory=dict)
     unlabelled: set[str] = field(default_factory=set)
+    known: Sequence[str] = ()
 
     def add(self, row: Row) -> None:
         """Add the class of a row. Raise UserError if an earlier row has another name for the same label."""
@@ -52,6 +59,9 @@ class Classes:
 
     def names(self) -> list[str]:
         """Return the class name of each label from 0, or "" if it has none. Raise UserError for too many labels."""
+        known = dict(enumerate(self.known))
+        if self.labelled and self.labelled.items() <= known.items():
+            return list(self.known)
         most = max(self.labelled, default=-1)
         if most >= MOST_CLASSES:
             raise UserError(f"invalid label {most}: this layout allows labels from 0 to {MOST_CLASSES - 1}")
@@ -83,7 +93,7 @@ class ClassFolders:
 
 
 def class_folders(classes: Classes, wanted: Sequence[str] = ()) -> ClassFolders:
-    """Return a folder for each label, including labels without images and the classes in ``wanted``.
+    """Return a folder for each label, including labels and known classes without images, and those in ``wanted``.
 
     Class names are used as folder names if they are valid and sort in label order. Otherwise every name gets its label
     as a prefix.

@@ -18,6 +18,8 @@ from pipeline.datasets.export.names import Classes, ClassFolders, class_folders
 from pipeline.datasets.export.target import Target
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
+from pipeline.tasks.labels import Numbering
+from pipeline.tasks.lists import IMAGENET
 from pipeline.transforms.family import Condition
 
 VERIFY = "run robustshards verify"
@@ -128,7 +130,8 @@ class Export:
 
 def survey(data_set: DataSet) -> Survey:
     """Summarise a manifest. Raise UserError if there is nothing to export, or if rows are out of order."""
-    found, last = Survey(), None
+    is_imagenet = data_set.labels is not None and data_set.labels.numbering == Numbering.IMAGENET
+    found, last = Survey(classes=Classes(known=IMAGENET if is_imagenet else ())), None
     for row in data_set.rows():
         condition = Condition(row.transform, row.level)
         if condition != last and condition in found.conditions:
