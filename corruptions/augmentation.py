@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from multiprocessing import current_process
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ ACKNOWLEDGEMENT = "I train on the benchmark"
 """The sentence that allows corruptions of a benchmark."""
 BENCHMARK_GROUPS = ("benchmark", "syn2nat", "c-bar")
 """Groups of corruptions that measure robustness, for which models should not be trained."""
+DISJOINT_GROUPS = ("all", "c-bar", "candidates")
+"""Groups that together have every corruption."""
 UNCHANGED = 0
 """The severity that leaves an image unchanged."""
 MODES = ("RGB", "L")
@@ -40,8 +43,8 @@ class Augmentation:
     after a fork.
 
     Args:
-        names: Group of corruptions, as in :func:`corruptions.names`, or a sequence of names. All are equally likely.
-            Default: the four extra corruptions of ImageNet-C.
+        names: Name of a corruption, a group of them as in :func:`corruptions.names`, or a sequence of names. All are
+            equally likely. Default: the four extra corruptions of ImageNet-C.
         severities: Severities 1..5, all equally likely. 0 leaves an image unchanged. Candidates accept only 0 and 1.
         probability: Fraction of the images to corrupt, 0..1.
         profile: Published parameter values to use, as in :func:`corruptions.corrupt`.
@@ -69,7 +72,7 @@ class Augmentation:
         options: Options = corruptions.DEFAULTS,
     ) -> None:
         levels = severities if isinstance(severities, Iterable) else (severities,)
-        self.names = corruptions.names(names) if isinstance(names, str) else tuple(names)
+        self.names = _listed(names)
         self.severities = tuple(check_integer(level, "severity") for level in levels)
         self.probability = _check_probability(probability)
         self.profile = profile
@@ -119,7 +122,23 @@ class Augmentation:
         return f"{current_process().name}/{self._calls}"
 
 
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of corruptions that the user asks for, in an order that is the same in every process."""
+    if isinstance(names, str):
+        if any(names in corruptions.names(group) for group in DISJOINT_GROUPS):
+            return (names,)
+        try:
+            return corruptions.names(names)
+        except ValueError as error:
+            raise ValueError(f"{error}, or pass the name of a corruption") from None
+    if isinstance(names, Set) or not isinstance(names, Iterable):
+        raise TypeError(f"names must be a corruption, a group, or a sequence of names, not {type(names).__name__}")
+    return tuple(names)
+
+
 def _check_probability(probability: float) -> float:
+    if not isinstance(probability, Real):
+        raise TypeError(f"probability must be a number 0..1, not {probability!r}")
     if not 0 <= probability <= 1:
         raise ValueError(f"probability must be 0..1, not {probability!r}")
     return probability
@@ -170,7 +189,12 @@ def _as_kind_of(image: Any, pixels: Image) -> Any:
 
 
 def _text(key: str | int) -> str:
-    return key if isinstance(key, str) else str(check_integer(key, "key"))
+    if isinstance(key, str):
+        return key
+    try:
+        return str(check_integer(key, "key"))
+    except TypeError:
+        raise TypeError(f"key must be a string or an integer, not {key!r}; use str(key)") from None
 
 
 def _numbers(seed: int, epoch: int, key: str) -> tuple[int, int, int, int]:

@@ -23,8 +23,8 @@ class Corrupt(Augmentation):
     process gives equal images in each run.
 
     Args:
-        names: Name of a corruption, a group of corruptions as in ``robustshards.corruptions.names``, or a sequence of
-            names. All are equally likely. Default: the four extra corruptions of ImageNet-C.
+        names: Name of a corruption, a group of them as in ``robustshards.corruptions.names``, or a sequence of names.
+            All are equally likely. Default: the four extra corruptions of ImageNet-C.
         severities: Severity 1..5, or several, all equally likely. 0 leaves an image unchanged.
         seed: Seed of all draws, an integer from 0.
         probability: Fraction of the images to corrupt, 0..1. Default: all.
@@ -51,9 +51,8 @@ class Corrupt(Augmentation):
         acknowledge: str = "",
         options: Options = corruptions.DEFAULTS,
     ) -> None:
-        chosen = (names,) if isinstance(names, str) and not _is_group(names) else names
         super().__init__(
-            chosen, severities, probability, profile, seed, pair=pair, acknowledge=acknowledge, options=options
+            names, severities, probability, profile, seed, pair=pair, acknowledge=acknowledge, options=options
         )
 
     def __call__(self, image: Any, key: str | int | None = None, epoch: int = 0) -> Any:
@@ -82,14 +81,6 @@ class Corrupt(Augmentation):
             )
         result = super().__call__(np.ascontiguousarray(image.movedim(0, -1).cpu().numpy()), key, epoch)
         return tuple(map(_tensor, result)) if self.pair else _tensor(result)
-
-
-def _is_group(name: str) -> bool:
-    try:
-        corruptions.names(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:

@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections import Counter
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -207,14 +208,17 @@ def test_invalid_images_are_refused_whatever_is_drawn(image, error, text, probab
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"names": "fogs"}, ValueError, "unknown group 'fogs'.*extra"),
+        ({"names": "fogs"}, ValueError, "unknown group 'fogs'.*extra.*or pass the name"),
         ({"names": ["spater"]}, ValueError, "unknown corruption 'spater'"),
         ({"names": []}, ValueError, "must not be empty"),
+        ({"names": {"spatter", "saturate"}}, TypeError, "a sequence of names, not set"),
+        ({"names": None}, TypeError, "a sequence of names, not NoneType"),
         ({"severities": ()}, ValueError, "must not be empty"),
         ({"severities": (1, 6)}, ValueError, "severity must be 1..5, not 6"),
         ({"severities": (1.5,)}, TypeError, "severity must be an integer, not 1.5"),
         ({"probability": 1.1}, ValueError, "probability must be 0..1, not 1.1"),
         ({"probability": float("nan")}, ValueError, "probability must be 0..1, not nan"),
+        ({"probability": "half"}, TypeError, "probability must be a number 0..1, not 'half'"),
         ({"profile": "huge"}, ValueError, "unknown profile 'huge'"),
         ({"seed": -1}, ValueError, "seed must be at least 0, not -1"),
         ({"seed": True}, TypeError, "seed must be an integer, not True"),
@@ -227,10 +231,26 @@ def test_invalid_settings_are_refused_at_once(arguments, error, text) -> None:
         Augmentation(**arguments)
 
 
-@pytest.mark.parametrize(("key", "epoch", "error"), [(1.5, 0, TypeError), (b"a", 0, TypeError), ("a", -1, ValueError)])
-def test_invalid_keys_and_epochs_are_refused(key, epoch, error) -> None:
-    with pytest.raises(error, match="key must be an integer" if error is TypeError else "epoch must be at least 0"):
+@pytest.mark.parametrize(
+    ("key", "epoch", "error", "text"),
+    [
+        (1.5, 0, TypeError, r"key must be a string or an integer, not 1.5; use str\(key\)"),
+        (b"a", 0, TypeError, "not b'a'"),
+        (Path("a.jpg"), 0, TypeError, "not PosixPath"),
+        (True, 0, TypeError, "not True"),
+        ("a", -1, ValueError, "epoch must be at least 0"),
+    ],
+)
+def test_invalid_keys_and_epochs_are_refused(key, epoch, error, text) -> None:
+    with pytest.raises(error, match=text):
         Augmentation()(picture(), key, epoch)
+
+
+def test_one_name_is_a_corruption_and_not_a_group() -> None:
+    assert Augmentation("spatter").names == ("spatter",)
+    assert Augmentation("CoarseDropout", 1).names == ("CoarseDropout",)
+    with pytest.raises(ValueError, match="fog belong to a benchmark"):
+        Augmentation("fog")
 
 
 @pytest.mark.parametrize("names", [("spatter", "fog"), "benchmark", "all", "syn2nat", "blur"])
