@@ -13,6 +13,9 @@ import corruptions
 from corruptions.augmentation import Augmentation
 from corruptions.catalogue import Options
 
+CHANNELS = (1, 3)
+"""Numbers of channels of grey and RGB images."""
+
 
 class Corrupt(Augmentation):
     """A transform that corrupts images, for training and for trying a corruption: ``Corrupt("speckle_noise", 3)``.
@@ -74,14 +77,14 @@ class Corrupt(Augmentation):
         """
         if not isinstance(image, torch.Tensor):
             return super().__call__(image, key, epoch)
-        if image.dtype != torch.uint8 or image.ndim != 3:
+        if image.dtype != torch.uint8 or image.ndim != 3 or len(image) not in CHANNELS:
             raise ValueError(
-                f"image must be a uint8 tensor (3, H, W), not {image.dtype} of shape {tuple(image.shape)}; corrupt it "
-                "before converting it to float and before batching"
+                f"image must be a uint8 tensor (3, H, W) or (1, H, W), not {image.dtype} of shape "
+                f"{tuple(image.shape)}; corrupt it before converting it to float and before batching"
             )
         result = super().__call__(np.ascontiguousarray(image.movedim(0, -1).cpu().numpy()), key, epoch)
-        return tuple(map(_tensor, result)) if self.pair else _tensor(result)
+        return tuple(_tensor(each, image.device) for each in result) if self.pair else _tensor(result, image.device)
 
 
-def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
-    return torch.from_numpy(pixels).movedim(-1, 0).contiguous()
+def _tensor(pixels: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(pixels).movedim(-1, 0).contiguous().to(device)

@@ -69,9 +69,17 @@ def test_benchmarks_need_an_acknowledgement() -> None:
     assert rs.torch.Corrupt is Corrupt
 
 
-@pytest.mark.parametrize("image", [torch.zeros(3, 32, 32), torch.zeros(2, 3, 32, 32, dtype=torch.uint8)])
+@pytest.mark.parametrize(
+    "image",
+    [
+        torch.zeros(3, 32, 32),
+        torch.zeros(2, 3, 32, 32, dtype=torch.uint8),
+        torch.zeros(32, 40, 3, dtype=torch.uint8),
+        torch.zeros(4, 32, 32, dtype=torch.uint8),
+    ],
+)
 def test_other_tensors_are_refused(image: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"image must be a uint8 tensor \(3, H, W\), not torch\..* before batching"):
+    with pytest.raises(ValueError, match=r"image must be a uint8 tensor \(3, H, W\) .*not torch\..* before batching"):
         Corrupt()(image)
 
 
