@@ -156,6 +156,16 @@ def test_alpha_is_rounded_to_the_nearest_level(tmp_path: Path) -> None:
     assert np.abs(pixels(source, image)[..., 0] - exact).max() <= 0.5
 
 
+def test_a_transparent_level_of_16_bit_grey_is_laid_on_white(tmp_path: Path) -> None:
+    """Pillow would clip the other levels to white as well."""
+    (tmp_path / "a").mkdir()
+    levels = np.array([[0x1234, 0x8000]] * 2, np.uint16)
+    Image.fromarray(levels).save(tmp_path / "a" / "apple_1_x.png", transparency=0x1234)
+    source = opened(tmp_path)
+    (image,) = source
+    assert pixels(source, image).tolist() == [[[255] * 3, [0x80] * 3]] * 2
+
+
 def test_opaque_icons_are_read_as_they_are(tmp_path: Path) -> None:
     write_named(tmp_path, "a/apple_1_x.png")
     source = opened(tmp_path)
