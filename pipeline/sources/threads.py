@@ -39,10 +39,13 @@ def read_in_threads(
         return [read(own.reader, item) for item in batch]
 
     pending: deque[Future[list[Result]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         while batch := list(islice(remaining, BATCH_ITEMS)):
             pending.append(pool.submit(read_batch, batch))
             if len(pending) > 2 * threads:
                 yield from pending.popleft().result()
         for future in pending:
             yield from future.result()
+    finally:  # after an error, what was not started yet is not read
+        pool.shutdown(cancel_futures=True)
