@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from PIL import Image
 import manifests
 from manifests import Row
 from pipeline.datasets.index import index
+from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import file_digest
 
 
@@ -60,3 +62,35 @@ def labels_by_pixels(data_set: Path) -> dict[tuple[str, int, str | None], int]:
     """Return (transform, level, digest of the pixels) -> label."""
     rows = manifests.read_rows(data_set / "manifest.parquet")
     return {(row.transform, row.level, row.pixel_sha256): row.label for row in rows}
+
+
+def found(data: Path, out: Path, **options: Any) -> dict[str, Any]:
+    """Index a data set, and return what the command prints with --json."""
+    return index(str(data), str(out), **options).facts()
+
+
+def write_arrays(folder: Path, labels: Any = None, **arrays: np.ndarray) -> Path:
+    """Write arrays ``<name>.npy``, and labels beside them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    if labels is not None:
+        np.save(folder / "labels.npy", labels)
+    return folder
+
+
+def pixels_by_sample(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
+    """Return (transform, level, label, last part of the id) -> decoded pixels."""
+    data_set = open_data_set(str(folder))
+    return {
+        (row.transform, row.level, row.label, row.source_id.rpartition("/")[2]): data_set.pick(row).pixels().tobytes()
+        for row in data_set.rows()
+    }
+
+
+def pack(folder: Path, tar: Path, prefix: str = "") -> None:
+    """Write the files of a folder to a tar, in an order other than that of the folders."""
+    with tarfile.open(tar, "w") as file:
+        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # unsorted
+            if path.is_file():
+                file.add(path, f"{prefix}{path.relative_to(folder)}")

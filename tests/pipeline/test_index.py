@@ -1,11 +1,9 @@
-"""Data sets of other tools: indexed, then verified, previewed and exported."""
+"""Data sets of other tools: indexed, then verified, previewed and exported. Also the files of an index."""
 
 from __future__ import annotations
 
-import errno
 import io
 import json
-import os
 import shutil
 import tarfile
 import tomllib
@@ -24,7 +22,13 @@ from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
 from tests.factories.exports import exported, rows_of
-from tests.factories.indexed_sets import index_of, labels_by_pixels, write_folders, write_image
+from tests.factories.indexed_sets import (
+    found,
+    index_of,
+    pack,
+    pixels_by_sample,
+    write_folders,
+)
 
 
 def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int = 0) -> dict[str, Any]:
@@ -32,22 +36,6 @@ def indexed(robustshards: Run, data: Path, out: Path, *more: object, code: int =
     assert done.returncode == code, done.stderr
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
-
-
-def pixels_by_sample(folder: Path) -> dict[tuple[str, int, int, str], bytes]:
-    """Return (transform, level, label, last part of the id) -> decoded pixels."""
-    data_set = open_data_set(str(folder))
-    return {
-        (row.transform, row.level, row.label, row.source_id.rpartition("/")[2]): data_set.pick(row).pixels().tobytes()
-        for row in data_set.rows()
-    }
-
-
-def pack(folder: Path, tar: Path, prefix: str = "") -> None:
-    with tarfile.open(tar, "w") as file:
-        for path in sorted(folder.rglob("*"), key=lambda each: each.name):  # unsorted
-            if path.is_file():
-                file.add(path, f"{prefix}{path.relative_to(folder)}")
 
 
 @pytest.mark.parametrize("layout", ["imagefolder", "imagefolder-tfds"])
@@ -207,203 +195,6 @@ def test_commands_that_need_a_recipe_refuse_an_index(built_once: Path, tmp_path:
     assert (done.returncode, "which has no recipe" in done.stderr) == (2, True)
 
 
-def found(data: Path, out: Path, **options: Any) -> dict[str, Any]:
-    return index(str(data), str(out), **options).facts()
-
-
-def write_arrays(folder: Path, labels: Any = None, **arrays: np.ndarray) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    if labels is not None:
-        np.save(folder / "labels.npy", labels)
-    return folder
-
-
-FIVE = np.zeros((5, 4, 4, 3), np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("labels", "named"),
-    [
-        (np.array([0.0]), r"float64 .*use integers"),
-        (np.array([np.nan]), "use integers"),
-        (np.array(["cat"]), "use integers"),
-        (np.array([True]), "bool"),
-        (np.array([[0]]), r"int64 of shape \(1, 1\): use integers"),
-        (np.array(0), r"\(\): use integers"),
-        (np.array([0, 1, 2]), "3 labels, but fog.npy has 5 images"),
-        (np.array([], np.int64), "0 labels"),
-        (np.array([-2]), "label -2: use 0 to 1000000"),
-        (np.array([2**63], np.uint64), "label 9223372036854775808"),
-        (np.array([10**7]), "label 10000000"),
-    ],
-)
-def test_invalid_labels_of_arrays_are_refused(tmp_path: Path, labels: np.ndarray, named: str) -> None:
-    data = write_arrays(tmp_path / "data", labels, fog=FIVE)
-    with pytest.raises(UserError, match=named) as told:
-        found(data, tmp_path / "index")
-    assert "labels.npy" in str(told.value)
-
-
-def npy(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
-    length = len(header).to_bytes(2 if version == b"\x01\x00" else 4, "little")
-    return b"\x93NUMPY" + version + length + header + data
-
-
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        (b"", "cannot read the array"),
-        (b"\x93NUMPY", "cannot read the array"),
-        (b"PK\x03\x04" + bytes(100), "cannot read the array"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000, 32, 32, 3), }\n"), "truncated"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (-5, 2, 2, 3), }\n", bytes(60)), "-5"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, True), }\n", bytes(60)), "True"),
-        (npy(b"{'descr': '|u1', 'fortran_order': True, 'shape': (5, 2, 2, 3), }\n", bytes(60)), "Fortran order"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(59)), "truncated"),
-        (
-            npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(61)),
-            "truncated or damaged",
-        ),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (5, 0, 2, 3), }\n"), "at least 1 pixel"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (0, 2, 2, 3), }\n"), "at least 1 pixel"),
-        (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(480)), "objects"),
-        (npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(240)), "float32 .*uint8"),
-        (
-            npy(b"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (5, 2, 2, 3), }\n", bytes(60)),
-            "cannot read",
-        ),
-        (npy(b"(" * 400 + b")" * 400), "cannot read the array"),
-        (npy(b"[" * 60000), "cannot read the array"),
-        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': " + b"-" * 900 + b"1}\n"), "cannot read the array"),
-        (npy(b"\xff" * 64), "cannot read the array"),
-        (npy(b"{}", version=b"\x03\x00"), r"version \(3, 0\)"),
-        (npy(b"{}", version=b"\x09\x09"), "cannot read the array"),
-    ],
-)
-def test_invalid_arrays_are_refused(tmp_path: Path, content: bytes, named: str) -> None:
-    data = write_arrays(tmp_path / "data")
-    (data / "fog.npy").write_bytes(content)
-    with pytest.raises(UserError, match=named) as told:
-        found(data, tmp_path / "index")
-    assert "fog.npy" in str(told.value)
-    assert not (tmp_path / "index").exists()
-
-
-def test_arrays_of_version_2_are_read(tmp_path: Path) -> None:
-    data = write_arrays(tmp_path / "data", np.arange(5).astype(">i4"))
-    with open(data / "fog.npy", "wb") as file:
-        np.lib.format.write_array(file, FIVE, version=(2, 0))
-    assert found(data, tmp_path / "index")["samples"] == 5
-    assert [row.label for row in rows_of(tmp_path / "index")] == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("levels", [(), (1, 1), (-1,), (101,), (1, 10**30)])
-def test_invalid_levels_are_refused(tmp_path: Path, levels: tuple[int, ...]) -> None:
-    data = write_arrays(tmp_path / "data", fog=FIVE)
-    with pytest.raises(UserError, match=r"invalid severities \[.*: give each once, from 0 to 100"):
-        found(data, tmp_path / "index", levels=levels)
-
-
-def test_labels_beyond_the_list_of_classes_are_refused(tmp_path: Path) -> None:
-    data = write_arrays(tmp_path / "data", np.array([7]), fog=FIVE)
-    with pytest.raises(UserError, match="the label 7, but --classes has 2 names"):
-        found(data, tmp_path / "index", classes=["a", "b"])
-    with pytest.raises(UserError, match="lists 'a' 2 times"):
-        found(data, tmp_path / "index", classes=["a", "b", "a"])
-
-
-@pytest.mark.parametrize("condition", ["fog/101", "fog/" + "9" * 200, "fog_" + "9" * 200])
-def test_levels_in_names_have_a_maximum(tmp_path: Path, condition: str) -> None:
-    with pytest.raises(UserError, match=r"has the invalid level '\d+': 0 to 100 are allowed"):
-        found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
-
-
-@pytest.mark.parametrize("condition", ["fog/\u00b2", "fog/x", "fog"])
-def test_names_with_invalid_levels_are_refused(tmp_path: Path, condition: str) -> None:
-    with pytest.raises(UserError, match="does not match a transform"):
-        found(write_folders(tmp_path / "data", ["cat"], [condition]), tmp_path / "index")
-
-
-def test_links_to_outside_of_the_data_are_refused(tmp_path: Path) -> None:
-    data, secret = write_folders(tmp_path / "data", ["cat"], ["fog/1"]), write_image(tmp_path / "secret" / "x.png")
-    (data / "fog/1/cat/link.png").symlink_to(secret)
-    with pytest.raises(UserError, match="is outside of"):
-        found(data, tmp_path / "index")
-    (data / "fog/1/cat/link.png").unlink()
-    (data / "fog/1/dog").symlink_to(secret.parent)
-    with pytest.raises(UserError, match="is outside of"):
-        found(data, tmp_path / "index")
-    (data / "fog/1/dog").unlink()
-    (data / "fog/1/dog").symlink_to(data / "fog/1/cat")
-    with pytest.raises(UserError, match="are the same folder; remove the link"):
-        found(data, tmp_path / "index")
-
-
-def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
-    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
-    os.mkfifo(data / "fog/1/cat/pipe.png")
-    with pytest.raises(UserError, match=r"pipe\.png is a pipe"):
-        found(data, tmp_path / "index")
-    arrays = write_arrays(tmp_path / "arrays")
-    os.mkfifo(arrays / "fog.npy")
-    with pytest.raises(UserError, match=r"fog\.npy is a pipe"):
-        found(arrays, tmp_path / "index")
-    with pytest.raises(UserError, match=r"null is a device"):
-        found(Path("/dev/null"), tmp_path / "index")
-
-
-def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
-    scandir = os.scandir
-
-    def refusing(place: Any) -> Any:
-        if str(place).endswith("dog"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(place))
-        return scandir(place)
-
-    monkeypatch.setattr(os, "scandir", refusing)
-    with pytest.raises(UserError, match=r"cannot list the folder .*dog: Permission denied"):
-        found(data, tmp_path / "index")
-
-
-def test_other_files_are_counted_or_refused(tmp_path: Path) -> None:
-    data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
-    for name in ("fog/1/cat/notes.txt", "fog/1/dog/Thumbs.db", ".DS_Store", "README", "__MACOSX/fog/1/cat/._a.png"):
-        (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_text("x")
-    (data / "fog/1/@eaDir").mkdir()
-    facts = found(data, tmp_path / "index")
-    assert (facts["samples"], facts["passed_over"]) == (4, 3)
-    assert [row.label for row in rows_of(tmp_path / "index")] == [0, 0, 1, 1]
-    (data / "scripts").mkdir()
-    with pytest.raises(UserError, match=r"scripts is empty, .* none-0: remove it"):
-        found(data, tmp_path / "index")
-    (data / "scripts" / "run.sh").write_text("x")
-    with pytest.raises(UserError, match=r"scripts contains files but no images, and would count as a class"):
-        found(data, tmp_path / "index")
-    shutil.rmtree(data / "scripts")
-    write_image(data / "fog/1/cat/new.bmp")
-    with pytest.raises(UserError, match=r"new\.bmp is an image in an unsupported format: convert it to one of \.jpg, "):
-        found(data, tmp_path / "index")
-
-
-@pytest.mark.parametrize("beside", ["noise.tar", "fog.npy"])
-def test_mixed_layouts_are_refused(tmp_path: Path, beside: str) -> None:
-    data = write_folders(tmp_path / "data", ["cat"], ["fog/1"])
-    (data / beside).write_bytes(b"")
-    with pytest.raises(UserError, match=r"and 'fog': index tars, arrays and folders separately"):
-        found(data, tmp_path / "index")
-
-
-def test_members_of_tars_outside_class_folders_are_refused(tmp_path: Path) -> None:
-    write_image(tmp_path / "data" / "x.png")
-    pack(tmp_path / "data", tmp_path / "x.tar")
-    with pytest.raises(UserError, match=r"x\.png is not in a class folder"):
-        found(tmp_path / "x.tar", tmp_path / "index")
-
-
 def test_the_index_records_the_location_of_the_data(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "set" / "data", ["cat"], ["fog/1"])
     for out, location in ((data, "."), (data.parent, "data"), (tmp_path / "else", str(data))):
@@ -442,31 +233,6 @@ def test_a_failed_index_keeps_the_previous_one(tmp_path: Path) -> None:
     assert (tmp_path / "index" / "manifest.parquet").read_bytes() == before
 
 
-def test_damaged_sequences_do_not_change_the_family(tmp_path: Path) -> None:
-    data = write_arrays(tmp_path / "data" / "rotate" / "cat")
-    np.save(data / "a.npy", np.zeros((3, 4, 4, 3), np.uint8))
-    (data / "b.npy").write_bytes(b"damaged")
-    facts = found(tmp_path / "data", tmp_path / "index")
-    assert (facts["family"], facts["samples"], facts["failed"]) == ("perturbations", 2, 1)
-
-
-def test_empty_classes_of_tars_get_labels(tmp_path: Path) -> None:
-    data = write_folders(tmp_path / "data", ["bee", "dog"])
-    for condition in ("fog/1", "fog/2"):
-        (data / condition / "cat").mkdir()
-    with tarfile.open(tmp_path / "all.tar", "w") as tar:
-        tar.add(data, ".")
-    found(tmp_path / "all.tar", tmp_path / "index")
-    found(data, tmp_path / "folders")
-    labels = {(row.class_name, row.label) for row in rows_of(tmp_path / "index")}
-    assert labels == {(row.class_name, row.label) for row in rows_of(tmp_path / "folders")} == {("bee", 0), ("dog", 2)}
-    (data / "fog/1/cat/notes.txt").write_text("x")
-    with tarfile.open(tmp_path / "all.tar", "w") as tar:
-        tar.add(data, ".")
-    with pytest.raises(UserError, match="fog/1/cat contains files but no images, and would count as a class"):
-        found(tmp_path / "all.tar", tmp_path / "index")
-
-
 def test_changed_labels_of_an_index_are_refused(tmp_path: Path) -> None:
     """Only the manifest has the labels of indexed files."""
     data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
@@ -475,48 +241,3 @@ def test_changed_labels_of_an_index_are_refused(tmp_path: Path) -> None:
     for read in (verify, lambda folder: export(folder, "imagefolder", str(tmp_path / "out"))):
         with pytest.raises(UserError, match=r"manifest\.parquet was changed: its sha256 differs.*run index again"):
             read(str(data))
-
-
-def test_exports_of_unlabelled_images_stay_unlabelled(tmp_path: Path) -> None:
-    np.save(tmp_path / "fog.npy", np.zeros((4, 8, 8, 3), np.uint8))
-    index(str(tmp_path), str(tmp_path), levels=(1, 2))
-    done = export(str(tmp_path), "imagefolder", str(tmp_path.with_name("out")))
-    assert done.warnings == ["unlabelled images are in the folder 'unlabelled', which readers count as a class"]
-    assert {(row.label, row.class_name) for row in rows_of(index_of(tmp_path.with_name("out")))} == {(-1, "")}
-
-
-def test_exports_of_frames_are_refused(tmp_path: Path) -> None:
-    """A class named 1 would be read as a severity, and each frame as an image."""
-    write_folders(tmp_path / "data", ["00012", "00013"], ["tilt/1"])
-    assert len(rows_of(index_of(tmp_path / "data"))) == 4
-    (tmp_path / "data" / "export.toml").write_text('layout = "frames"\nstate = "finished"\n')
-    with pytest.raises(UserError, match=r"export of frames.*export as mp4 or cifar-npy"):
-        index_of(tmp_path / "data")
-
-
-@pytest.mark.parametrize(("condition", "listed"), [("fog/1", "cat/image0.png 2\n"), ("none", "image0.png 3\n")])
-def test_label_files_must_match_the_folders(tmp_path: Path, condition: str, listed: str) -> None:
-    """ImageNet-S has such lists. Labels from folders would be wrong if a class has no images."""
-    data = tmp_path / "data"
-    if condition == "none":
-        write_image(data / "none" / "image0.png")
-    else:
-        write_folders(data, ["ant", "cat"], [condition])
-    (data / f"{condition}.txt").write_text(listed)
-    with pytest.raises(UserError, match=rf"image0.png has label [01] from its folder, but {listed[-2]} in the list"):
-        index_of(data)
-    if condition != "none":
-        assert set(labels_by_pixels(index_of(data, ["ant", "bee", "cat"])).values()) == {0, 2}
-
-
-@pytest.mark.parametrize("label", ["1", "7"])
-def test_label_members_must_match_the_folders(tmp_path: Path, label: str) -> None:
-    write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
-    (tmp_path / "data" / "fog" / "1" / "dog" / "image1.cls").write_text(label)
-    (tmp_path / "tars").mkdir()
-    pack(tmp_path / "data", tmp_path / "tars" / "fog.tar")
-    if label == "1":
-        assert len(rows_of(index_of(tmp_path / "tars"))) == 4
-        return
-    with pytest.raises(UserError, match=r"has label 1 from its folder, but '7' in its \.cls .*--classes"):
-        index_of(tmp_path / "tars")
