@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,11 @@ def texts(content: Mapping[str, Any], key: str, count: int, where: str) -> list[
     Raises:
         UserError: The texts are missing or invalid, or their number differs.
     """
-    values = content.get(key)
-    listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    if (
-        not isinstance(listed, list | tuple)
-        or len(listed) != count
-        or not all(type(each) in (str, bytes, int) for each in listed)
-    ):
-        raise UserError(f"the value of {key!r} in {where} must be {count} texts, one per image; it is {_shown(values)}")
+    listed = _one_per_image(content, key, count)
+    if listed is None or not all(type(each) in (str, bytes, int) for each in listed):
+        raise UserError(
+            f"the value of {key!r} in {where} must be {count} texts, one per image; it is {_shown(content.get(key))}"
+        )
     return [str(each) if isinstance(each, int) else as_text(each) for each in listed]
 
 
@@ -93,13 +90,19 @@ def labels(content: Mapping[str, Any], key: str, count: int, where: str) -> list
     Raises:
         UserError: The labels are missing or invalid, or their number differs.
     """
-    values = content.get(key)
-    listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    if not isinstance(listed, list | tuple) or len(listed) != count:
+    listed = _one_per_image(content, key, count)
+    if listed is None:
         raise UserError(
-            f"the value of {key!r} in {where} must be {count} labels, one per image; it is {_shown(values)}"
+            f"the value of {key!r} in {where} must be {count} labels, one per image; it is {_shown(content.get(key))}"
         )
     return [check_label(value, f"{where}, image {index},") for index, value in enumerate(listed)]
+
+
+def _one_per_image(content: Mapping[str, Any], key: str, count: int) -> Sequence[Any] | None:
+    """Return the values of a list, tuple or array with one dimension; None if there is not one for each image."""
+    values = content.get(key)
+    listed = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
+    return listed if isinstance(listed, list | tuple) and len(listed) == count else None
 
 
 def _shown(values: object) -> str:
