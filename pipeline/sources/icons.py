@@ -212,6 +212,8 @@ class _Array:
         images = content.get("image")
         if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise UserError(f"the value of 'image' in {where} is not a uint8 array of shape (icons, 3, height, width)")
+        if not all(images.shape):
+            raise UserError(f"the images in {where} have the shape {images.shape}, without pixels: download it again")
         labels = values.labels(content, "class", len(images), where)
         if unlabelled := [index for index, label in enumerate(labels) if label < 0]:
             raise UserError(f"{where}, image {unlabelled[0]}, has no class: download the file again")

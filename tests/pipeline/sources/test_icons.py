@@ -270,6 +270,7 @@ def test_an_array_whose_pickle_calls_a_function_is_refused(tmp_path: Path) -> No
         ({"image": None}, "'image' .* is not a uint8 array"),
         ({"image": np.zeros((16, 32, 32, 3), np.uint8)}, "is not a uint8 array of shape"),
         ({"image": np.zeros((16, 3, 32, 32), np.float32)}, "is not a uint8 array"),
+        ({"image": np.zeros((16, 3, 0, 32), np.uint8)}, r"shape \(16, 3, 0, 32\), without pixels: download it again"),
         ({"class": [0]}, "'class' .* must be 16 labels"),
         ({"class": [-1] * 16}, "image 0, has no class"),
         ({"class": [10**9] * 16}, "invalid label 1000000000"),
