@@ -143,6 +143,7 @@ def test_the_table_has_every_attack_of_the_family() -> None:
     assert list(METHODS) == list(ATTACKS)
 
 
+@pytest.mark.usefixtures("batch")  # the number of classes is known after the first call
 def test_autoattack_is_made_with_the_published_settings(made: Attacker) -> None:
     settings = METHODS["autoattack_linf"].settings
     parts = auto.parts(made.victim, AttackTask("linf", BUDGET, settings, seed=1))
