@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -113,7 +113,8 @@ class Rendered(DataSet):
             UserError: Its folder cannot be used.
         """
         make_room(self.cache_plan)
-        return str(self.cache_plan)
+        problem = PreparedCache(self.cache_plan).problem
+        return str(replace(self.cache_plan, images=0, reason=problem) if problem else self.cache_plan)
 
     def manifest_digest(self) -> str:
         """Return the digest of what it contains, since it has no manifest."""

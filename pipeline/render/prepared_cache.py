@@ -7,7 +7,6 @@ import mmap
 import os
 import shutil
 import weakref
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -94,7 +93,7 @@ class PreparedCache:
         Args:
             index: Index of the photograph in the listing.
         """
-        if index >= self._plan.images:
+        if index >= self._plan.images or self.problem:
             return None
         pixels = self._pixels[index, : prod(self._plan.shape)].reshape(self._plan.shape)
         if not self._checked[index]:
@@ -106,7 +105,7 @@ class PreparedCache:
 
     def store(self, index: int, pixels: NDArray[np.uint8]) -> None:
         """Store a photograph. Does nothing where it has no room."""
-        if index >= self._plan.images or pixels.shape != self._plan.shape:
+        if index >= self._plan.images or pixels.shape != self._plan.shape or self.problem:
             return
         data = np.ascontiguousarray(pixels).data
         try:
@@ -116,17 +115,29 @@ class PreparedCache:
             return
 
     @cached_property
+    def problem(self) -> str:
+        """Why the files cannot be created or mapped: then nothing is cached. Empty if they can be used."""
+        try:
+            _ = self._plan.images and (self._pixels, self._digests)
+        except OSError as error:  # a full disk, a quota or a limit makes the evaluation slower, not wrong
+            return f"cannot write {self._plan.folder}: {error.strerror or error}"
+        return ""
+
+    @cached_property
     def _files(self) -> tuple[int, int]:
         """Descriptors of the two files, which are created where they are missing."""
         folder = self._plan.folder or Path()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sizes = {PIXELS_FILE: self._plan.bytes, DIGESTS_FILE: self._plan.images * _DIGEST}
-        opened = [os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for name in sizes]
-        for descriptor, size in zip(opened, sizes.values(), strict=True):
-            if os.fstat(descriptor).st_size < size:
-                os.ftruncate(descriptor, size)  # a sparse file: room is taken when an entry is written
-        weakref.finalize(self, _close, opened)
-        return opened[0], opened[1]
+        pixels = self._open(folder / PIXELS_FILE, self._plan.bytes)
+        return pixels, self._open(folder / DIGESTS_FILE, self._plan.images * _DIGEST)
+
+    def _open(self, path: Path, size: int) -> int:
+        """Return a descriptor of a file of at least a size, which is closed together with this object."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        weakref.finalize(self, os.close, descriptor)
+        if os.fstat(descriptor).st_size < size:
+            os.ftruncate(descriptor, size)  # a sparse file: room is taken when an entry is written
+        return descriptor
 
     @cached_property
     def _pixels(self) -> NDArray[np.uint8]:
@@ -140,11 +151,6 @@ class PreparedCache:
         """Return a file as an array (images, stride). It counts as writable, for which the kernels are compiled."""
         mapped = mmap.mmap(descriptor, self._plan.images * stride, access=mmap.ACCESS_COPY)
         return np.frombuffer(mapped, np.uint8).reshape(self._plan.images, stride)
-
-
-def _close(descriptors: Iterable[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def plan_cache(

@@ -19,7 +19,7 @@ from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import UserError
 from pipeline.render import prepared_cache
-from pipeline.render.prepared_cache import PIXELS_FILE
+from pipeline.render.prepared_cache import DIGESTS_FILE, PIXELS_FILE
 from pipeline.storage import trusted_locations
 from tests.conftest import Run
 from tests.factories.evaluator import content, evaluated, outcome
@@ -350,6 +350,18 @@ def test_full_cache_keeps_the_first_photographs(
     assert pixels_of(data) == pixels_of(cached(rendered_once, tmp_path))
     (file,) = tmp_path.rglob(PIXELS_FILE)
     assert file.stat().st_size == 2 * 37 * 4096
+
+
+@pytest.mark.parametrize("name", [PIXELS_FILE, DIGESTS_FILE])
+def test_cache_that_cannot_be_written_is_left_out(name: str, rendered_once: Path, tmp_path: Path) -> None:
+    expected = pixels_of(cached(rendered_once, tmp_path / "cache"))
+    (file,) = tmp_path.rglob(name)
+    file.unlink()
+    file.mkdir()  # any error of the file system, for example a full disk
+    data = cached(rendered_once, tmp_path / "cache")
+    text = data.prepare_cache()
+    assert text == f"no cache of prepared photographs (cannot write {file.parent}: Is a directory)"
+    assert pixels_of(data) == expected
 
 
 def test_caches_of_other_preparations_make_room(
