@@ -172,6 +172,7 @@ def test_changed_image_is_named_even_if_the_prepared_one_is_cached(
     ((chunk, reason),) = result.done.broken
     assert chunk == "contrast-2-000000"
     assert "class0/image4.png has changed" in reason
+    assert reason.endswith("restore it, or render the data set again")
     done = robustshards("verify", data)
     assert done.returncode == 1
     assert "FAULT class0/image4: the source image class0/image4.png has changed" in done.stdout

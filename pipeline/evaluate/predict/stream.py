@@ -114,7 +114,9 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
         for index, chunk in islice(enumerate(self.chunks), first, None, step):
             try:
                 yield from _batches(data_set, index, chunk, self._batch, self._preparation)
-            except (UserError, SampleError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
+            except UserError as error:  # says what to do
+                yield BrokenChunk(index, str(error))
+            except (SampleError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
                 yield BrokenChunk(index, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
