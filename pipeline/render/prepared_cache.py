@@ -59,8 +59,9 @@ class CachePlan:
         if not self.images:
             return f"no cache of prepared photographs ({self.reason})"
         more = f"; {self.reason}" if self.reason else ""
-        size = f"{self.images:,} prepared photographs, up to {self.bytes / 1e9:.2f} GB"
-        return f"cache: {size}, in {self.folder} (--cache FOLDER or --cache {OFF}){more}"
+        size = f"{self.bytes / 1e6:.1f} MB" if self.bytes < 1e8 else f"{self.bytes / 1e9:.1f} GB"
+        content = f"{self.images:,} prepared photographs, up to {size}"
+        return f"cache: {content}, in {self.folder} (--cache FOLDER or --cache {OFF}){more}"
 
     @property
     def entry_bytes(self) -> int:
@@ -171,7 +172,7 @@ def plan_cache(
     if location == OFF:
         return CachePlan(None, reason="off")
     if size is None:
-        return CachePlan(None, reason=f"{recipe.family.name} needs the photographs themselves")
+        return CachePlan(None, reason=f"the family {recipe.family.name} does not start from prepared photographs")
     root = _root(location)
     folder = root / _settings_digest(recipe, listing)
     room = min(LIMIT_BYTES, shutil.disk_usage(root).free // 2 + _size(folder))

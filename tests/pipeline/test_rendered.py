@@ -314,7 +314,7 @@ def pixels_of(data: Rendered) -> list[bytes]:
 def test_cache_states_its_size_and_holds_prepared_photographs(rendered_once: Path, tmp_path: Path) -> None:
     data = cached(rendered_once, tmp_path)
     text = data.prepare_cache()
-    assert "6 prepared photographs, up to 0.00 GB" in text
+    assert "6 prepared photographs, up to 0.9 MB, in" in text
     assert str(tmp_path) in text
     expected = pixels_of(data)
     (file,) = tmp_path.rglob(PIXELS_FILE)
