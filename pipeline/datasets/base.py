@@ -231,6 +231,11 @@ class DataSet:
 
     def chunks_of(self, transform: str | None = None, level: int | None = None) -> Iterator[Chunk]:
         """Yield the chunks of a transform and level. Raise UserError like :meth:`samples`."""
+        if not (isinstance(transform, str | None) and (level is None or hasattr(level, "__index__"))):
+            raise UserError(
+                f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
+                '"fog", 5; omit both to read all conditions'
+            )
         found = False
         for chunk in self.chunks():
             if transform in (None, chunk.condition.transform) and level in (None, chunk.condition.level):

@@ -160,6 +160,12 @@ def test_missing_condition_raises_user_error(choice: tuple[str | None, int | Non
         next(rs.open(data_folder).samples(*choice))
 
 
+@pytest.mark.parametrize("choice", [("contrast", "3"), ("contrast", 3.0), (["contrast"], 3)])
+def test_choice_of_the_wrong_type_raises_user_error(choice: Any, data_folder: Path) -> None:
+    with pytest.raises(rs.UserError, match=r"invalid transform .* or level .*: pass one name and one integer"):
+        next(rs.open(data_folder).samples(*choice))
+
+
 def test_damaged_shard_raises_user_error(data_folder: Path, copied: Path) -> None:
     shard = next(copied.glob("shards/contrast/3/*.tar"))
     content = bytearray(shard.read_bytes())
