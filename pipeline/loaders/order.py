@@ -52,13 +52,19 @@ def _parse_step(entry: Any, counts: Mapping[Condition, int], name: str) -> Step:
     parts = entry if is_mixture else [entry]
     if not parts:
         raise UserError("invalid conditions: a mixture is empty; list at least one pair (transform, level) in it")
-    if not all(isinstance(part, Sequence) for part in parts):
+    if not all(isinstance(part, Sequence) for part in parts) or any(_is_number(part, counts) for part in parts):
         raise UserError(_invalid_condition(entry))
     return tuple(_parse_condition(part, counts, name) for part in parts)
 
 
 def _is_pair(entry: Sequence[Any]) -> bool:
     return len(entry) == 2 and isinstance(entry[0], str) and hasattr(entry[1], "__index__")
+
+
+def _is_number(part: Any, counts: Mapping[Condition, int]) -> bool:
+    """Return whether a part is a level as text, as in ``("fog", "5")``, and not the name of a transform."""
+    is_number = isinstance(part, str) and part.isdecimal()
+    return is_number and all(condition.transform != part for condition in counts)
 
 
 def _parse_condition(entry: Any, counts: Mapping[Condition, int], name: str) -> Condition:
