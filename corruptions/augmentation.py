@@ -167,8 +167,9 @@ def _refuse_benchmarks(names: Sequence[str], acknowledge: str) -> None:
     measured = {name for group in BENCHMARK_GROUPS for name in corruptions.names(group)}
     found = [name for name in names if name in measured]
     if found and not acknowledge:
+        verb = "belong" if found[1:] else "belongs"
         raise ValueError(
-            f"{', '.join(found)} belong to a benchmark, whose corruptions must be unknown to the model (Hendrycks and "
+            f"{', '.join(found)} {verb} to a benchmark, whose corruptions must be unknown to the model (Hendrycks and "
             "Dietterich, ICLR 2019); use names='extra', or pass "
             f"acknowledge={ACKNOWLEDGEMENT!r} and state it in every result"
         )
