@@ -81,7 +81,7 @@ class Items:
             UserError: If an argument is invalid.
         """
         sequences = data_set.family.sequences
-        self._location = data_set.location
+        self._location = data_set.absolute_location
         self.form = as_ if as_ is not None else "tensor" if input_transform is None or sequences else "pil"
         self.input_transform = input_transform
         self._columns = tuple([columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else columns)

@@ -119,6 +119,16 @@ def test_spawned_processes_read_a_pickled_data_set(built_once: Path) -> None:
     assert all(torch.equal(image, images[index][0]) for index, (image, _) in enumerate(spawned))
 
 
+def test_pickled_data_set_is_read_in_another_working_directory(
+    built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(built_once.parent)
+    images = Images(built_once.name, "contrast")
+    expected, state = images[0][0], pickle.dumps(images)
+    monkeypatch.chdir(tmp_path)
+    assert torch.equal(pickle.loads(state)[0][0], expected)
+
+
 def test_killed_loader_process_raises(built_once: Path) -> None:
     images = Images(built_once, input_transform=kill_process, as_="tensor")
     with pytest.raises(RuntimeError, match="DataLoader worker"):
