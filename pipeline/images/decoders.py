@@ -128,8 +128,9 @@ def decode_on_white(data: bytes) -> Image | None:
         if not image.has_transparency_data:
             return None
         if image.mode in SIXTEEN_BIT_MODES:  # of which convert would clip nearly all values to white
-            hidden = np.asarray(image) == image.info["transparency"]
-            return np.where(hidden[:, :, None], WHITE, _rgb(image)).astype(np.uint8)
+            levels = _rgb(image).copy()
+            levels[np.asarray(image) == image.info["transparency"]] = WHITE
+            return levels
         pixels = np.asarray(image.convert("RGBA")).astype(np.uint16)
     colours, alpha = pixels[:, :, :3], pixels[:, :, 3:]
     return ((colours * alpha + WHITE * (OPAQUE - alpha) + OPAQUE // 2) // OPAQUE).astype(np.uint8)

@@ -249,7 +249,7 @@ def test_invalid_keys_and_epochs_are_refused(key, epoch, error, text) -> None:
 def test_one_name_is_a_corruption_and_not_a_group() -> None:
     assert Augmentation("spatter").names == ("spatter",)
     assert Augmentation("CoarseDropout", 1).names == ("CoarseDropout",)
-    with pytest.raises(ValueError, match="fog belong to a benchmark"):
+    with pytest.raises(ValueError, match="fog belongs to a benchmark"):
         Augmentation("fog")
 
 

@@ -63,7 +63,7 @@ def test_loader_processes_make_equal_images() -> None:
 
 
 def test_benchmarks_need_an_acknowledgement() -> None:
-    with pytest.raises(ValueError, match="fog belong to a benchmark"):
+    with pytest.raises(ValueError, match="fog belongs to a benchmark"):
         Corrupt("fog", 3)
     assert Corrupt("fog", 3, acknowledge="I train on the benchmark").names == ("fog",)
     assert rs.torch.Corrupt is Corrupt
