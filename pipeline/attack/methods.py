@@ -30,6 +30,13 @@ SQUARE: Settings = {"queries": 5000, "p_init": 0.8}
 AUTO: Settings = {"steps": 100, "rho": 0.75, "targets": 9, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9, **SQUARE}
 
 
+COUNTS = ("steps", "targets", "queries", "searches", "copies", "neighbours", "kernel", "sigma")
+"""Settings that are whole numbers of at least 1."""
+
+SHARES = ("rho", "resize", "probability", "p_init", "random_start")
+"""Settings from 0 to 1."""
+
+
 @dataclass(frozen=True)
 class Method:
     """An attack.

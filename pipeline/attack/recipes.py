@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pipeline.attack.methods import METHODS
+from pipeline.attack.methods import COUNTS, METHODS, SHARES
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackEntry, Norm, parse_budget, parse_number, rising
@@ -67,6 +67,8 @@ class AttackRecipe(StrictTable):
                 f"the attack recipe {self.name} has no {shown(unknown[0])}; it has {', '.join(self.attacks)}"
             )
         chosen = [name for name in METHODS if name in (self.attacks if only is None else only)]
+        if not chosen:
+            raise UserError(f"no attack of {self.name} is chosen: give some of {', '.join(self.attacks)}")
         entries = tuple(self._entry(name) for name in chosen)
         if len({len(entry.budgets) for entry in entries}) != 1:
             counts = ", ".join(f"{entry.name} {len(entry.budgets)}" for entry in entries)
@@ -160,7 +162,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _numbers(name: str, settings: Mapping[str, Number]) -> dict[str, int | float]:
-    """Return the settings of an attack as numbers. Raise UserError if one is unknown or not a number of at least 0."""
+    """Return the settings of an attack as numbers. Raise UserError if one is unknown or out of its range."""
     published = METHODS[name].settings
     found: dict[str, int | float] = {}
     for setting, text in settings.items():
@@ -170,7 +172,13 @@ def _numbers(name: str, settings: Mapping[str, Number]) -> dict[str, int | float
             number = text if isinstance(text, int) else parse_number(text)
         except (ValueError, ZeroDivisionError):
             number = -1
-        if number < 0:
-            raise UserError(f"invalid setting {setting} = {shown(str(text))} of {name}: use a number of at least 0")
+        if setting in COUNTS:
+            valid, allowed = number >= 1 and number == int(number), "whole number of at least 1"
+        elif setting in SHARES:
+            valid, allowed = 0 <= number <= 1, "number from 0 to 1"
+        else:
+            valid, allowed = number >= 0, "number of at least 0"
+        if not valid:
+            raise UserError(f"invalid setting {setting} = {shown(str(text))} of {name}: use a {allowed}")
         found[setting] = number
     return found

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from pipeline.attack import recipes
+from pipeline.attack.methods import METHODS
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
@@ -93,6 +94,34 @@ def test_invalid_recipes(tmp_path: Path) -> None:
             recipes.load(str(tmp_path / "own.toml")).entries()
     with pytest.raises(UserError, match="has no 'dim'; it has fgsm"):
         recipes.load("robustart").entries(["dim"])
+    with pytest.raises(UserError, match="no attack of robustart is chosen: give some of fgsm, "):
+        recipes.load("robustart").entries([])
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "allowed"),
+    [
+        ("pgd_linf", "steps = 0", "whole number of at least 1"),
+        ("pgd_linf", "steps = 2.5", "whole number of at least 1"),
+        ("vmi", "neighbours = 0", "whole number of at least 1"),
+        ("dim", "probability = 7", "number from 0 to 1"),
+        ("dim", "resize = 3", "number from 0 to 1"),
+        ("pgd_linf", "step = -1", "number of at least 0"),
+    ],
+)
+def test_settings_out_of_range(name: str, setting: str, allowed: str, tmp_path: Path) -> None:
+    text = f'name = "own"\nattacks = ["{name}"]\n[budgets]\nlinf = ["1/255"]\n[settings.{name}]\n{setting}\n'
+    (tmp_path / "own.toml").write_text(text)
+    given, _, value = setting.partition(" = ")
+    with pytest.raises(UserError, match=f"invalid setting {given} = '{value}' of {name}: use a {allowed}"):
+        recipes.load(str(tmp_path / "own.toml")).entries()
+
+
+def test_published_settings_are_in_range() -> None:
+    for name, method in METHODS.items():
+        budgets = {method.norm: ("1/255",)}
+        own = recipes.AttackRecipe(name="own", attacks=(name,), budgets=budgets, settings={name: method.settings})
+        assert own.entries()[0].settings == method.settings
 
 
 def test_models_without_gradients_get_square_only(clean: Path, tmp_path: Path, robustshards: Run) -> None:
