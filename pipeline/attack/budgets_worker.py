@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import manifests
+from manifests import Row
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.search import Smallest, search
 from pipeline.attack.worker import Loading
@@ -124,7 +125,7 @@ class SearchWorker:
             known = self._clean.rows([image.id for image in block.images])
             rows = [_Row(image, known[image.id].key if image.id in known else image.id) for image in block.images]
             for first in range(0, len(rows), batch):
-                self._search(rows[first : first + batch])
+                self._search(rows[first : first + batch], known)
                 counts.images += len(rows[first : first + batch])
                 yield counts
             failed = sum(row.result.error is not None for row in rows)
@@ -132,11 +133,11 @@ class SearchWorker:
             counts.add(SearchCounts(blocks=1, failed=failed))
         yield counts
 
-    def _search(self, rows: Sequence[_Row]) -> None:
-        """Set the results of a batch."""
+    def _search(self, rows: Sequence[_Row], known: dict[str, Row]) -> None:
+        """Set the results of a batch, given the rows of its images in the clean data set."""
         for row in rows:
             try:
-                row.pixels = pixels_of(self._clean.sample(row.image.id))
+                row.pixels = pixels_of(self._clean.pick(known, row.image.id))
             except (SampleError, OSError) as error:
                 row.result = Smallest(False, error=f"{row.image.origin}: {failure_reason(error, self._roots)}")
         readable = [(row, row.pixels) for row in rows if row.pixels is not None]
