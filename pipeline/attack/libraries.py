@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib import metadata
+from importlib import import_module, metadata
 
 import torch
 
@@ -19,14 +19,14 @@ _SEED_BYTES = 7
 
 
 def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]:
-    """Return library -> version.
+    """Return library -> version, of libraries that can be imported.
 
     Args:
         names: Libraries of ``ATTACK_LIBRARIES``.
         wanted_by: The attacks that need them, for the message.
 
     Raises:
-        UserError: One of them is not installed; the message has the command that installs it.
+        UserError: One of them is not installed, or cannot be imported; the message has the command that installs it.
     """
     found = {}
     for name in sorted(names):
@@ -34,6 +34,13 @@ def installed_versions(names: Collection[str], wanted_by: str) -> dict[str, str]
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError as error:
             raise UserError(f"{wanted_by} needs {name}, which is not installed: {ATTACK_LIBRARIES[name]}") from error
+        try:
+            import_module(name)
+        except Exception as error:  # a library that does not fit the others can raise any exception
+            raise UserError(
+                f"{wanted_by} needs {name}, which cannot be imported ({type(error).__name__}: {error}): install it "
+                f"again, with versions of its requirements that fit: {ATTACK_LIBRARIES[name]}"
+            ) from error
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,15 @@ def test_missing_libraries_are_named_before_any_work(
         attack(clean, tmp_path / "out", "no.such:model", [name], ["1/255"])
     with pytest.raises(UserError, match=command):
         search(clean, tmp_path / "out", "no.such:model", name, 1 / 255, 3)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_library_that_cannot_be_imported_is_named_before_any_work(
+    clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "foolbox", None)
+    with pytest.raises(UserError, match=r"fgsm needs foolbox, which cannot be imported \(.*: pip install foolbox"):
+        attack(clean, tmp_path / "out", "no.such:model", ["fgsm"], ["1/255"])
     assert not (tmp_path / "out").exists()
 
 
