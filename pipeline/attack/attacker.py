@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.attack import auto
-from pipeline.attack.libraries import is_out_of_memory, seed_of, seeded
+from pipeline.attack.libraries import memory_for, seed_of, seeded
 from pipeline.attack.methods import METHODS
 from pipeline.attack.task import AttackTask
 from pipeline.attack.victim import Victim, loss_gradients, predicted
@@ -92,7 +92,8 @@ class Attacker:
             labels: True classes.
 
         Raises:
-            UserError: The model returns NaN or infinite values, or lacks the class of a label.
+            UserError: The model returns NaN or infinite values, or lacks the class of a label; or the memory does not
+                suffice for a batch.
         """
         values = self._values(images)
         top1 = self.top1_of(values)
@@ -107,7 +108,8 @@ class Attacker:
 
     def top1_of(self, images: torch.Tensor) -> NDArray[np.int64]:
         """Return the predicted classes of images (N, 3, H, W) on the device. Raises like :meth:`before`."""
-        with torch.inference_mode():
+        filled = max(len(images), self.victim.batch)
+        with memory_for(f"the model predicts {filled} images", filled), torch.inference_mode():
             logits = self.victim(images)
         if not logits.isfinite().all():
             raise UserError("the model returns NaN or infinite values, which cannot be attacked: repair the model")
@@ -145,15 +147,8 @@ class Attacker:
             return clean
         seed = seed_of(self.seed, entry.name, level, list(batch.ids))
         task = AttackTask(entry.norm, budget, entry.settings, seed)
-        try:
+        with memory_for(f"{entry.name} attacks {len(right)} images", len(batch.ids)):
             return self.attack_right(clean, batch.part(right), right, entry.name, task)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            raise UserError(
-                f"out of memory while {entry.name} attacks {len(right)} images at once: use --batch-size "
-                f"{max(len(batch.ids) // 2, 1)} and another output folder, since the batch size decides the images"
-            ) from error
 
     def attack_right(
         self, clean: Attacked, batch: Before, indices: Sequence[int], name: str, task: AttackTask

@@ -90,3 +90,22 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that the memory of a device or of the machine is exhausted."""
     text = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text
+
+
+@contextmanager
+def memory_for(what: str, batch: int) -> Iterator[None]:
+    """Raise UserError with a smaller batch size if the memory is exhausted in the block.
+
+    Args:
+        what: What happens in the block, for the message.
+        batch: Batch size.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"out of memory while {what} at once: use --batch-size {max(batch // 2, 1)} and another output folder, "
+            "since the batch size decides the images"
+        ) from error

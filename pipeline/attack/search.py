@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.attack.attacker import Attacker, Before, run, without_gradients
-from pipeline.attack.libraries import seed_of
+from pipeline.attack.libraries import memory_for, seed_of
 from pipeline.attack.methods import METHODS
 from pipeline.attack.task import AttackTask
 from pipeline.attack.victim import predicted
@@ -68,23 +68,28 @@ def search(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smalle
 
     Returns:
         The results, in the order of the images.
+
+    Raises:
+        UserError: The memory does not suffice for a batch.
     """
     right = np.flatnonzero(batch.right).tolist()
     found = [Smallest(bool(is_right), np.inf if is_right else 0.0) for is_right in batch.right]
     if not right:
         return found
-    part = batch.part(right)
-    if without_gradients(attacker.victim, part, table.attack).all():
-        loss = METHODS[table.attack].loss
-        error = f"{table.attack}: the {loss} has no gradient at any of the {len(right)} images of its batch"
-        results = [Smallest(True, error=error) for _ in right]
-    elif METHODS[table.attack].minimises:
-        results = _minimised(attacker, part, table)
-    else:
-        results = _bisected(attacker, part, table)
+    with memory_for(f"{table.attack} attacks {len(right)} images", len(batch.ids)):
+        results = _searched(attacker, batch.part(right), table)
     for index, result in zip(right, results, strict=True):
         found[index] = result
     return found
+
+
+def _searched(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
+    """Return the results of images that the model gets right."""
+    method = METHODS[table.attack]
+    if without_gradients(attacker.victim, batch, table.attack).all():
+        error = f"{table.attack}: the {method.loss} has no gradient at any of the {len(batch.ids)} images of its batch"
+        return [Smallest(True, error=error) for _ in batch.ids]
+    return (_minimised if method.minimises else _bisected)(attacker, batch, table)
 
 
 def _minimised(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 
 from pipeline.attack.attacker import Attacker, Before
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
-from pipeline.attack.libraries import device_name, installed_versions
+from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
 from pipeline.attack.methods import METHODS
 from pipeline.attack.recipes import AttackRecipe
 from pipeline.attack.victim import Victim, loss_gradients
@@ -276,18 +276,21 @@ def _nondeterministic(setup: Setup, victim: Victim, batch: Before) -> tuple[str,
     """Return the operators that torch has no deterministic gradient of on this device.
 
     Raises:
-        UserError: The model has no gradients, and an attack needs them.
+        UserError: The model has no gradients, and an attack needs them; or the memory does not suffice for a batch.
     """
     needing = [entry.name for entry in setup.entries if METHODS[entry.name].loss]
     if not needing:
         return ()
-    before = torch.are_deterministic_algorithms_enabled()
+    before, count = torch.are_deterministic_algorithms_enabled(), len(batch.ids)
     try:
         torch.use_deterministic_algorithms(True, warn_only=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            loss_gradients(victim, batch.images, batch.labels, margin=False)
+            with memory_for(f"the gradients of {count} images are computed", count):
+                loss_gradients(victim, batch.images, batch.labels, margin=False)
     except (UserError, RuntimeError) as error:
+        if error.__cause__ is not None and is_out_of_memory(error.__cause__):
+            raise
         raise UserError(
             f"{setup.table.model.name} has no gradients, which {', '.join(needing)} "
             f"{'needs' if len(needing) == 1 else 'need'} ({error}): use Square, which needs none: --attacks "

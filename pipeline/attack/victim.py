@@ -17,6 +17,7 @@ class Victim(torch.nn.Module):
     """A model with everything that ``evaluate`` does to an image: normalisation, a full batch, the model's side.
 
     Attributes:
+        batch: Number of images to which smaller batches are filled up.
         classes: Number of outputs; 0 before the first call.
     """
 
@@ -33,7 +34,7 @@ class Victim(torch.nn.Module):
         # Parameters, because attack libraries find the device by them.
         self._mean, self._std = _channels(about.mean, device), _channels(about.std, device)
         self._inner = model.module.to(device)
-        self._size, self._batch, self._spec = about.size, batch, about.spec
+        self._size, self.batch, self._spec = about.size, batch, about.spec
         self.classes = 0
         self.training = False
 
@@ -44,7 +45,7 @@ class Victim(torch.nn.Module):
             UserError: The model fails.
         """
         values = (images - self._mean) / self._std
-        if (missing := self._batch - len(values)) > 0:
+        if (missing := self.batch - len(values)) > 0:
             values = torch.cat([values, values.new_zeros((missing, *values.shape[1:]))])
         if self._size and values.shape[2:] != (self._size, self._size):
             sides = (self._size, self._size)

@@ -14,6 +14,7 @@ import torch
 
 from pipeline.attack import recipes
 from pipeline.attack.methods import METHODS
+from pipeline.attack.victim import Victim
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
@@ -255,6 +256,31 @@ def test_exhausted_memory_names_a_smaller_batch(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("pipeline.attack.attacker.run", exhausted)
     with pytest.raises(UserError, match="out of memory while fgsm attacks 8 images at once: use --batch-size 4 and"):
         made.attack(batch, AttackEntry(name="fgsm", norm="linf", budgets=(0.1,)), 1)
+
+
+@pytest.mark.parametrize("phase", ["inference", "gradients"])
+def test_memory_exhausted_on_the_first_batch(
+    phase: str, clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = Victim.forward
+
+    def exhausted(victim: Victim, images: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled() == (phase == "gradients"):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(victim, images)
+
+    monkeypatch.setattr(Victim, "forward", exhausted)
+    with pytest.raises(UserError, match=r"out of memory while .* 8 images .*at once: use --batch-size 4 and"):
+        attack(clean, tmp_path / "out", "two_classes", ["fgsm"], ["1/255"])
+
+
+def test_memory_exhausted_in_a_search(clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*arguments: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("pipeline.attack.search.run", exhausted)
+    with pytest.raises(UserError, match="out of memory while fgsm attacks 8 images at once: use --batch-size 4 and"):
+        search(clean, tmp_path / "out", "two_classes", "fgsm", 1 / 255, 2)
 
 
 def test_help_names_every_recipe(robustshards: Run) -> None:
