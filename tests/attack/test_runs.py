@@ -92,6 +92,11 @@ def test_a_search_is_continued(clean: Path, tmp_path: Path) -> None:
         search(clean, out, "two_classes", "fgsm", 8 / 255, 5)
 
 
+def test_another_model_is_named_by_what_differs(clean: Path, attacked: Path) -> None:
+    with pytest.raises(UserError, match=f"attack.model.spec is '{MODELS}:two_classes', but '{MODELS}:four_classes'"):
+        attack(clean, attacked, "four_classes", NAMES, LEVELS)
+
+
 def test_samples_are_drawn_by_their_ids(clean: Path) -> None:
     images = CleanImages(str(clean))
     listed = [image.id for image in images]
