@@ -70,6 +70,19 @@ def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: Att
     return attacked.detach()
 
 
+SQUARE_L2 = ("square_l2", "autoattack_l2")
+"""Attacks with the Square attack in L2."""
+
+
+def tiles_l2(height: int, width: int) -> bool:
+    """Return whether the Square attack in L2 can start: squares of a fifth of the height must tile the image."""
+    side = height // 5
+    if not side:
+        return False
+    start = (height - 5 * side) // 2
+    return all(side == 1 or start + length // side * side <= length for length in (height, width))
+
+
 def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
     """Return images with the smallest perturbation that targeted FAB finds, over all of its targets."""
     attack = _fab(victim, task, budget=torch.inf)

@@ -12,6 +12,7 @@ import torch
 from rich.filesize import decimal
 
 from pipeline.attack.attacker import Attacker, Before
+from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
 from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
 from pipeline.attack.methods import METHODS
@@ -174,6 +175,7 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
         fixed_batch=model.batch,
     )  # fmt: skip
     _check_classes(setup)
+    _check_sides(setup)
     return _tried(setup, model)
 
 
@@ -221,6 +223,17 @@ def _check_classes(setup: Setup) -> None:
                 f"{entry.name} needs a model with at least {needed} classes for its loss, but {setup.table.model.name} "
                 f"has {classes}: {advice}"
             )
+
+
+def _check_sides(setup: Setup) -> None:
+    """Raise UserError if an attack cannot start on images of this size."""
+    height, width = _sides(setup)
+    tiled = [entry.name for entry in setup.entries if entry.name in SQUARE_L2]
+    if tiled and not tiles_l2(height, width):
+        raise UserError(
+            f"{tiled[0]} cannot attack images of {width} x {height}, which squares of a fifth of the height do not "
+            "tile: use another size, for example 32 x 32 or 224 x 224, or other attacks"
+        )
 
 
 def _check_bits(entries: Sequence[AttackEntry], bits: int) -> None:

@@ -176,3 +176,17 @@ def test_batches_are_filled_up(made: Attacker, batch: Before) -> None:
     moved(made, batch.part([0, 1, 2]), "fgsm")
     handle.remove()
     assert set(seen) == {32}
+
+
+@pytest.mark.parametrize("side", [4, 8, 12, 13, 24, 28, 32, 64])
+def test_square_starts_on_the_sides_that_it_tiles(side: int) -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * side * side, 2))
+    images = torch.full((2, 3, side, side), 0.5)
+    labels = model(images).argmax(dim=1)
+    attack = torchattacks.Square(model, norm="L2", eps=1e-9, n_queries=2)
+    if auto.tiles_l2(side, side):
+        attack(images, labels)
+    else:
+        with pytest.raises((RuntimeError, ZeroDivisionError)):
+            attack(images, labels)
+    assert auto.tiles_l2(side, side) == (side not in (4, 12, 24))

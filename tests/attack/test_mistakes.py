@@ -185,6 +185,13 @@ def test_too_few_classes(clean: Path, tmp_path: Path) -> None:
         attack(clean, tmp_path / "out", "two_classes", names, ["1/255"])
 
 
+def test_sizes_that_square_cannot_tile(clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.attack.settings._sides", lambda setup: (12, 12))
+    with pytest.raises(UserError, match=r"square_l2 cannot attack images of 12 x 12, .* use another size"):
+        attack(clean, tmp_path / "out", "two_classes", ["square_l2"], ["1"])
+    assert not (tmp_path / "out").exists()
+
+
 def test_unusable_images(clean: Path, attacked: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has images of the family adversarial, but attacks start from clean images"):
         attack(attacked, tmp_path / "out", "two_classes", ["fgsm"], ["1/255"])
