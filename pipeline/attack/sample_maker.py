@@ -10,6 +10,7 @@ import numpy as np
 from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, Before
 from pipeline.attack.clean import CleanImages, pixels_of
+from pipeline.attack.methods import METHODS
 from pipeline.attack.records import Record
 from pipeline.build.failures import Failure, failure_reason
 from pipeline.build.records import Payload, PreparedImage
@@ -113,8 +114,9 @@ class AttackedSampleMaker:
     def _stored(self, batch: Batch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""
         budget, bits = entry.budgets[level - 1], 8 * np.dtype(self._encoder.dtype).itemsize
+        smallest = METHODS[entry.name].minimises
         return {
-            id_: stored(image, clean, entry.norm, budget, bits)
+            id_: stored(image, clean, entry.norm, budget, bits, smallest=smallest)
             for (id_, clean), image in zip(batch.pixels.items(), attacked.images, strict=True)
         }
 

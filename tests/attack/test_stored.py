@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.attack.methods import METHODS
 from pipeline.attack.regenerate import Again, regenerate
 from pipeline.attack.settings import BITS
 from pipeline.datasets.adversarial import magnified
@@ -17,8 +18,10 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.preview import preview
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
+from pipeline.recipes.attacks import AttackEntry, Norm
 from tests.attack.conftest import LEVELS
-from tests.factories.attack_runs import MODELS, attack, clean_pixels, records
+from tests.factories.attack_runs import MODELS, attack, attacker, batch_of, clean_pixels, records
+from tests.factories.attacked_models import margin
 
 BUDGETS = [0.5 / 255, 2 / 255, 4 / 255]
 
@@ -32,6 +35,30 @@ def test_perturbations_are_within_their_budgets(attacked: Path, clean: Path) -> 
         assert difference.max() <= math.floor(65535 * budget)
         moved += sample.row.level == 1 and difference.any()
     assert moved == 3 * 24
+
+
+def test_the_smallest_perturbation_still_misleads_the_model_when_it_is_stored(clean: Path) -> None:
+    made, pixels = attacker("two_classes", batch=24), [*clean_pixels(clean).values()]
+    batch = batch_of(made, pixels, [int(margin(image) <= 0) for image in pixels])
+    entry = AttackEntry(name="cw_l2", norm="l2", budgets=(5.0,), settings=METHODS["cw_l2"].settings)
+    found = made.attack(batch, entry, 1).images
+    outwards, inwards = (
+        [stored(each, image, "l2", 5.0, 16, smallest=smallest) for each, image in zip(found, pixels, strict=True)]
+        for smallest in (True, False)
+    )
+    assert not (made.top1(outwards) == batch.labels.numpy()).any()
+    assert (made.top1(inwards) == batch.labels.numpy()).any()
+
+
+@pytest.mark.parametrize(("norm", "size"), [("linf", 0.03), ("l2", 0.2), ("l1", 1.0)])
+def test_the_smallest_perturbation_is_stored_within_its_budget(norm: Norm, size: float) -> None:
+    generator = np.random.default_rng(4)
+    clean = generator.integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    moved = np.clip(clean / 255 + generator.normal(0, 0.05, clean.shape), 0, 1)
+    image = stored(moved.astype(np.float32), clean, norm, size, 16, smallest=True)
+    assert is_within(on_grid(image) - on_grid(clean), norm, size)
+    same = stored((clean / np.float32(255)).astype(np.float32), clean, norm, size, 16, smallest=True)
+    np.testing.assert_array_equal(same, on_grid(clean))
 
 
 def test_l2_and_l1_perturbations_are_within_their_budgets(clean: Path, tmp_path: Path) -> None:
