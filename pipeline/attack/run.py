@@ -26,10 +26,8 @@ from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Tally
+from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS
 from pipeline.storage import trusted_locations
-
-MAX_ZERO_GRADIENTS = 0.01
-"""Largest share of attacked images without a gradient about which nothing is said."""
 
 
 @dataclass

@@ -16,6 +16,9 @@ from pipeline.text import shown
 Norm = Literal["linf", "l2", "l1"]
 """Norm of a perturbation of the whole image, for pixel values 0..1: the largest value, or over all values."""
 
+MAX_ZERO_GRADIENTS = 0.01
+"""Largest share of attacked images without a gradient about which nothing is said."""
+
 
 class AttackedModel(StrictTable):
     """``[attack.model]``: the model that was attacked, and how it gets an image.

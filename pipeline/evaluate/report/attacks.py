@@ -14,7 +14,7 @@ from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.matching import CleanError
 from pipeline.evaluate.report.scores import ConditionImages, Evaluation, Images, ScoreColumn, top1_errors
 from pipeline.evaluate.results.folder import EVALUATION_FILE
-from pipeline.recipes.attacks import AttackTable, Norm, budget_text
+from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS, AttackTable, Norm, budget_text
 from pipeline.text import counted, printable
 from pipeline.transforms.family import Condition
 
@@ -22,9 +22,6 @@ Flags = NDArray[np.bool_]
 
 NORMS: Mapping[Norm, str] = {"linf": "L∞", "l2": "L2", "l1": "L1"}
 """Name of each norm in reports."""
-
-MAX_ZERO_GRADIENTS = 0.01
-"""Share of images whose gradients are zero from which the report warns."""
 
 INPUT_FIELDS = ("size", "mean", "std")
 """Settings of a model's input that an attack takes gradients through."""
