@@ -23,7 +23,7 @@ ONE_DIGIT = NumberFormat(1, 1)
 CLEAN_KEY = "clean"
 """Key of the layout of clean images."""
 
-NOT_DRAWN = "Models without a rank are not drawn."
+NOT_DRAWN = "Models that cannot be compared are not drawn."
 
 CLEAN_ERRORS = ("top-1 error", "clean error")
 """Names of published figures that are errors on clean images."""
