@@ -21,7 +21,6 @@ from pipeline.cli.options import (
     IMAGES,
     AddressOption,
     DataOption,
-    DataSetArgument,
     ExecutorOption,
     IdsOption,
     triple,
@@ -41,7 +40,12 @@ ATTACKS = "Attacks"
 class AttackOptions:
     """Model, clean images, and how they are attacked."""
 
-    data_set: DataSetArgument
+    data_set: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="Folder or URL of a clean data set with labels that build, render or index wrote."
+        ),
+    ]
     model: Annotated[
         str,
         typer.Option(
