@@ -20,7 +20,7 @@ def location(value: Any, name: str) -> str:
     except TypeError:
         text = b""
     if not isinstance(text, str):
-        raise UserError(f"invalid {name} {value!r}: pass a path or URL as str or pathlib.Path")
+        raise UserError(f"invalid {name} {value!r:.80}: pass a path or URL as str or pathlib.Path")
     return text
 
 
@@ -32,7 +32,7 @@ def optional_location(value: Any, name: str) -> str | None:
 def text(value: Any, name: str) -> str | None:
     """Return a string or None; raise UserError for other types."""
     if value is not None and not isinstance(value, str):
-        raise UserError(f"invalid {name} {value!r}: pass a str")
+        raise UserError(f"invalid {name} {value!r:.80}: pass a str")
     return value
 
 
@@ -43,7 +43,7 @@ def integer(value: Any, name: str, minimum: int) -> int:
     except TypeError:
         number = minimum - 1
     if number < minimum:
-        raise UserError(f"invalid {name} {value!r}: use an integer of at least {minimum}")
+        raise UserError(f"invalid {name} {value!r:.80}: use an integer of at least {minimum}")
     return number
 
 

@@ -69,7 +69,7 @@ def evaluate(
             .pt, .pt2), or ``"package.module:function"`` where the function returns a ``torch.nn.Module``. A module
             receives normalised images, float32 of shape (N, 3, H, W), and returns logits of shape (N, classes). A
             module in memory is copied, not modified, and runs in the calling process.
-        data: Folder or URL of a data set, or a ``DataSet`` returned by ``open``.
+        data: Folder or URL of a data set, or a ``DataSet`` returned by ``open`` or ``render``.
         out: Folder or URL for the predictions. Created if missing; an unfinished evaluation in it is resumed. Default:
             a temporary folder, deleted together with the returned object.
         weights: File with a state dict for the model (.pt, .pth, .safetensors).
@@ -110,7 +110,7 @@ def evaluate(
     """
     with public_call():
         check_requirements()
-        place = data.absolute_location if isinstance(data, DataSet) else DataSetLocation(location(data, "data"))
+        place = _place(data)
         options = {
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
@@ -150,6 +150,17 @@ def evaluate(
             return result
 
 
+def _place(data: Any) -> DataSetLocation:
+    """Return where a data set is; raise UserError for other types than a path, a URL or a data set."""
+    if isinstance(data, DataSet):
+        return data.absolute_location
+    if not isinstance(data, str | os.PathLike):
+        raise UserError(
+            f"invalid data of type {type(data).__name__}: pass a path or URL, or what open or render returns"
+        )
+    return DataSetLocation(location(data, "data"))
+
+
 def _evaluate(
     model: Any, data_set: str, output: str, options: dict[str, Any], watcher: SilentWatcher
 ) -> EvaluationResult:
@@ -162,9 +173,14 @@ def _evaluate(
     if isinstance(model, str | os.PathLike):
         return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), watcher)
     loaded = from_module(model, options["ordered"])
-    if options["address"] is not None or options["workers"] > 1 or options["weights"] is not None:
+    given = {
+        "address": options["address"] is not None,
+        "workers": options["workers"] > 1,
+        "weights": options["weights"],
+    }
+    if misplaced := [name for name, is_given in given.items() if is_given]:
         raise UserError(
-            "address, workers and weights do not apply to a model in memory: leave them out, or pass the model as "
+            f"{' and '.join(misplaced)} cannot be used with a model in memory: leave out, or pass the model as "
             "'package.module:function'"
         )
     own = {"workers": 1, "name": _model_name(model, options["name"])}

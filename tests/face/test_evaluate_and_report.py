@@ -116,9 +116,9 @@ def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.M
 @pytest.mark.parametrize(
     ("options", "value"),
     [
-        ({"workers": 2}, "do not apply to a model in memory"),
-        ({"address": "127.0.0.1:6379"}, "do not apply to a model in memory"),
-        ({"weights": "weights.pt"}, "do not apply to a model in memory"),
+        ({"workers": 2}, "workers cannot be used with a model in memory"),
+        ({"address": "127.0.0.1:6379"}, "address cannot be used with a model in memory"),
+        ({"weights": "weights.pt"}, "weights cannot be used with a model in memory"),
         ({"batch_size": -1}, "invalid batch_size -1"),
         ({"device": "abacus"}, "'abacus'"),
         ({"executor": "slurm"}, "'slurm'"),
@@ -131,7 +131,7 @@ def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.M
         ({"name": 3}, "invalid name 3"),
         ({"precision": "fp8"}, "'fp8'"),
         ({"data": "/nowhere"}, "/nowhere is not a data set"),
-        ({"data": 3}, "invalid data 3"),
+        ({"data": torch.nn.Linear(2, 2)}, "invalid data of type Linear: pass a path or URL"),
         ({"model": 3}, "the model is of type int"),
         ({"model": "resnet50"}, "invalid model 'resnet50': use timm:NAME"),
         ({"out": 3}, "invalid out 3"),
