@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
@@ -127,16 +127,7 @@ def _rendered(store: Store, location: Location) -> Rendered:
         )
     shown_recipe = recipe.changed(encoder={"name": Npy().name}) if location.pixels else recipe
     return Rendered(
-        location=location,
-        store=store,
-        name=recipe.name,
-        family_name=recipe.transforms.family,
-        conditions=recipe.conditions(),
-        decoders=recipe.decoders,
-        resizers=recipe.resizers,
-        files=store,
-        labels=recipe.labels,
-        task=recipe.task,
+        **_described(store, location, recipe),
         recipe=shown_recipe,
         table=table,
         source=_source_of_rendered(store, table.location, location.data),
@@ -157,20 +148,23 @@ def _source_of_rendered(store: Store, location: str, data: str | None) -> str:
 def _built(store: Store, location: Location) -> Built:
     """Open the built data set in a store. Raise UserError if there is none."""
     recipe = read_recipe(store)
-    return Built(
-        location=location,
-        store=store,
-        name=recipe.name,
-        family_name=recipe.transforms.family,
-        conditions=recipe.conditions(),
-        decoders=recipe.decoders,
-        resizers=recipe.resizers,
-        files=store,
-        labels=recipe.labels,
-        task=recipe.task,
-        attack=recipe.attack,
-        recipe=recipe,
-    )
+    return Built(**_described(store, location, recipe), attack=recipe.attack, recipe=recipe)
+
+
+def _described(store: Store, location: Location, recipe: Recipe) -> dict[str, Any]:
+    """Return the fields of a data set in a store that its recipe decides."""
+    return {
+        "location": location,
+        "store": store,
+        "name": recipe.name,
+        "family_name": recipe.transforms.family,
+        "conditions": recipe.conditions(),
+        "decoders": recipe.decoders,
+        "resizers": recipe.resizers,
+        "files": store,
+        "labels": recipe.labels,
+        "task": recipe.task,
+    }
 
 
 def read_rendered(store: Store) -> RenderedTable:
