@@ -237,6 +237,12 @@ PreemptedOption = Annotated[
     int,
     typer.Option(min=0, max=255, metavar="CODE", rich_help_panel=REPORTING, help="Exit code when stopped by SIGTERM."),
 ]
+RetryFailedOption = Annotated[
+    bool, typer.Option(rich_help_panel=EXECUTION, help="Remake the shards that contain failed samples.")
+]
+AllowFailuresOption = Annotated[
+    bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some images failed.")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", rich_help_panel=REPORTING, help="Print the result as JSON on standard output.")
 ]

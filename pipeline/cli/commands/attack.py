@@ -8,7 +8,16 @@ import typer
 
 from pipeline.cli.attack_options import ATTACKS, AttackOptions
 from pipeline.cli.console import CONTINUE, print_result, report_errors
-from pipeline.cli.options import EXECUTION, JsonOption, LogFormat, LogOption, PreemptedOption, with_options, words
+from pipeline.cli.options import (
+    AllowFailuresOption,
+    JsonOption,
+    LogFormat,
+    LogOption,
+    PreemptedOption,
+    RetryFailedOption,
+    with_options,
+    words,
+)
 from pipeline.errors import Exit, UserError
 
 
@@ -44,12 +53,8 @@ def attack(
             help="Bits of a stored value. 8 needs L-inf budgets in whole levels.",
         ),
     ] = 16,
-    retry_failed: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Remake the shards that contain failed samples.")
-    ] = False,
-    allow_failures: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some samples failed.")
-    ] = False,
+    retry_failed: RetryFailedOption = False,
+    allow_failures: AllowFailuresOption = False,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,

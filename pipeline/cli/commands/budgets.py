@@ -8,7 +8,15 @@ import typer
 
 from pipeline.cli.attack_options import ATTACKS, AttackOptions
 from pipeline.cli.console import CONTINUE, print_result, report_errors
-from pipeline.cli.options import EXECUTION, JsonOption, LogFormat, LogOption, PreemptedOption, with_options
+from pipeline.cli.options import (
+    EXECUTION,
+    AllowFailuresOption,
+    JsonOption,
+    LogFormat,
+    LogOption,
+    PreemptedOption,
+    with_options,
+)
 from pipeline.errors import Exit
 
 
@@ -35,9 +43,7 @@ def budgets(
     retry_failed: Annotated[
         bool, typer.Option(rich_help_panel=EXECUTION, help="Search the parts that contain failed images again.")
     ] = False,
-    allow_failures: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some images failed.")
-    ] = False,
+    allow_failures: AllowFailuresOption = False,
     log: LogOption = LogFormat.TEXT,
     preempted_exit: PreemptedOption = Exit.INCOMPLETE,
     as_json: JsonOption = False,

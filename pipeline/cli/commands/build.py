@@ -11,12 +11,14 @@ from pipeline.cli.console import CONTINUE, print_json, print_lines, print_result
 from pipeline.cli.options import (
     EXECUTION,
     AddressOption,
+    AllowFailuresOption,
     ExecutorOption,
     JsonOption,
     LogFormat,
     LogOption,
     PreemptedOption,
     RecipeOptions,
+    RetryFailedOption,
     path_of,
     with_options,
 )
@@ -47,12 +49,8 @@ def build(
             help="Stop before the shards exceed this size, e.g. 800MiB, 50GB or 1.5TB.",
         ),
     ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Rebuild the shards that contain failed samples.")
-    ] = False,
-    allow_failures: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some samples failed.")
-    ] = False,
+    retry_failed: RetryFailedOption = False,
+    allow_failures: AllowFailuresOption = False,
     check_only: Annotated[
         bool,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_result, report_errors
-from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_options
+from pipeline.cli.options import EXECUTION, AllowFailuresOption, JsonOption, RecipeOptions, path_of, with_options
 from pipeline.errors import Exit
 
 
@@ -23,9 +23,7 @@ def render(
             help="Decode every image, so that damaged ones are recorded as failed, as a build records them.",
         ),
     ] = False,
-    allow_failures: Annotated[
-        bool, typer.Option(rich_help_panel=EXECUTION, help="Exit with 0 even if some images failed.")
-    ] = False,
+    allow_failures: AllowFailuresOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a small folder that stands for a data set without storing its images.
