@@ -53,6 +53,7 @@ class Encoder(BaseModel):
         whole_sequence: Whether one payload holds all frames of a sequence; otherwise each frame has its own.
         images: Whether single images can be stored.
         bare: Whether payloads are plain pixel values, so that every reader gets the same ones.
+        lossless: Whether readers get the pixels that were encoded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -62,6 +63,7 @@ class Encoder(BaseModel):
     whole_sequence: ClassVar[bool] = False
     images: ClassVar[bool] = True
     bare: ClassVar[bool] = False
+    lossless: ClassVar[bool] = False
 
     def __str__(self) -> str:
         """Return name and settings as in the manifest: ``jpeg quality=85 optimize=true``."""
@@ -83,7 +85,7 @@ class Encoder(BaseModel):
 
     def stored(self, image: Image, grain: bool = False) -> Image:
         """Return the pixels that readers get of an image or sequence once it is stored."""
-        return self.decode(self.encode(image, grain))
+        return image if self.lossless else self.decode(self.encode(image, grain))
 
     def decode_into(self, data: bytes, target: Image) -> None:
         """Decode into an existing array. Raises ValueError for an invalid payload or one of another shape."""
@@ -135,14 +137,11 @@ class Png(Encoder):
     name: Literal["png"] = "png"
     compression: Annotated[int, Field(ge=0, le=9)] = 3
     suffix = ".png"
+    lossless = True
 
     def encode(self, image: Image, grain: bool = False) -> bytes:
         """Return a PNG file."""
         return _imencode(self.suffix, image, [cv2.IMWRITE_PNG_COMPRESSION, self.compression])
-
-    def stored(self, image: Image, grain: bool = False) -> Image:
-        """Return the image, since the format is lossless."""
-        return image
 
     def decode(self, data: bytes) -> Image:
         """Return the pixels."""
@@ -173,6 +172,7 @@ class Npy(Encoder):
     suffix = ".npy"
     whole_sequence = True
     bare = True
+    lossless = True
 
     @model_serializer(mode="wrap")
     def _without_default_depth(self, settings: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -190,10 +190,6 @@ class Npy(Encoder):
             raise ValueError(f"the image is {image.dtype}, but depth={self.depth} stores {self.dtype.__name__}")
         ordered = image if self.layout == "HWC" else np.moveaxis(image, -1, -3)
         return npy_header(ordered.shape, self._description) + ordered.astype(self._description, copy=False).tobytes()
-
-    def stored(self, image: Image, grain: bool = False) -> Image:
-        """Return the image, since the format is lossless."""
-        return image
 
     def decode(self, data: bytes) -> Image:
         """Return the array (..., H, W, 3). Nothing is unpickled; memory is bounded by the file size."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.config import read_toml, validated
 from pipeline.errors import UserError
+from pipeline.images.encoders import Png
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.transforms import clean
@@ -74,10 +75,11 @@ def parse(text: bytes | str, where: str) -> Recipe:
 
 
 def clean_companion(recipe: Recipe) -> Recipe:
-    """Return the recipe that prepares and stores the same images without transforming them."""
+    """Return the recipe that prepares the same images without transforming them, and stores the exact pixels."""
     return recipe.changed(
         name=recipe.name + CLEAN,
-        title=f"The prepared clean images of {recipe.name}, for clean error",
+        title=f"The prepared clean images of {recipe.name}, lossless, for clean error",
+        encoder=None if recipe.encoder.lossless else {"name": Png().name},
         transforms={"family": clean.FAMILY.name, "only": [clean.CLEAN.transform], "levels": [clean.CLEAN.level]},
     )
 

@@ -7,10 +7,13 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tomli_w
+from PIL import Image
 
 import manifests
+import robustshards as rs
 from tests.conftest import Run, write_small_source
 from tests.factories.digests import data_digests
 
@@ -134,6 +137,13 @@ def test_clean_images_are_the_prepared_images(photographs: Path, tmp_path: Path,
         ("none", 0, 224, 224, "ok")
     }
     assert [row.key for row in rows][:2] == ["animals/chelsea-none-0", "people/astronaut-none-0"]
+    for sample in rs.open(tmp_path / "data").samples():
+        image = Image.open(photographs / sample.row.origin).convert("RGB")
+        width, height = image.size
+        size = (256, 256 * height // width) if width < height else (256 * width // height, 256)
+        left, top = round((size[0] - 224) / 2), round((size[1] - 224) / 2)
+        expected = image.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
+        np.testing.assert_array_equal(sample.pixels(), np.asarray(expected))
 
 
 def test_failed_samples_are_in_the_manifest_and_set_the_exit_code(tmp_path: Path, robustshards: Run) -> None:

@@ -109,11 +109,12 @@ def test_invalid_fields_name_the_field_and_allowed_values(change: dict[str, obje
         IMAGENET_C.changed(**change)
 
 
-def test_a_clean_companion_differs_only_in_its_transform() -> None:
+def test_a_clean_companion_differs_in_its_transform_and_a_lossy_encoder() -> None:
     companion = library.load("imagenet-c-clean")
     assert companion.conditions() == (Condition("none", 0),)
-    for table in ("profile", "seed", "source", "prepare", "encoder", "shards"):
+    for table in ("profile", "seed", "source", "prepare", "shards"):
         assert getattr(companion, table) == getattr(IMAGENET_C, table)
+    assert str(companion.encoder) == "png compression=3"
 
 
 def test_a_recipe_can_extend_a_shipped_recipe() -> None:
