@@ -6,9 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 from pipeline.errors import Exit
@@ -69,10 +67,7 @@ def _listen(reader: int) -> None:
 
 
 def _stop_at_once() -> NoReturn:
-    """Kill all child processes and exit. Finished files are kept."""
-    for process in _descendants(os.getpid()):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    """Exit, which kills all child processes. Finished files are kept."""
     if os.isatty(2):
         _write_error(_SHOW_CURSOR)
     _write_error(b"error: stopped at once; finished shards are kept. Run the same command to continue\n")
@@ -83,12 +78,3 @@ def _write_error(text: bytes) -> None:
     """Write to standard error, which may be closed or full."""
     with suppress(OSError):
         os.write(2, text)
-
-
-def _descendants(process: int) -> Iterator[int]:
-    """Yield all descendants of a process, where the system lists them (Linux); those of Ray exit with their parent."""
-    for listed in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                yield from _descendants(child)
-                yield child

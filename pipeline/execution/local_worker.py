@@ -12,6 +12,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 import traceback
 from queue import SimpleQueue
 from typing import Any, NoReturn
@@ -24,6 +25,9 @@ STARTED, DIFFERENT, FAILED, REPORTED, DONE, RAISED = "started", "different", "fa
 
 _SET_PARENT_DEATH_SIGNAL = 1
 """The Linux constant PR_SET_PDEATHSIG."""
+
+_WATCH_S = 1.0
+"""Interval in seconds between two checks whether the parent has ended, on systems other than Linux."""
 
 
 def frame(message: object) -> bytes:
@@ -43,7 +47,7 @@ def main(parent: int) -> None:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # output that libraries print must not mix with the answers
-    _exit_with(parent)
+    end_with(parent)
     inbox: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(messages, inbox), daemon=True).start()
     worker = _make_worker(inbox.get(), answers)
@@ -52,14 +56,26 @@ def main(parent: int) -> None:
     threading.Event().wait()  # the parent kills this process
 
 
-def _exit_with(parent: int) -> None:
-    """Make the kernel kill this process when the parent ends for any reason."""
+def end_with(parent: int) -> None:
+    """Kill this process when its parent ends for any reason: on Linux by the kernel, elsewhere by a thread.
+
+    Args:
+        parent: Process id of the parent.
+    """
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
-    if os.getppid() != parent:
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it ended before
         _kill_group()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_S)
+    _kill_group()
 
 
 def _listen(messages: int, inbox: SimpleQueue[bytes]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from pipeline.errors import UserError
@@ -33,3 +35,22 @@ def check_workers(workers: int | None, address: str | None) -> None:
     if workers is not None and workers > max(most, LOCAL_WORKERS):
         where = "on this machine" if address is None else "on a cluster"
         raise UserError(f"invalid --workers {workers}: use at most {max(most, LOCAL_WORKERS)} {where}")
+
+
+@contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables during the block, for processes that it starts.
+
+    Args:
+        changes: Name -> value.
+    """
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -9,7 +9,6 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -19,9 +18,10 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.execution.guardian import guarded
-from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers
+from pipeline.execution.processes import WORKER_ENVIRONMENT, check_workers, environment
+from pipeline.guardian import guarded
 from pipeline.software import cpu_count
+from pipeline.storage.temporary import SOCKET_FOLDER_LENGTH, socket_folder
 
 _CONNECT_S = 10.0
 """Timeout of the first connection to a cluster, in seconds."""
@@ -30,10 +30,6 @@ _SETTINGS = 4
 """HTTP/2 frame type that each side sends first."""
 
 _QUIET: Mapping[str, Any] = MappingProxyType({"log_to_driver": False, "logging_level": logging.ERROR})
-
-_FOLDER_PREFIX, _MAX_FOLDER_LENGTH = "robustshards-ray-", 40
-"""Prefix of the folder for the files of a local cluster, and maximum length of its path. Ray creates sockets in it, and
-the path of a socket is limited to 107 bytes."""
 
 _OBJECT_STORE_BYTES = 80 * 2**20
 """Size of Ray's object store: the minimum that Ray accepts, since no images are sent between processes."""
@@ -150,9 +146,9 @@ def _start(ray: Any, workers: int | None, stack: ExitStack) -> int:
     folder = _temporary_folder()
     if folder:
         options["_temp_dir"] = str(folder)
-    environment = stack.enter_context(guarded(folder))
+    mark = stack.enter_context(guarded(folder, kill=True))
     token = {} if can_store_token() else {"RAY_AUTH_TOKEN": _token()}
-    with _environment({**environment, **token}):
+    with environment({**mark, **token}):
         # Without "local", Ray would join the cluster that was last started on this machine.
         ray.init(
             address="local", num_cpus=cpus, include_dashboard=False, job_config=_job_config(ray), **options, **_QUIET
@@ -183,37 +179,15 @@ def _job_config(ray: Any) -> Any:
     return job
 
 
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables during the block."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def _temporary_folder() -> Path | None:
     """Create a folder for the files of a local cluster; return None if Ray's default folder is usable.
 
-    The default folder is not used if it belongs to another user, who could change its files. Raises UserError if no
-    folder can be created.
+    The default folder is not used if it belongs to another user, who could change its files.
     """
     default = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray").absolute()
-    if len(str(default)) <= _MAX_FOLDER_LENGTH and _is_usable(default):
+    if len(str(default)) <= SOCKET_FOLDER_LENGTH and _is_usable(default):
         return None
-    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
-        if len(parent) + len(_FOLDER_PREFIX) + 8 <= _MAX_FOLDER_LENGTH and os.access(parent, os.W_OK | os.X_OK):
-            return Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent))
-    raise UserError(
-        f"no folder for the temporary files of Ray: {default} cannot be used. Set RAY_TMPDIR to a writable folder "
-        f"whose path has at most {_MAX_FOLDER_LENGTH - len('/ray')} characters"
-    )
+    return socket_folder()
 
 
 def _is_usable(folder: Path) -> bool:

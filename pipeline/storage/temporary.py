@@ -1,4 +1,4 @@
-"""A folder for the temporary files of this process, deleted when the process ends, even if it is killed."""
+"""Folders for temporary files, deleted when this process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from functools import cache
 from pathlib import Path
 from typing import TextIO
 
+from pipeline.errors import UserError
+from pipeline.guardian import remove_if_killed
+
 _PREFIX, _MARK = "robustshards-", ".alive"
+
+SOCKET_FOLDER_LENGTH = 40
+"""Maximum length of the path of a folder for sockets, because the path of a socket is limited to 107 bytes."""
 
 
 @cache
 def temporary_folder() -> Path:
-    """Return the temporary folder of this process. Delete the folders that killed processes left.
+    """Return the temporary folder of this process. Delete those of processes that were killed with their guardian.
 
     Each process holds a kernel lock on a file in its folder. The kernel releases the lock when the process ends.
     """
@@ -29,7 +35,23 @@ def temporary_folder() -> Path:
         if (folder / _MARK).exists():  # another process may have deleted the folder before it was locked
             _HELD.append(held)
             atexit.register(_delete, folder, os.getpid())
+            remove_if_killed(folder)
             return folder
+
+
+def socket_folder() -> Path:
+    """Create a temporary folder whose path is short enough for sockets in it. The caller removes it.
+
+    Raises:
+        UserError: No such folder can be created.
+    """
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        if len(parent) + len(_PREFIX) + 9 <= SOCKET_FOLDER_LENGTH and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    raise UserError(
+        f"cannot create a folder for sockets in {tempfile.gettempdir()}: set TMPDIR to a writable folder whose path "
+        f"has at most {SOCKET_FOLDER_LENGTH - len(_PREFIX) - 9} characters"
+    )
 
 
 _HELD: list[TextIO] = []

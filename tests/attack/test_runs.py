@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,6 +21,7 @@ from tests.conftest import ROOT, Run
 from tests.factories.attack_runs import MODELS, attack, search
 from tests.factories.attacked_models import SIDE
 from tests.factories.digests import data_digests
+from tests.factories.processes import is_local_worker
 
 NAMES = ["fgsm", "pgd_linf", "mim"]
 
@@ -53,8 +55,12 @@ def test_a_killed_attack_is_continued(clean: Path, attacked: Path, tmp_path: Pat
     while not any(out.glob("manifest/*.parquet")) and process.poll() is None:
         assert time.monotonic() < limit, "waited too long"
         time.sleep(0.01)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert any(map(is_local_worker, workers))
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    psutil.wait_procs(workers, timeout=10)
+    assert not any(each.is_running() for each in workers)
     before = {part.name: part.stat().st_mtime_ns for part in out.glob("manifest/*.parquet")}
     result = attack(clean, out, "two_classes", NAMES, LEVELS)
     assert result.complete

@@ -20,6 +20,11 @@ def is_local_worker(process: psutil.Process) -> bool:
     return any(part.endswith("local_worker.py") for part in _command_line(process))
 
 
+def is_loader(process: psutil.Process) -> bool:
+    """Return whether a process reads images for an evaluation."""
+    return any("spawn_main" in part for part in _command_line(process))
+
+
 def _command_line(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()

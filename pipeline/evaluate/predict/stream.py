@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from types import ModuleType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,6 +24,10 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import SampleError, UserError
 from pipeline.evaluate.predict.preparation import Preparation, different_sizes, prepared_size
+from pipeline.execution.local_worker import end_with
+from pipeline.execution.processes import environment
+from pipeline.guardian import guarded
+from pipeline.storage.temporary import socket_folder
 
 COMPARED_SAMPLES = 4
 """Number of samples per chunk whose decoded pixels are compared. A few suffice: another decoder changes all."""
@@ -33,9 +39,6 @@ VERIFY = "run robustshards verify"
 
 _WORKER_DIED = "DataLoader worker"
 """Start of torch's error message when a loader process died."""
-
-_SAFE_PATH = "PYTHONSAFEPATH"
-"""Environment variable that keeps the current folder out of Python's import path."""
 
 
 @dataclass
@@ -133,20 +136,33 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
     """
     gc.freeze()  # exclude all objects loaded so far from garbage collection
     workers = min(processes, len(stream.chunks))
-    options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"} if workers else {}
-    loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {}
+    if workers:
+        options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"}
+        options["worker_init_fn"] = partial(_end_with, os.getpid())
+    loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)
     finished = set[int]()
-    try:
-        with _safe_path(), _no_script():
+    folder = socket_folder() if workers else None
+    with guarded(folder):
+        # Loaders do not import from the current folder, and leave no sockets behind.
+        with environment({"PYTHONSAFEPATH": "1", "TMPDIR": str(folder)} if workers else {}), _no_script():
             batches = iter(loader)
-        for item in batches:
-            if isinstance(item, BrokenChunk) or item.last:
-                finished.add(item.chunk)
-            yield item
-    except RuntimeError as error:  # torch raises RuntimeError if a loader process died
-        if not str(error).startswith(_WORKER_DIED):
-            raise
-        raise UserError(_death_message(stream.chunks, finished, workers)) from error
+        try:
+            for item in batches:
+                if isinstance(item, BrokenChunk) or item.last:
+                    finished.add(item.chunk)
+                yield item
+        except RuntimeError as error:  # torch raises RuntimeError if a loader process died
+            if not str(error).startswith(_WORKER_DIED):
+                raise
+            raise UserError(_death_message(stream.chunks, finished, workers)) from error
+        finally:
+            del batches  # ends the loaders
+
+
+def _end_with(parent: int, loader: int) -> None:
+    """Make a loader process end when its parent is killed."""
+    end_with(parent)
 
 
 def _death_message(chunks: Sequence[Chunk], finished: set[int], workers: int) -> str:
@@ -170,19 +186,6 @@ def _no_script() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Keep the current folder out of the import path of processes started in this block."""
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[_SAFE_PATH]
-        if before is not None:
-            os.environ[_SAFE_PATH] = before
 
 
 class Normaliser:

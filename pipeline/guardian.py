@@ -1,8 +1,8 @@
-"""A small process that kills the processes of a local Ray cluster after the driver process has ended.
+"""A small process that removes what a process would leave behind when it is killed: a folder, a local Ray cluster.
 
-Ray's own processes can take up to a minute to notice that their driver was killed. The guardian reads from a pipe that
-the kernel closes when the driver ends. All processes of the cluster inherit an environment variable with a random
-value, so the guardian finds them even if their parent processes have ended.
+The guardian reads from a pipe that the kernel closes when the process ends. Ray's own processes can take up to a minute
+to notice that their driver was killed. All of them inherit an environment variable with a random value, so the guardian
+finds them even if their parent processes have ended.
 
 The module is run as a script, without this project, so it imports only the standard library.
 """
@@ -38,44 +38,59 @@ _ORDERLY_EXIT = b"."
 
 
 @contextmanager
-def guarded(folder: Path | None = None) -> Iterator[dict[str, str]]:
-    """Start a guardian that kills the processes started in the block.
-
-    It does so when the block ends or when this process is killed. It needs /proc: on systems
-    without it, such as macOS, nothing is killed or removed.
+def guarded(folder: Path | None, *, kill: bool = False) -> Iterator[dict[str, str]]:
+    """Remove a folder, and kill the processes started in the block, when the block ends or this process is killed.
 
     Args:
-        folder: Folder to remove at the end.
+        folder: Folder to remove; None for none.
+        kill: Whether to kill the processes. This needs /proc: on systems without it, such as macOS, none is killed.
 
     Yields:
-        Environment variables that mark a process. Start each process of the cluster with them.
+        Environment variables that mark a process. Start each process to be killed with them.
     """
-    if not Path("/proc/self/environ").exists() or not sys.executable:
-        yield {}
-        return
-    mark = secrets.token_hex(16)
+    mark = secrets.token_hex(16) if kill and Path("/proc/self/environ").exists() else ""
+    guardian = _start(mark, folder) if sys.executable and (mark or folder) else None
+    try:
+        yield {MARK: mark, **_KEEP_ENVIRONMENT} if guardian and mark else {}
+    finally:
+        if guardian:
+            guardian.communicate(_ORDERLY_EXIT)
+
+
+def remove_if_killed(folder: Path) -> None:
+    """Remove a folder after this process has ended without removing it, for example because it was killed.
+
+    Args:
+        folder: The folder.
+    """
+    if sys.executable:
+        _GUARDIANS.append(_start("", folder))
+
+
+_GUARDIANS: list[subprocess.Popen[bytes]] = []
+"""Guardians of folders. Their pipes stay open until this process ends."""
+
+
+def _start(mark: str, folder: Path | None) -> subprocess.Popen[bytes]:
     # -I: imports must not depend on the current folder or the environment.
     command = [sys.executable, "-I", "-S", __file__, mark, str(folder or "")]
     devnull = subprocess.DEVNULL
-    guardian = subprocess.Popen(
+    return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=devnull, stderr=devnull, start_new_session=True, cwd="/"
     )
-    try:
-        yield {MARK: mark, **_KEEP_ENVIRONMENT}
-    finally:
-        guardian.communicate(_ORDERLY_EXIT)
 
 
 def main(mark: str, folder: str) -> None:
     """Wait for the end of standard input, then kill all processes with the mark.
 
     Args:
-        mark: Value of the environment variable.
+        mark: Value of the environment variable; empty to kill nothing.
         folder: Folder to remove at the end; empty for none.
     """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    searches = 1 if os.read(0, 1) else _EMPTY_SEARCHES
+    ordered = os.read(0, 1)
+    searches = int(bool(mark)) if ordered or not mark else _EMPTY_SEARCHES
     wanted, until, empty = f"{MARK}={mark}\0".encode(), time.monotonic() + _SEARCH_S, 0
     while empty < searches and time.monotonic() < until:
         found = [process for process in _processes() if wanted in _environment(process)]
@@ -85,7 +100,7 @@ def main(mark: str, folder: str) -> None:
         empty = 0 if found else empty + 1
         if empty < searches:
             time.sleep(_PAUSE_S)
-    if folder:
+    while folder and Path(folder).exists() and time.monotonic() < until:  # a process that ends may still write to it
         shutil.rmtree(folder, ignore_errors=True)
 
 

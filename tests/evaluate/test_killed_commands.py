@@ -1,0 +1,55 @@
+"""Commands that are killed: none of their processes and temporary folders stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from getpass import getuser
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT
+from tests.factories.processes import is_loader, is_local_worker
+
+PROGRAM = str(Path(sys.executable).parent / "robustshards")
+SLOW = ("--model", "tests.factories.small_models:slow", "--batch-size", 1)
+IN_WORKERS = ("--executor", "local", "--workers", 2, "--loaders", 1)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "waited too long"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "end", "loaders", "workers"),
+    [
+        (("--loaders", 2), signal.SIGKILL, 2, 0),
+        (("--loaders", 2), signal.SIGHUP, 2, 0),
+        (IN_WORKERS, signal.SIGKILL, 2, 2),
+    ],
+)
+def test_a_killed_evaluation_leaves_no_process_and_no_folder(
+    built_once: Path, tmp_path: Path, options: tuple[object, ...], end: int, loaders: int, workers: int
+) -> None:
+    command = [PROGRAM, "evaluate", built_once, *SLOW, *options, "--out", tmp_path / "out"]
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # the path of a socket must be short
+        environment = {**os.environ, "TMPDIR": temporary, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(list(map(str, command)), cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+        wait_until(lambda: any((tmp_path / "out").glob("parts/*.parquet")) or process.poll() is not None)
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert (len(list(filter(is_loader, family))), len(list(filter(is_local_worker, family)))) == (loaders, workers)
+        assert any(Path(temporary).rglob("listener-*"))
+        process.send_signal(end)
+        assert process.wait(60) == -end
+        wait_until(lambda: not any(each.is_running() for each in family), 10)
+        wait_until(lambda: set(os.listdir(temporary)) <= {f"torchinductor_{getuser()}"}, 10)  # a cache of PyTorch
