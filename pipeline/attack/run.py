@@ -44,7 +44,8 @@ class AttackResult:
 
     def facts(self) -> dict[str, object]:
         """Return the result as a dictionary of JSON values."""
-        return {**self.built.facts(), "warnings": list(self.warnings)}
+        built = self.built.facts()
+        return {**built, "warnings": [*built["warnings"], *self.warnings]}
 
     def summary(self, output: str) -> Iterator[str]:
         """Yield lines of text that describe the result; ``output`` is the folder as the user gave it."""

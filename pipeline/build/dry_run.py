@@ -71,7 +71,8 @@ class DryRun:
         yield "nothing was written"
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings about problems that would stop the build before its end."""
+        """Yield warnings about the source, and about problems that would stop the build before its end."""
+        yield from self.plan.warnings
         if self.free is not None and self.bytes_to_make > self.free:
             yield f"the missing shards need about {decimal(self.bytes_to_make)}, but only {decimal(self.free)} are free"
         if self.existing_bytes + self.bytes_to_make > self.limit:

@@ -14,7 +14,8 @@ from typing import Any
 from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
-from pipeline.sources.base import Source, SourceImage, notices_of
+from pipeline.sources.base import UNLABELLED, Source, SourceImage, notices_of
+from pipeline.text import counted
 from pipeline.transforms.family import Condition
 
 NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels", "attack"}
@@ -104,7 +105,7 @@ class Plan:
         classes: Number of classes.
         listing: Digest of the source listing.
         ignored: Suffix -> number of ignored files in the source.
-        notices: What else to know about the source.
+        warnings: What to know about the source before the work.
     """
 
     recipe: Recipe
@@ -112,7 +113,7 @@ class Plan:
     classes: int
     listing: str
     ignored: Counter[str]
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -162,10 +163,11 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
     Raises:
         UserError: The source contains no images, or two images have the same id.
     """
-    state, images, classes = hashlib.sha256(), 0, set[str]()
+    state, images, unlabelled, classes = hashlib.sha256(), 0, 0, set[str]()
     for image in _limited(recipe, source):
         state.update(_image_digest(image))
         images += 1
+        unlabelled += image.label == UNLABELLED
         classes.add(image.class_name)
     if not images:
         ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
@@ -174,7 +176,13 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
             "the folder that contains them, or their layout with --source-kind"
         )
     recipe = recipe.model_copy(update={"labels": source.labels})
-    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy(), notices_of(source))
+    warnings = notices_of(source)
+    if unlabelled and not recipe.family.sequences:  # sequences count changes of the prediction
+        warnings += (
+            f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "
+            "data set: use a source with labels, for example one folder per class",
+        )
+    return Plan(recipe, images, len(classes - {""}), state.hexdigest(), source.ignored.copy(), warnings)
 
 
 def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:

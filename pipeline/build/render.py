@@ -99,6 +99,7 @@ class RenderResult:
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
             "labels": self.plan.label_facts(),
+            "warnings": list(self.plan.warnings),
             "samples": self.plan.samples,
             "failed": self.failed,
             "failed_images": self.errors,
@@ -114,6 +115,7 @@ class RenderResult:
         plan = self.plan
         if plan.labels:
             yield f"labels: {plan.labels}"
+        yield from (f"warning: {text}" for text in plan.warnings)
         conditions = counted(len(plan.recipe.conditions()), "condition")
         yield f"{output} stands for {plan.samples:,} samples: {counted(plan.images, 'image')} x {conditions}"
         for id_, reason in islice(self.errors.items(), 10):

@@ -52,7 +52,7 @@ class BuildResult:
             "recipe": self.plan.recipe.name,
             "images": self.plan.images,
             "labels": self.plan.label_facts(),
-            "notices": list(self.plan.notices),
+            "warnings": list(self.plan.warnings),
             "samples": self.plan.samples,
             "shards": self.plan.shards,
             "shards_before": self.shards_before,
@@ -75,7 +75,7 @@ class BuildResult:
         made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
         if self.plan.labels:
             yield f"labels: {self.plan.labels}"
-        yield from self.plan.notices
+        yield from (f"warning: {text}" for text in self.plan.warnings)
         if self.done.shards:
             shards, images = counted(self.done.shards, "shard"), counted(made, "image")
             yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate:,.0f} images/s)"

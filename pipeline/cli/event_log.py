@@ -66,7 +66,8 @@ class BuildLog(Log):
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Write how much work is left."""
-        self.line("started", recipe=plan.recipe.name, images=plan.images, shards=shards, samples=dict(todo))
+        counts = {"images": plan.images, "shards": shards, "samples": dict(todo)}
+        self.line("started", recipe=plan.recipe.name, **counts, warnings=list(plan.warnings))
 
     def reported(self, tally: Tally[BuildCounts]) -> None:
         """Write the progress, at most once in ``EVERY_S`` seconds."""

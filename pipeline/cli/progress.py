@@ -89,6 +89,8 @@ class Display:
             f"{counted(plan.images, 'image')}, {counted(plan.shards, 'shard')}: {finished:,} already finished, "
             f"{shards:,} to build",
         )
+        for warning in plan.warnings if shards else ():
+            self._console.print(f"warning: {printable(warning, LONGEST_MESSAGE)}", style="yellow", soft_wrap=True)
         if self._console.is_terminal and shards:
             self._rows = {name: self._bars.add_task(name, total=count, note="") for name, count in todo.items()}
             self._all = self._bars.add_task("[bold]total", total=todo.total(), note=f"0/{shards} shards")

@@ -194,6 +194,23 @@ def test_all_classes_of_imagenet_need_no_words(tmp_path: Path, robustshards: Run
     assert space_of(tmp_path / "data") == LabelSpace(numbering=Numbering.IMAGENET, classes=1000, present=1000)
 
 
+def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robustshards: Run) -> None:
+    source = write_classes(tmp_path / "source", {"": 0})
+    arguments = ("--source", source, "--source-kind", "imagefolder")
+    warning = "2 of 2 images are unlabelled, so no error rate can be computed"
+    for command in (("plan", RECIPE), ("build", RECIPE, "--out", tmp_path / "data", "--dry-run")):
+        facts = json.loads(robustshards(*command, *arguments, "--json").stdout)
+        assert [text.partition(" on")[0] for text in facts["warnings"]] == [warning]
+        done = robustshards(*command, *arguments)
+        assert (done.returncode, done.stderr.count(f"warning: {warning}")) == (0, 1)
+    done = robustshards("build", RECIPE, "--out", tmp_path / "data", *arguments)
+    assert f"warning: {warning}" in done.stderr.partition("2/2 images")[0]
+    assert f"warning: {warning}" in done.stdout
+    assert f"warning: {warning}" in robustshards("render", RECIPE, "--out", tmp_path / "rendered", *arguments).stdout
+    sequences = rs.build("cifar-10-p", source, tmp_path / "p", source_kind="imagefolder", only="tilt", workers=1)
+    assert sequences.facts()["warnings"] == []
+
+
 # Data sets of earlier versions
 
 

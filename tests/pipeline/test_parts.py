@@ -151,8 +151,8 @@ def test_a_failed_row_has_the_reason_of_an_unusable_name(tmp_path: Path) -> None
     (row,) = [row for row in rows(tmp_path / "out") if row.status == "failed"]
     assert row.source_id == "class_00/loose"
     assert "icon000/loose.png: the name of the file is not <style>_<rendition>_<subtype>" in (row.error or "")
-    assert result.facts()["notices"] == ["2 classes of icons instead of 50"]
-    assert "2 classes of icons instead of 50" in list(result.summary("out"))
+    assert result.facts()["warnings"] == ["2 classes of icons instead of 50"]
+    assert "warning: 2 classes of icons instead of 50" in list(result.summary("out"))
 
 
 def test_corrupted_images_of_held_out_classes_have_coarse_labels(cifar: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import print_json, print_table, report_errors
+from pipeline.cli.console import print_json, print_table, report_errors, warn
 from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_options
 from pipeline.text import counted
 
@@ -54,7 +54,7 @@ def plan(
             "core_hours": cost.core_seconds / 3600,
             "measured_images": cost.measured,
             "passed_over": dict(planned.ignored),
-            "notices": list(planned.notices),
+            "warnings": list(planned.warnings),
         }
         if as_json:
             print_json(**facts)
@@ -73,8 +73,9 @@ def plan(
         if planned.ignored:
             skipped = ", ".join(f"{count} {suffix}" for suffix, count in sorted(planned.ignored.items()))
             rows.append(("skipped files", f"{skipped} (not images)"))
-        rows += (("note", notice) for notice in planned.notices)
         print_table([recipe.name, ""], rows)
+        for warning in planned.warnings:
+            warn(warning)
 
 
 def _duration(seconds: float) -> str:
