@@ -52,6 +52,20 @@ HALF_WIDTH_CHROMA = frozenset({"yuvj420p", "yuvj422p", "yuv420p", "yuv422p"})
 OTHER_FORMATS = frozenset({"gray", "gbrp", "yuvj444p", "yuvj440p", "yuvj411p", "yuv444p", "yuv440p", "yuv411p"})
 """Other pixel formats of grey and YCbCr JPEGs, which libswscale converts in the same way on every CPU."""
 
+ORIENTATION = 0x0112
+"""The tag of an image's orientation."""
+
+AS_STORED: Mapping[int, PillowImage.Transpose] = {
+    2: PillowImage.Transpose.FLIP_LEFT_RIGHT,
+    3: PillowImage.Transpose.ROTATE_180,
+    4: PillowImage.Transpose.FLIP_TOP_BOTTOM,
+    5: PillowImage.Transpose.TRANSPOSE,
+    6: PillowImage.Transpose.ROTATE_90,
+    7: PillowImage.Transpose.TRANSVERSE,
+    8: PillowImage.Transpose.ROTATE_270,
+}
+"""Orientation tag of a TIFF -> what reverts the turn that Pillow makes. It turns no other format."""
+
 WHITE, OPAQUE = np.uint16(255), np.uint16(255)
 """Level of white, and alpha of opaque pixels."""
 
@@ -89,8 +103,8 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
 
     Decoders give different pixels for the same JPEG, so the named decoder reads grey and YCbCr JPEGs. Pillow reads all
     other images (CMYK JPEGs and lossless formats). Grey, palette, CMYK and alpha are converted as by Pillow's
-    ``convert("RGB")``: grey is repeated in three channels, alpha is dropped without blending. Orientation tags are
-    ignored, as in the published scripts.
+    ``convert("RGB")``: grey is repeated in three channels, alpha is dropped without blending. Pixels are as stored:
+    orientation tags turn nothing, as in the published scripts.
 
     Args:
         data: Content of an image file.
@@ -149,7 +163,8 @@ def _opened(data: bytes) -> Iterator[PillowImage.Image]:
                 _refuse_bomb(*image.size)
                 if reason := excess_scans(data, *image.size):
                     raise SampleError(f"refused: {reason}")
-                yield image
+                turn = AS_STORED.get(image.getexif().get(ORIENTATION, 1)) if image.format == "TIFF" else None
+                yield image if turn is None else image.transpose(turn)
         except PillowImage.DecompressionBombError as error:
             raise SampleError(f"refused as a decompression bomb: {error}") from error
         except UnidentifiedImageError as error:

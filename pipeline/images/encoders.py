@@ -144,13 +144,14 @@ class Png(Encoder):
         return _imencode(self.suffix, image, [cv2.IMWRITE_PNG_COMPRESSION, self.compression])
 
     def decode(self, data: bytes) -> Image:
-        """Return the pixels."""
+        """Return the pixels as stored: an orientation tag does not turn them."""
         if not data.startswith(_PNG_START) or len(data) < 24:
             raise ValueError("not a PNG file")
         width, height = struct.unpack(">II", data[16:24])
         _refuse_bomb(1, height, width)
         try:
-            image = cv2.imdecode(np.frombuffer(_without_texts(data), np.uint8), cv2.IMREAD_COLOR)
+            flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+            image = cv2.imdecode(np.frombuffer(_without_texts(data), np.uint8), flags)
         except cv2.error as error:
             raise ValueError(f"the PNG file is damaged: {error.err}") from error
         if image is None:

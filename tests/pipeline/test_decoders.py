@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from PIL import Image
 
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import MAX_PIXELS, decode
+from pipeline.images.encoders import ENCODERS
 from tests.factories.images import INSTALLED, encoded, photograph
 
 GENERATOR = np.random.default_rng(3)
@@ -71,12 +73,21 @@ def test_float_pixels_fail_with_their_mode() -> None:
         decode(encoded(Image.fromarray(GREY.astype(np.float32)), "TIFF"))
 
 
-def test_orientation_tags_are_ignored() -> None:
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("JPEG", {}), ("PNG", {}), ("TIFF", {}), ("TIFF", {"compression": "tiff_lzw"}), ("WEBP", {"lossless": True})],
+)
+def test_pixels_are_as_stored_whatever_the_orientation_tag(
+    kind: str, options: dict[str, Any], orientation: int
+) -> None:
     tags = Image.Exif()
-    tags[0x0112] = 6
-    plain, rotated = encoded(Image.fromarray(RGB), "JPEG"), encoded(Image.fromarray(RGB), "JPEG", exif=tags)
-    assert plain != rotated
-    np.testing.assert_array_equal(decode(rotated), decode(plain))
+    tags[0x0112] = orientation
+    plain, tagged = (encoded(Image.fromarray(RGB), kind, **options, **more) for more in ({}, {"exif": tags}))
+    assert plain != tagged
+    np.testing.assert_array_equal(decode(tagged), decode(plain))
+    if kind in ("JPEG", "PNG"):  # as indexed data sets are read
+        np.testing.assert_array_equal(ENCODERS[kind.lower()](name=kind.lower()).decode(tagged), decode(plain))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
