@@ -41,11 +41,10 @@ MIN_SIDE = 16
 DEFAULTS = Options()
 """Options used where a call gives none."""
 
-_REGISTRY = Registry(
-    "corruption", "extra", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS)
-)
-GROUPS = _REGISTRY.groups
-"""Group -> names in published order: benchmark (15), extra (4), all (19), and the four kinds including their extras."""
+_REGISTRY = Registry("corruption", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS))
+GROUPS: Mapping[str, tuple[str, ...]] = {**_REGISTRY.groups, "extra": _REGISTRY.names("validation")}
+"""Group -> names in published order: benchmark (15), validation (4), all (19), the four parts of the benchmark, and
+extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
@@ -64,7 +63,8 @@ def names(group: str = "benchmark") -> tuple[str, ...]:
     """Return the names of a group in published order.
 
     Args:
-        group: Of ImageNet-C: ``benchmark``, ``extra``, ``all``, ``noise``, ``blur``, ``weather`` or ``digital``.
+        group: Of ImageNet-C: ``benchmark`` (15), or one of its parts ``noise``, ``blur``, ``weather`` and ``digital``;
+            ``validation`` (4), which the published archives call ``extra``; or ``all`` (19).
             ``c-bar``: the ten of ImageNet-C-bar, then the other five of CIFAR-10-C-bar. Of ImageNet-Syn2Nat:
             ``candidates`` (40), or ``syn2nat``, the 18 of them that form the benchmark.
 

@@ -170,7 +170,7 @@ def _refuse_benchmarks(names: Sequence[str], acknowledge: str) -> None:
         verb = "belong" if found[1:] else "belongs"
         raise ValueError(
             f"{', '.join(found)} {verb} to a benchmark, whose corruptions must be unknown to the model (Hendrycks and "
-            "Dietterich, ICLR 2019); use names='extra', or pass "
+            "Dietterich, ICLR 2019); use names='validation', or pass "
             f"acknowledge={ACKNOWLEDGEMENT!r} and state it in every result"
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.motion import BACKENDS
+from corruptions.registry import find
 
 Image = NDArray[np.uint8]
 """RGB image, uint8 (H, W, 3), 0..255."""
@@ -82,8 +83,7 @@ class Options:
     frost_folder: str | None = None
 
     def __post_init__(self) -> None:
-        if self.motion not in BACKENDS:
-            raise ValueError(f"unknown motion {self.motion!r}; choose one of {', '.join(BACKENDS)}")
+        find("motion", BACKENDS, self.motion)
 
     def bind(self, parameters: Any) -> Any:
         """Return the parameters with the values of those options for which they have a field.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from corruptions.catalogue import Image
 from corruptions.kernels import fourier
 from corruptions.kernels.low_pass import keep, round_channel
+from corruptions.registry import find
 from corruptions.validation import check_integer, to_rgb
 
 VERSION = 1
@@ -103,7 +104,7 @@ def pass_all(height: int, width: int, shape: str = DEFAULT) -> int:
     Raises:
         ValueError: If the shape is unknown.
     """
-    return _find(shape).pass_all(height // 2, width // 2)
+    return find("shape", SHAPES, shape).pass_all(height // 2, width // 2)
 
 
 def spectra(image: NDArray[np.uint8]) -> Spectra:
@@ -139,7 +140,7 @@ def limited(image: Spectra, bandwidth: int, *, shape: str = DEFAULT) -> Image:
         TypeError: If the bandwidth is not an integer.
         ValueError: If the bandwidth is negative, or the shape is unknown.
     """
-    reach, largest = _find(shape).reach, check_integer(bandwidth, "bandwidth")
+    reach, largest = find("shape", SHAPES, shape).reach, check_integer(bandwidth, "bandwidth")
     if largest < 0:
         raise ValueError(f"bandwidth must be 0 or more, not {largest}")
     channels, _, height, frequencies = image.channels.shape
@@ -149,10 +150,3 @@ def limited(image: Spectra, bandwidth: int, *, shape: str = DEFAULT) -> Image:
         kept = keep(spectrum, limits)
         round_channel(fourier.inverse(kept, image.width), out, channel)
     return out
-
-
-def _find(shape: str) -> Shape:
-    """Return a shape by its name. Raises ValueError if it is unknown."""
-    if shape not in SHAPES:
-        raise ValueError(f"unknown shape {shape!r}; choose one of {', '.join(SHAPES)}")
-    return SHAPES[shape]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions import imagemagick
 from corruptions.kernels import motion
+from corruptions.registry import find
 
 Backend = Callable[[NDArray[np.uint8], int, float, float], NDArray[np.uint8]]
 """A function of (image, radius, sigma, angle) that returns the blurred image."""
@@ -34,6 +35,4 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
         ImportError: If ImageMagick is selected but not installed.
         ValueError: If the backend is unknown.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown motion backend {backend!r}; choose one of {', '.join(BACKENDS)}")
-    return BACKENDS[backend](image, radius, sigma, angle)
+    return find("motion backend", BACKENDS, backend)(image, radius, sigma, angle)

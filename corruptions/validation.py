@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import PROFILE_SIDES, Image, Options
 from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws
+from corruptions.registry import find
 
 
 def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
@@ -43,8 +44,7 @@ def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
 
 def check_profile(profile: str) -> str:
     """Return the profile. Raises ValueError if it is unknown."""
-    if profile not in PROFILE_SIDES:
-        raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILE_SIDES)}")
+    find("profile", PROFILE_SIDES, profile)
     return profile
 
 

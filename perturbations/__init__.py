@@ -33,11 +33,10 @@ DEFAULTS = Options()
 
 _REGISTRY = Registry(
     "perturbation",
-    "validation",
     (*noise.PERTURBATIONS, *blur.PERTURBATIONS, *weather.PERTURBATIONS, *geometry.PERTURBATIONS),
 )
 GROUPS = _REGISTRY.groups
-"""Group -> names in published order: benchmark (10), validation (4), all (14), and the four kinds of both."""
+"""Group -> names in published order: benchmark (10), validation (4), all (14), and the four parts of the benchmark."""
 
 names = _REGISTRY.names
 get = _REGISTRY.get

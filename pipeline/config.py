@@ -40,7 +40,9 @@ def one_of(allowed: Collection[str]) -> AfterValidator:
 
     def check(value: str) -> str:
         if value not in allowed:
-            raise ValueError(f"{value!r} is unknown; allowed: {', '.join(allowed)}")
+            from corruptions.registry import unknown  # the package imports the kernels
+
+            raise ValueError(unknown("name", value, allowed=allowed))
         return value
 
     return AfterValidator(check)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from corruptions.registry import unknown
 from pipeline.attack.methods import COUNTS, METHODS, SHARES
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UserError
@@ -62,10 +63,9 @@ class AttackRecipe(StrictTable):
         Raises:
             UserError: A name, budget or setting is invalid, or attacks have different numbers of budgets.
         """
-        if unknown := [name for name in only or () if name not in self.attacks]:
-            raise UserError(
-                f"the attack recipe {self.name} has no {shown(unknown[0])}; it has {', '.join(self.attacks)}"
-            )
+        for name in only or ():
+            if name not in self.attacks:
+                raise UserError(f"{self.name}: {unknown('attack', name, allowed=self.attacks)}")
         chosen = [name for name in METHODS if name in (self.attacks if only is None else only)]
         if not chosen:
             raise UserError(f"no attack of {self.name} is chosen: give some of {', '.join(self.attacks)}")
@@ -106,16 +106,15 @@ def named(names: Sequence[str], budgets: Sequence[str]) -> AttackRecipe:
 def check_name(name: str) -> None:
     """Raise UserError if a name is not that of an attack."""
     if name not in METHODS:
-        raise UserError(f"unknown attack {shown(name)}: give one attack; allowed: {', '.join(METHODS)}")
+        raise UserError(f"{unknown('attack', name, allowed=METHODS)}; give one attack")
 
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise UserError if there are no names, or one is not that of an attack."""
-    if unknown := [name for name in names if name not in METHODS] or (not names and [""]):
-        raise UserError(
-            f"unknown attack or attack recipe {shown(unknown[0])}; attacks: {', '.join(METHODS)}; recipes: "
-            f"{', '.join(shipped())}; or use the path of a .toml file"
-        )
+    for name in names or [""]:
+        if name not in METHODS:
+            message = unknown("attack or attack recipe", name, attacks=METHODS, recipes=shipped())
+            raise UserError(f"{message}; or use the path of a .toml file")
 
 
 def shipped() -> tuple[str, ...]:
@@ -148,7 +147,7 @@ def _content(name: str) -> dict[str, Any]:
         return content
     base = content.pop("extends")
     if base not in shipped():
-        raise UserError(f"{name} is not valid: extends: unknown recipe {base!r}; allowed: {', '.join(shipped())}")
+        raise UserError(f"{name} is not valid: extends: {unknown('recipe', base, allowed=shipped())}")
     return _merged(_content(base), content)
 
 
@@ -167,7 +166,7 @@ def _numbers(name: str, settings: Mapping[str, Number]) -> dict[str, int | float
     found: dict[str, int | float] = {}
     for setting, text in settings.items():
         if setting not in published:
-            raise UserError(f"unknown setting {shown(setting)} of {name}; allowed: {', '.join(published) or 'none'}")
+            raise UserError(f"{name}: {unknown('setting', setting, allowed=published)}")
         try:
             number = text if isinstance(text, int) else parse_number(text)
         except (ValueError, ZeroDivisionError):

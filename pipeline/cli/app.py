@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -26,7 +28,7 @@ from pipeline.cli.commands.render import render
 from pipeline.cli.commands.report import report
 from pipeline.cli.commands.select import select
 from pipeline.cli.commands.verify import verify
-from pipeline.cli.console import report_bugs, report_misuse
+from pipeline.cli.console import print_line, report_bugs, report_misuse
 from pipeline.cli.help import Command, Group
 from pipeline.cli.output import checked_output
 
@@ -85,13 +87,27 @@ app = typer.Typer(
     help="Build ImageNet-C, -C-bar, -P, -S and -Syn2Nat from your own images as WebDataset shards, check them, and "
     "evaluate image classifiers on them.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for _name, _entry in COMMANDS.items():
     app.command(_name, cls=Command, epilog=_entry.example, rich_help_panel=_entry.group)(_entry.function)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"robustshards {metadata.version('robustshards')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of the program itself; the commands do the work."""
 
 
 def main() -> None:

@@ -6,10 +6,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from pipeline.cli.help import UsageError, usage_message
@@ -18,8 +21,11 @@ from pipeline.cli.signals import interrupted, preempted
 from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error_message, is_permanent
 from pipeline.text import escape_controls, one_line
 
-_out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-_err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+_plain = partial(Console, highlight=False, markup=False, emoji=False, soft_wrap=True)
+_out, _err = _plain(), _plain(stderr=True)
+
+WIDEST = 10_000
+"""Maximum number of characters of a line of a table."""
 
 AGAIN = "run the same command again"
 """Advice after an interruption of a command that starts from the beginning."""
@@ -95,13 +101,21 @@ def print_result(result: CommandResult, as_json: bool, output: str) -> None:
 
 
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table and a blank line on standard output."""
-    table = Table(*titles, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*map(str, row))
+    """Print a table and a blank line on standard output.
+
+    No word is cut: the table may be wider than the terminal. In a file or pipe, each row is one line.
+    """
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    cells = [[escape_controls(str(cell)) for cell in row] for row in rows]
+    for title, *column in zip(titles, *cells, strict=True):
+        table.add_column(title, min_width=max(map(cell_len, " ".join([title, *column]).split()), default=0))
+    for row in cells:
+        table.add_row(*row)
+    needed = Measurement.get(_out, _out.options.update(max_width=WIDEST), table)
+    console = _plain(width=max(_out.width, needed.minimum) if _out.is_terminal else needed.maximum)
     with writing():
-        _out.print(table)
-        _out.print()
+        console.print(table, crop=False)
+        console.print()
 
 
 @contextmanager

@@ -99,6 +99,8 @@ class Group(TyperGroup):
         for title, commands in self.groups().items():
             with formatter.section(title):
                 _write_rows(formatter, [(name, summary_of(command)) for name, command in commands.items()])
+        with formatter.section("Options"):
+            _write_rows(formatter, [(name_of(each), text_of(each)) for each in self.get_params(ctx)])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the exit codes."""

@@ -19,6 +19,7 @@ from PIL import Image as PillowImage
 from PIL import UnidentifiedImageError, features
 
 from corruptions.kernels import ycbcr
+from corruptions.registry import unknown
 from pipeline.errors import SampleError, UserError
 
 Image = NDArray[np.uint8]
@@ -118,7 +119,7 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
         UserError: The decoder is unknown or not installed.
     """
     if decoder not in DECODERS:
-        raise UserError(f"unknown decoder {decoder!r}; allowed: {', '.join(DECODERS)}")
+        raise UserError(unknown("decoder", decoder, allowed=DECODERS))
     with _opened(data) as image:
         if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
             return _rgb(image)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.recipes.schema import Recipe
 
@@ -34,8 +35,7 @@ class Choices:
             raise UserError("--only and --grid both select transforms: use only one of them")
         for group in self.grid or ():
             if group not in recipe.family.groups:
-                allowed = ", ".join(recipe.family.groups) or "none"
-                raise UserError(f"invalid --grid {group!r}: the groups of {recipe.family.name} are {allowed}")
+                raise UserError(f"--grid: {unknown('group', group, allowed=recipe.family.groups)}")
         changes: dict[str, Any] = {
             "source": {"kind": self.kind, "limit": self.limit, "classes": self.classes},
             "transforms": {"only": self.grid if self.only is None else self.only, "levels": self.levels},

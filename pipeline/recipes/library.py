@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
+from corruptions.registry import unknown
 from pipeline.config import read_toml, validated
 from pipeline.errors import UserError
 from pipeline.images.encoders import Png
@@ -47,7 +48,7 @@ def load(name: str) -> Recipe:
         return recipe if edition == name else clean_companion(recipe)
     path = local_path(name)
     if path.suffix != ".toml":
-        raise UserError(f"unknown recipe {name!r}; shipped: {', '.join(shipped())}; or use the path of a .toml file")
+        raise UserError(f"{unknown('recipe', name, shipped=shipped())}; or use the path of a .toml file")
     try:
         content = LocalStore(str(path.parent)).read(path.name, limit=SMALL_FILE)
     except OSError as error:
@@ -70,7 +71,7 @@ def parse(text: bytes | str, where: str) -> Recipe:
         return validated(Recipe, content, where)
     base = content.pop("extends")
     if base not in editions():
-        raise UserError(f"{where} is not valid: extends: unknown recipe {base!r}; allowed: {', '.join(editions())}")
+        raise UserError(f"{where} is not valid: extends: {unknown('recipe', base, allowed=editions())}")
     return load(base)._changed(content, where)
 
 
@@ -106,8 +107,9 @@ def parse_fields(texts: Iterable[str]) -> dict[str, Any]:
             raise UserError(
                 f"{path.strip()}: the value is nested too deeply or contains a number that is too long"
             ) from None
-        if dot:
-            changes.setdefault(table, {})[field] = parsed
-        else:
-            changes[table] = parsed
+        fields = changes.setdefault(table, {}) if dot else changes
+        name = field if dot else table
+        if not isinstance(fields, dict) or name in fields:
+            raise UserError(f"--set changes {table} twice: set {table} once, or its fields once each")
+        fields[name] = parsed
     return changes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.sources.base import Source
 from pipeline.sources.cifar import Cifar, Cifar100, Cifar100Coarse
@@ -186,7 +187,7 @@ def open_source(
     if kind == AUTO:
         kind = detect(location)
     if kind not in KINDS:
-        raise UserError(f"unknown source kind {kind!r}; allowed: {', '.join(KINDS)}")
+        raise UserError(unknown("source kind", kind, allowed=KINDS))
     options = {name: getattr(part, name) for name in KINDS[kind].options}
     source = KINDS[kind].open(_existing(location), **options)
     if classes:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from corruptions.registry import unknown
 from pipeline.config import StrictTable
 from pipeline.errors import UserError
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import Role, Task
-from pipeline.text import shown
 
 Part = Literal["seen", "held_out"]
 """A part of a data set: what the protocol trains on, and what it tests on."""
@@ -35,7 +35,7 @@ _WORDS = re.compile(r"[^a-z0-9.]+")
 def _check_protocol(protocol: str) -> str:
     style = protocol.removeprefix(STYLE) if protocol.startswith(STYLE) else ""
     if not style and protocol not in PROTOCOLS:
-        raise ValueError(f"unknown protocol {shown(protocol)}; allowed: {STYLE}NAME, {', '.join(PROTOCOLS)}")
+        raise ValueError(unknown("protocol", protocol, allowed=(f"{STYLE}NAME", *PROTOCOLS)))
     return protocol
 
 

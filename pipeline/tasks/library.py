@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import cast, get_args
 
+from corruptions.registry import unknown
 from pipeline.config import read_toml, validated
 from pipeline.errors import UserError
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
@@ -79,7 +80,7 @@ def chosen(name: str | None, role: str | None = None, mappings: str | None = Non
                 raise UserError(f"{option} {value} has no effect without a task: give --task too, or omit {option}")
         return None
     if role not in (None, *ROLES):
-        raise UserError(f"unknown role {shown(str(role))}; allowed: {', '.join(ROLES)}")
+        raise UserError(unknown("role", str(role), allowed=ROLES))
     task = load(name)
     if mappings is not None:
         if name != objectnet.TASK:
@@ -138,7 +139,7 @@ def _read(name: str) -> tuple[TaskFile, ReadLines, str]:
         return validated(TaskFile, read_toml(content, where), where), shipped_list, where
     path = local_path(name)
     if path.suffix != ".toml":
-        raise UserError(f"unknown task {name!r}; shipped: {', '.join(shipped())}; or use the path of a .toml file")
+        raise UserError(f"{unknown('task', name, shipped=shipped())}; or use the path of a .toml file")
     folder = LocalStore(str(path.parent))
     try:
         content = folder.read(path.name, limit=SMALL_FILE)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.preparation import Steps
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 
@@ -176,10 +177,7 @@ class Family:
         chosen: set[str] = set()
         for name in only:
             if name not in self.names and name not in self.groups:
-                raise UserError(
-                    f"unknown transform or group {name!r}; "
-                    f"groups: {', '.join(self.groups) or 'none'}; transforms: {', '.join(self.names)}"
-                )
+                raise UserError(unknown("transform or group", name, groups=self.groups, transforms=self.names))
             chosen.update(self.groups.get(name, (name,)))
         return tuple(name for name in self.names if name in chosen)
 

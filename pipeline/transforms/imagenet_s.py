@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.preparation import Steps
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.resizers import OPERATORS, prepare
@@ -90,7 +91,7 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
     Source: RobustART (Tang et al. 2021), section E.3.3.
     """
     if resize not in OPERATORS:
-        raise UserError(f"unknown resize operator {resize!r}; allowed: {', '.join(OPERATORS)}")
+        raise UserError(unknown("resize operator", resize, allowed=OPERATORS))
     if side < 1:
         raise UserError(f"invalid side {side}: it must be 1 or larger")
     return prepare(decode(data, decoder), steps_for(side), resize)

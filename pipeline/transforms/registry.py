@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.transforms import (
     adversarial,
@@ -113,7 +114,5 @@ def family_named(name: str) -> Family:
         UserError: No family of the project or of an installed package has this name.
     """
     if name not in FAMILIES:
-        raise UserError(
-            f"unknown family {name!r}; allowed: {', '.join(FAMILIES)}; if a package provides it, install that package"
-        )
+        raise UserError(f"{unknown('family', name, allowed=FAMILIES)}; if a package provides it, install that package")
     return FAMILIES[name]

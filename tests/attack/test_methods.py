@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatch
+
 import foolbox
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from pipeline.attack.methods import METHODS
 from pipeline.attack.task import AttackTask
 from pipeline.recipes.attacks import AttackEntry
 from pipeline.transforms.adversarial import ATTACKS
+from tests.conftest import ROOT
 from tests.factories.attack_runs import attacker, batch_of
 from tests.factories.attacked_models import SIDE, Small
 
@@ -190,3 +194,15 @@ def test_square_starts_on_the_sides_that_it_tiles(side: int) -> None:
         with pytest.raises((RuntimeError, ZeroDivisionError)):
             attack(images, labels)
     assert auto.tiles_l2(side, side) == (side not in (4, 12, 24))
+
+
+def test_documented_settings_are_those_of_the_attacks() -> None:
+    page = (ROOT / "docs" / "adversarial.md").read_text().partition("### Settings")[2].partition("## ")[0]
+    documented = set()
+    for line in page.splitlines()[4:]:
+        if line.startswith("| `"):
+            settings, attacks = (re.findall(r"`(.+?)`", cell) for cell in line.split("|")[1:3])
+            documented |= {
+                (name, each) for each in settings for glob in attacks for name in METHODS if fnmatch(name, glob)
+            }
+    assert documented == {(name, each) for name, method in METHODS.items() for each in method.settings}

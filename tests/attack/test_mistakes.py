@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from importlib import metadata
@@ -60,7 +61,11 @@ def test_valid_budgets() -> None:
 @pytest.mark.parametrize(
     ("names", "budgets", "message"),
     [
-        (["fgsm", "pgd"], ["1/255"], "unknown attack or attack recipe 'pgd'; attacks: fgsm, .* recipes: ares-transfer"),
+        (
+            ["fgsm", "pgd"],
+            ["1/255"],
+            "attack recipe 'pgd' .did you mean 'pgd_linf' .*; attacks: fgsm, .* recipes: ares-transfer",
+        ),
         (["fgsm", "pgd_l2"], ["1/255"], r"have budgets of different norms \(linf, l2\)"),
         (["fgsm"], [], "need budgets: give them with --budgets, e.g. 1/255,4/255"),
         (["fgsm"], ["8"], "write 8/255"),
@@ -78,7 +83,7 @@ def test_budgets_take_one_attack(name: str, clean: Path, tmp_path: Path, robusts
         *("budgets", clean, "--model", "two_classes", "--attack", name, "--largest", "1/255", "--out", tmp_path / "out")
     )
     assert done.returncode == 2
-    assert f"unknown attack {name!r}: give one attack; allowed: fgsm, pgd_linf, " in done.stderr
+    assert re.search(rf"unknown attack '{name}'.*; allowed: fgsm, pgd_linf, .*; give one attack", done.stderr)
     assert "robustart-transfer" not in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -87,14 +92,14 @@ def test_invalid_recipes(tmp_path: Path) -> None:
     text = 'name = "own"\nattacks = ["fgsm", "pgd_l2"]\n[budgets]\nlinf = ["1/255"]\nl2 = [1, 2]\n'
     for changed, message in (
         (text, "need the same number of budgets, but there are: fgsm 1, pgd_l2 2"),
-        (text.replace("pgd_l2", "pgd_l3"), "'pgd_l3' is unknown; allowed: fgsm"),
-        (text + "[settings.fgsm]\nsteps = 3\n", "unknown setting 'steps' of fgsm; allowed: none"),
+        (text.replace("pgd_l2", "pgd_l3"), "unknown name 'pgd_l3' .*; allowed: fgsm"),
+        (text + "[settings.fgsm]\nsteps = 3\n", "fgsm: unknown setting 'steps'; allowed: none"),
         ('extends = "nothing"\n', "unknown recipe 'nothing'; allowed: ares-transfer"),
     ):
         (tmp_path / "own.toml").write_text(changed)
         with pytest.raises(UserError, match=message):
             recipes.load(str(tmp_path / "own.toml")).entries()
-    with pytest.raises(UserError, match="has no 'dim'; it has fgsm"):
+    with pytest.raises(UserError, match="unknown attack 'dim'; allowed: fgsm"):
         recipes.load("robustart").entries(["dim"])
     with pytest.raises(UserError, match="no attack of robustart is chosen: give some of fgsm, "):
         recipes.load("robustart").entries([])

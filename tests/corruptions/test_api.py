@@ -22,7 +22,8 @@ def picture(height: int = 40, width: int = 56) -> np.ndarray:
 
 
 def test_names_are_those_of_the_table_in_order() -> None:
-    assert names.groups(names.CORRUPTIONS, "extra") == corruptions.GROUPS
+    groups = names.groups(names.CORRUPTIONS)
+    assert {**groups, "extra": groups["validation"]} == corruptions.GROUPS
     assert corruptions.names() == corruptions.GROUPS["benchmark"]
     assert all(corruptions.names(group) == expected for group, expected in corruptions.GROUPS.items())
 
@@ -92,12 +93,16 @@ def test_equal_seeds_give_equal_images() -> None:
         ({"image": np.zeros((32, 32, 4), np.uint8)}, ValueError, r"not of shape \(32, 32, 4\)"),
         ({"image": np.zeros((2, 32, 32, 3), np.uint8)}, ValueError, "not of shape"),
         ({"image": np.zeros((15, 40, 3), np.uint8)}, ValueError, "at least 16 x 16, not 15 x 40"),
-        ({"name": "gausian_noise"}, ValueError, "unknown corruption 'gausian_noise'; choose one of gaussian_noise"),
+        (
+            {"name": "gausian_noise"},
+            ValueError,
+            "unknown corruption 'gausian_noise' .did you mean 'gaussian_noise'.*; allowed: gaussian_noise",
+        ),
         ({"severity": 0}, ValueError, r"severity must be 1\.\.5, not 0"),
         ({"severity": 6}, ValueError, r"severity must be 1\.\.5, not 6"),
         ({"severity": True}, TypeError, "severity must be an integer, not True"),
         ({"severity": 1.0}, TypeError, "severity must be an integer, not 1.0"),
-        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; choose one of imagenet"),
+        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; allowed: imagenet"),
         ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
         ({"seed": 2**128}, ValueError, "seed must be"),
         ({"seed": "1"}, TypeError, "seed must be an integer, not '1'"),
@@ -114,12 +119,12 @@ def test_errors_name_the_value_and_what_is_allowed(
 
 
 def test_options_reject_an_unknown_motion() -> None:
-    with pytest.raises(ValueError, match="unknown motion 'gpu'; choose one of native, imagemagick"):
+    with pytest.raises(ValueError, match="unknown motion 'gpu'; allowed: native, imagemagick"):
         corruptions.Options(motion="gpu")
 
 
 def test_names_rejects_an_unknown_group() -> None:
-    with pytest.raises(ValueError, match="unknown group 'sound'; choose one of benchmark, extra, all"):
+    with pytest.raises(ValueError, match="unknown group 'sound'; allowed: benchmark, validation, all"):
         corruptions.names("sound")
 
 

@@ -125,7 +125,7 @@ def test_motion_rounds_like_a_16_bit_quantum():
 
 
 def test_motion_blur_rejects_an_unknown_backend():
-    with pytest.raises(ValueError, match="'photoshop'; choose one of native, imagemagick"):
+    with pytest.raises(ValueError, match="'photoshop'; allowed: native, imagemagick"):
         motion_blur(noise((16, 16, 3)), 3, 1.0, 0.0, "photoshop")
 
 

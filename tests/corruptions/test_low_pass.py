@@ -162,7 +162,7 @@ def test_invalid_arguments_are_named() -> None:
         low_pass.low_pass(image, -1)
     with pytest.raises(TypeError, match=r"bandwidth must be an integer, not 2\.5"):
         low_pass.low_pass(image, 2.5)
-    with pytest.raises(ValueError, match="unknown shape 'hexagon'; choose one of circle, square"):
+    with pytest.raises(ValueError, match="unknown shape 'hexagon'; allowed: circle, square"):
         low_pass.low_pass(image, 2, shape="hexagon")
     with pytest.raises(TypeError, match="image must be uint8"):
         low_pass.low_pass(image.astype(float), 2)

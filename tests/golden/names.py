@@ -68,12 +68,12 @@ def published(table: Sequence[Expected]) -> tuple[str, ...]:
     return tuple(row.name for row in table if row.published)
 
 
-def groups(table: Sequence[Expected], extra: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of each group. ``extra`` is the group of those outside the benchmark."""
+def groups(table: Sequence[Expected]) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of each group."""
     kinds = ("noise", "blur", "weather", "digital")
     return {
         "benchmark": tuple(row.name for row in table if row.benchmark),
-        extra: tuple(row.name for row in table if not row.benchmark),
+        "validation": tuple(row.name for row in table if not row.benchmark),
         "all": tuple(row.name for row in table),
-        **{kind: tuple(row.name for row in table if row.kind == kind) for kind in kinds},
+        **{kind: tuple(row.name for row in table if row.benchmark and row.kind == kind) for kind in kinds},
     }

@@ -9,15 +9,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 
 from pipeline.build.dry_run import DryRun, dry_run
 from pipeline.build.plan import Missing, Plan
 from pipeline.build.run import BuildRequest, run_build
+from pipeline.cli import console
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display
 from pipeline.datasets.export import LAYOUTS
@@ -54,9 +57,63 @@ def test_list_names_everything(robustshards: Run) -> None:
     assert {"imagenet-c", "imagenet-c-clean", "imagenet-p"} <= set(facts["recipes"])
     assert facts["profiles"] == {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
     shown = robustshards("list").stdout
-    assert all(
-        name in shown for kind in ("corruptions", "perturbations", "recipes", "profiles") for name in facts[kind]
-    )
+    clean = {name for name in facts["recipes"] if name.endswith("-clean")}
+    for kind in ("corruptions", "perturbations", "recipes", "profiles"):
+        assert {name for name in facts[kind] if f"{name} " not in shown} == (clean if kind == "recipes" else set())
+
+
+def test_list_shows_only_rows_with_the_word(robustshards: Run) -> None:
+    names = [line.split()[0] for line in robustshards("list", "glass").stdout.splitlines() if line]
+    assert names == ["corruption", "glass_blur"]
+    assert "imagenet-c-clean" in robustshards("list", "clean").stdout
+    facts = json.loads(robustshards("list", "GLASS", "--json").stdout)
+    assert {table: list(rows) for table, rows in facts.items() if rows} == {
+        "corruptions": ["glass_blur"],
+        "families": ["corruptions"],
+    }
+    done = robustshards("list", "glas_blur")
+    assert (done.returncode, "no row contains 'glas_blur'" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_tables_on_a_narrow_terminal_cut_no_word(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "_out", Console(force_terminal=True, width=columns))
+    names = ("imagenet-syn2nat-candidates-clean", "transverse_chromatic_aberration")
+    console.print_table(("recipe", "corruption", "text"), [(*names, "one two " * 30)])
+    written = capsys.readouterr().out
+    assert all(name in written for name in names)
+    assert "…" not in written
+
+
+def test_version_is_that_of_the_package(robustshards: Run) -> None:
+    assert robustshards("--version").stdout == f"robustshards {metadata.version('robustshards')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "similar"),
+    [
+        (("build", "imagenet-d"), "imagenet-c"),
+        (("plan", "imagenet-c", "--only", "gausian_noise"), "gaussian_noise"),
+        (("index", "--task", "imagenet-v2"), "imagenet-v2-matched-frequency"),
+    ],
+)
+def test_unknown_values_are_answered_with_similar_ones(
+    arguments: tuple[str, ...], similar: str, robustshards: Run, photographs: Path, tmp_path: Path
+) -> None:
+    command, *others = arguments
+    where = (photographs,) if command == "index" else ("--source", photographs)
+    output = () if command == "plan" else ("--out", tmp_path / "out")
+    done = robustshards(command, *others, *where, *output)
+    assert done.returncode == 2
+    assert re.search(rf"did you mean [^?]*'{re.escape(similar)}'", done.stderr)
+
+
+def test_set_refuses_two_values_of_a_field(robustshards: Run, photographs: Path) -> None:
+    twice = ("--set", "seed=1", "--set", "seed.x=2")
+    done = robustshards("plan", "imagenet-c", "--source", photographs, *twice)
+    assert (done.returncode, "--set changes seed twice" in done.stderr) == (2, True)
 
 
 def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:

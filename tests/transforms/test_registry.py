@@ -87,7 +87,7 @@ def test_transforms_are_tested_again_after_their_module_changes(
 def test_unknown_families_raise_with_the_known_families() -> None:
     with pytest.raises(UserError, match=r"unknown family 'x'; allowed: corruptions, .*install that package"):
         family_named("x")
-    with pytest.raises(UserError, match=r"transforms\.family: .*'x' is unknown; allowed: corruptions, perturbations"):
+    with pytest.raises(UserError, match=r"transforms\.family: .*unknown name 'x'; allowed: corruptions, perturbations"):
         library.load("imagenet-c").changed(transforms={"family": "x"})
     assert "x" not in FAMILIES
     assert FAMILIES.get("x") is None

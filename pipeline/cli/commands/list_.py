@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pipeline.cli.console import print_json, print_line, print_table, report_errors
 from pipeline.cli.options import JsonOption
+from pipeline.errors import UserError
 
 if TYPE_CHECKING:
     from pipeline.transforms.family import Family
 
+WordArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[WORD]",
+        show_default=False,
+        help="Show only the rows that contain this text, e.g. blur. Recipes of clean images are shown if it contains "
+        "clean.",
+    ),
+]
 
-def list_all(as_json: JsonOption = False) -> None:
+
+def list_all(word: WordArgument = "", as_json: JsonOption = False) -> None:
     """List the recipes, tasks, transforms, levels and profiles."""
     with report_errors(as_json):
         from corruptions.catalogue import PROFILE_SIDES
@@ -31,23 +45,39 @@ def list_all(as_json: JsonOption = False) -> None:
                 "families": {name: _facts(family) for name, family in FAMILIES.items()},
                 "profiles": dict(PROFILE_SIDES),
             }
-            print_json(**facts)
+            print_json(**{
+                table: {name: fact for name, fact in rows.items() if _contains((name, fact), word)}
+                for table, rows in facts.items()
+            })  # fmt: skip
             return
-        print_table(["recipe", "builds"], titles.items())
-        print_table(["task", "role", "images"], ((name, task.role, task.title) for name, task in tasks.items()))
-        print_table(
-            ["family", "description", "transforms", "groups", "levels"],
-            (
-                (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
-                for name, family in FAMILIES.items()
-            ),
+        shown_titles = [(name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in word]
+        families = (
+            (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
+            for name, family in FAMILIES.items()
         )
-        for listing in listings.values():
-            print_table(listing.columns, listing.rows)
-            if listing.note:
-                print_line(listing.note)
+        tables: list[tuple[Iterable[str], Iterable[tuple[object, ...]], str]] = [
+            (("recipe", "builds"), shown_titles, ""),
+            (("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
+            (("family", "description", "transforms", "groups", "levels"), families, ""),
+            *((listing.columns, listing.rows, listing.note) for listing in listings.values()),
+            (("profile", "image size"), [(name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()], ""),
+        ]
+        found = [
+            (columns, rows, note)
+            for columns, every, note in tables
+            if (rows := [row for row in every if _contains(row, word)])
+        ]
+        if not found:
+            raise UserError(f"no row contains {word!r}: give another word, or none to list all")
+        for columns, rows, note in found:
+            print_table(columns, rows)
+            if note:
+                print_line(note)
                 print_line("")
-        print_table(["profile", "image size"], ((name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()))
+
+
+def _contains(cells: Iterable[object], word: str) -> bool:
+    return word.lower() in " ".join(map(str, cells)).lower()
 
 
 def _facts(family: Family) -> dict[str, Any]:

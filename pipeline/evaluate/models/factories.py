@@ -19,11 +19,15 @@ from typing import Any
 
 import torch
 
+from corruptions.registry import suggestion
 from pipeline.errors import UserError
 from pipeline.evaluate.models.guards import user_errors
 from pipeline.software import PACKAGES
 
 ADVICE = "write it as package.module:function, importable from the current folder and callable without arguments"
+
+LIBRARIES = ("timm", "torchvision", "hf")
+"""Prefixes of models of libraries, which may be misspelled."""
 
 PROJECT_MODULES = frozenset({*PACKAGES, "robustshards", "__main__"})
 """Top-level modules of this project, which contain no models."""
@@ -59,7 +63,7 @@ def call_factory(spec: str, name: str, folder: str) -> Any:
     if words[0] in PROJECT_MODULES:
         raise UserError(f"{spec} was rejected: {words[0]} is part of this project; give a function from your own code")
     _add_user_folder(folder)
-    with user_errors(spec, ADVICE):
+    with user_errors(spec, f"{ADVICE}{suggestion(module_name, LIBRARIES)}"):
         value: Any = import_module(module_name)
         _check_not_shadowed(spec, words[0], folder)
         for attribute in attributes.split("."):

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import manifests
 from corruptions.preparation import STEPS, centre_window, size_after
+from corruptions.registry import unknown
 from pipeline.datasets.base import Chunk, DataSet
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
@@ -186,7 +187,7 @@ def choose_preparation(
     """
     task = data_set.task
     if resize is not None and resize not in OPERATORS:
-        raise UserError(f"unknown resize operator {shown(resize)}; allowed: {', '.join(OPERATORS)}")
+        raise UserError(unknown("resize operator", resize, allowed=OPERATORS))
     chosen = steps if steps is not None else task.steps if task else ()
     if not chosen:
         if resize is not None:

@@ -10,6 +10,7 @@ from unicodedata import category
 import torch
 
 from corruptions.catalogue import PROFILE_SIDES
+from corruptions.registry import unknown
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.unknown_labels import contradiction
@@ -120,7 +121,7 @@ class EvaluationRequest:
 def checked_precision(name: str) -> Precision:
     """Return the name of a precision. Raise UserError if it is unknown."""
     if name not in PRECISIONS:
-        raise UserError(f"unknown precision {name!r}: use {', '.join(PRECISIONS)}")
+        raise UserError(unknown("precision", name, allowed=PRECISIONS))
     return name  # type: ignore[return-value]
 
 

@@ -167,9 +167,12 @@ def test_corruptor_equals_corrupt(name: str) -> None:
         ({"name": "perlin_noise", "profile": "cifar"}, "profile must be 'imagenet' for 'perlin_noise', not 'cifar'"),
         ({"name": "lines"}, "profile must be 'cifar' for 'lines', not 'imagenet'"),
         ({"name": "sparkles", "profile": "tiny"}, "profile must be 'imagenet' or 'cifar' for 'sparkles', not 'tiny'"),
-        ({"name": "sparkles", "profile": "x"}, "unknown profile 'x'; choose one of imagenet"),
+        ({"name": "sparkles", "profile": "x"}, "unknown profile 'x'; allowed: imagenet"),
         ({"name": "sparkles", "severity": 6}, "severity must be 1..5, not 6"),
-        ({"name": "concentric_sine_waves"}, "unknown corruption 'concentric_sine_waves'; choose one of"),
+        (
+            {"name": "concentric_sine_waves"},
+            "unknown corruption 'concentric_sine_waves' .did you mean 'cocentric_sine_waves'",
+        ),
     ],
 )
 def test_errors_name_the_value_and_what_is_allowed(arguments: dict[str, Any], message: str) -> None:

@@ -117,12 +117,12 @@ def test_grey_equals_three_equal_channels(name: str) -> None:
         (
             {"name": "Affine"},
             ValueError,
-            "unknown corruption 'Affine'; choose one of gaussian_noise, .*, Affines, Blur",
+            "unknown corruption 'Affine' .did you mean 'Affines'.*; allowed: gaussian_noise, .*, Affines, Blur",
         ),
         ({"severity": 2}, ValueError, "severity must be 1 for candidate 'Rotate', not 2: it has one setting"),
         ({"severity": True}, TypeError, "severity must be an integer, not True"),
         ({"profile": "tiny"}, ValueError, "profile must be 'imagenet' for candidate 'Rotate', not 'tiny'"),
-        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; choose one of imagenet"),
+        ({"profile": "mnist"}, ValueError, "unknown profile 'mnist'; allowed: imagenet"),
         ({"seed": -1}, ValueError, r"seed must be 0 <= seed < 2\*\*128, not -1"),
         ({"rng": np.random.RandomState(1)}, ValueError, "rng is not supported by candidate 'Rotate', .* use seed"),
         ({"options": None}, TypeError, "options must be corruptions.Options, not NoneType"),
@@ -170,7 +170,7 @@ def test_apply_rejects_draws_of_another_size() -> None:
 
 @pytest.mark.parametrize("function", [corruptions.draw, lambda image, name: corruptions.apply(image, name, {})])
 def test_draw_and_apply_reject_other_names_and_small_images(function: Any) -> None:
-    with pytest.raises(ValueError, match="unknown candidate 'fog'; choose one of Affines, "):
+    with pytest.raises(ValueError, match="unknown candidate 'fog'; allowed: Affines, "):
         function(picture(), "fog")
     with pytest.raises(ValueError, match="at least 130 x 130, not 129 x 150"):
         function(picture(129, 150), "Border")
