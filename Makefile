@@ -20,6 +20,7 @@ DEMO := build/demo
 setup: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
+	@echo "Installing about 3 GB of packages into .venv; this takes a few minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/pip install --quiet --no-deps torchattacks==3.5.1 # its requirements name old versions of unused packages
