@@ -77,7 +77,7 @@ def evaluate(
         note: Remark about the model for reports, for example ``"trained with these corruptions"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
-        batch_size: Images per batch. 0 picks the fastest, and 64 if ``ordered`` is set.
+        batch_size: Images per batch. 0 suits device and image size, and is 64 if ``ordered`` is set.
         input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
         mean: Channel means used in training, RGB, 0 to 1. Default: those of the model, else ImageNet's.
         std: Channel standard deviations used in training, RGB, above 0. Default: like ``mean``.

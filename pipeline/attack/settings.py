@@ -162,13 +162,14 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     if request.ids and request.recipe.sample:
         request = replace(request, recipe=request.recipe.model_copy(update={"sample": 0}))
     source = chosen_images(images, request.recipe.sample, request.recipe.sample_seed, request.ids)
-    data_set = images.data_set
+    data_set, batch = images.data_set, model.batch or request.recipe.batch
     evaluated = EvaluationRequest(
         request.data_set, request.model, request.output, weights=request.weights, name=request.name,
-        device=request.device, batch=model.batch or request.recipe.batch, size=request.size, mean=request.mean,
+        device=request.device, batch=batch, size=request.size, mean=request.mean,
         std=request.std, data=request.data, trust_model=request.trust_model,
     )  # fmt: skip
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
+    table = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch})})  # not one shard's images
     setup = Setup(
         images, source, table, entries, device_name(table.run.device), (),
         software={**versions(), "torch": torch.__version__, **model.software, **check_libraries(entries)},

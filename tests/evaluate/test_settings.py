@@ -1,14 +1,17 @@
-"""Tests of invalid options of an evaluation."""
+"""Tests of invalid options of an evaluation, and of its batch size."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import torch
 
+import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.settings import largest_batch
+from tests.conftest import write_small_source
 from tests.factories.evaluator import outcome
 
 
@@ -52,3 +55,59 @@ def test_the_batch_size_is_limited_by_its_bytes() -> None:
     assert largest_batch(32, 32, None) == 2**30 // (32 * 32 * 3 * 4)
     assert largest_batch(32, 32, 224) == largest_batch(224, 224, 0)
     assert largest_batch(30_000, 30_000, None) == 1
+
+
+class Counting(torch.nn.Module):
+    """A model that counts the images that it is given, and fails for more than ``limit`` at once, as a small GPU."""
+
+    seen: ClassVar[list[int]] = []
+    limit = 1000
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if len(images) > self.limit:
+            raise torch.OutOfMemoryError
+        self.seen.append(len(images))
+        return images.mean(dim=(1, 2, 3))[:, None] * torch.arange(7.0)
+
+
+@pytest.fixture(scope="module")
+def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source of 100 small images."""
+    return write_small_source(tmp_path_factory.mktemp("hundred"), images=100, classes=7)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "allowed"),
+    [
+        ("tiny-imagenet-c", {"only": ["contrast"], "severities": (1, 3), "shard_size": 10}, 220),
+        ("tiny-imagenet-c-clean", {}, 110),
+        ("tiny-imagenet-c-clean", {"shard_size": 9}, 110),
+    ],
+)
+def test_a_first_evaluation_computes_hardly_more_than_its_images(
+    hundred: Path, tmp_path: Path, recipe: str, options: dict[str, Any], allowed: int
+) -> None:
+    rs.build(recipe, hundred, tmp_path / "data", workers=1, **options)
+    Counting.seen.clear()
+    evaluation = rs.evaluate(Counting(), tmp_path / "data")
+    assert evaluation.done.frames == 100 * (allowed // 100) <= sum(Counting.seen) <= allowed
+    assert evaluation.table.run.batch == min(options.get("shard_size", 100), 1024)
+
+
+def test_the_default_batch_size_is_kept_and_the_last_batch_is_padded_only_for_one_shape(
+    built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {}
+    for name, options in {"plain": {}, "compiled": {"compile": True}, "given": {"batch_size": 3}}.items():
+        Counting.seen.clear()
+        assert rs.evaluate(Counting(), built_once, tmp_path / name, **options).table.run.batch in (3, 4)
+        sizes[name] = Counting.seen[2:]
+    assert sizes == {"plain": [4, 2] * 4, "compiled": [4, 4] * 4, "given": [3, 1, 2] * 4}
+    monkeypatch.setattr(Counting, "limit", 2)
+    halved = rs.evaluate(Counting(), built_once, tmp_path / "small", compile=True)
+    assert (halved.table.run.batch, halved.complete) == (2, True)
+    again = rs.evaluate(Counting(), built_once, tmp_path / "small", compile=True)
+    assert (again.table.run.batch, again.done.frames) == (2, 0)
+    with pytest.raises(UserError, match="fails on a batch of 4 images"):
+        rs.evaluate(Counting(), built_once, tmp_path / "given 4", compile=True, batch_size=4)

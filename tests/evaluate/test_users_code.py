@@ -127,11 +127,11 @@ def test_modules_of_this_project_are_rejected(spec: str) -> None:
     ("body", "message"),
     [
         ("x * float('inf')", "returns NaN or infinite values"),
-        ("x[:, :0]", r"returns \(4, 0\) of torch.float32 for 4 images"),
-        ("x[:1]", r"returns \(1, 7\) of torch.float32 for 4 images"),
-        ("x + 0j", r"returns \(4, 7\) of torch.complex64"),
-        ("sys.exit(0)", "fails on a batch of 4 images of 224 x 224: SystemExit: 0"),
-        ("{}[0]", "fails on a batch of 4 images of 224 x 224: KeyError: 0"),
+        ("x[:, :0]", r"returns \(2, 0\) of torch.float32 for 2 images"),
+        ("x[:1]", r"returns \(1, 7\) of torch.float32 for 2 images"),
+        ("x + 0j", r"returns \(2, 7\) of torch.complex64"),
+        ("sys.exit(0)", "fails on a batch of 2 images of 224 x 224: SystemExit: 0"),
+        ("{}[0]", "fails on a batch of 2 images of 224 x 224: KeyError: 0"),
         ("x.sum().backward()", "gradients are disabled; a model that adapts at test time needs --ordered"),
     ],
 )

@@ -97,7 +97,9 @@ def evaluate(
     device: DeviceOption = "auto",
     batch_size: Annotated[
         int,
-        typer.Option(metavar="N", min=0, rich_help_panel=EXECUTION, help="Batch size. 0 (default) picks the fastest."),
+        typer.Option(
+            metavar="N", min=0, rich_help_panel=EXECUTION, help="Batch size. 0 (default) suits device and image size."
+        ),
     ] = 0,
     loaders: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""Inference on a device: from uint8 images to ranked classes, in full batches."""
+"""Inference on a device: from uint8 images to ranked classes, in batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Classifier:
             module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._weight_dtypes = {weights.dtype for weights in module.parameters() if weights.is_floating_point()}
         self._module = torch.compile(module) if run.compile else module
-        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device)
+        pads = not run.ordered and (self.device.type != "cpu" or run.compile or model.batch is not None)
+        self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads)
         self._type = PRECISIONS[run.precision]
         self._gradients = torch.enable_grad if run.ordered else torch.inference_mode
         self._groups = _Groups(table.task, self.device) if table.task and table.task.groups else None
@@ -44,8 +45,8 @@ class Classifier:
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
 
-        The batch is padded to the full batch size, so that the outputs do not depend on the number of images. In an
-        ordered evaluation, the model may adapt to its images: it gets a copy without padding, and may use gradients.
+        Batches of a GPU, and of a model that accepts one shape, are padded to the full batch size. In an ordered
+        evaluation, the model may adapt to its images: it gets a copy without padding, and may use gradients.
 
         Args:
             images: RGB images, uint8 of shape (N, H, W, 3), with N at most the batch size.
@@ -56,7 +57,7 @@ class Classifier:
         count, size = len(images), self._table.input.size
         values = self._normalise(images.to(self.device, non_blocking=True))
         if self._table.run.ordered:
-            values = values[:count].clone()
+            values = values.clone()
         if size and values.shape[2:] != (size, size):
             values = torch.nn.functional.interpolate(values, (size, size), mode="bilinear", antialias=True)
         if not self._table.run.channels_last:

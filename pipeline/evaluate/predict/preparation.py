@@ -95,6 +95,11 @@ class EvaluatedImages:
     preparation: Preparation | None = None
     unprepared: int = 0
 
+    @property
+    def fullest(self) -> int:
+        """The number of images in the largest chunk, the most that a model can get at once."""
+        return max(chunk.frames for chunk in self.chunks)
+
     def size(self) -> tuple[int, int]:
         """Return the (height, width) of the images of the first chunk, after preparation.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from time import perf_counter
 from unicodedata import category
 
 import torch
@@ -23,17 +22,12 @@ from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, 
 from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
 from pipeline.tasks.schema import Steps
 
-CANDIDATE_BATCHES = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""Batch sizes that are timed to find the fastest."""
+CPU_BATCH, GPU_BATCH, ORDERED_BATCH = 32, 256, 64
+"""Default batch sizes for images of 224 x 224. Ordered evaluations have the same on every device and for every size,
+because what a model adapts to depends on it."""
 
-MAX_CPU_BATCH = 64
-"""Largest batch size that is timed on a CPU."""
-
-MIN_SPEEDUP = 1.05
-"""Minimum speedup that justifies a larger batch size."""
-
-ORDERED_BATCH = 64
-"""Default batch size of an ordered evaluation. It is not timed, because what a model adapts to depends on it."""
+MAX_DEFAULT_BATCH = 1024
+"""Largest default batch size, for small images."""
 
 MAX_SIDE = 4096
 """Maximum input size, in pixels."""
@@ -72,7 +66,7 @@ class EvaluationRequest:
         precision: fp32, bf16 or fp16.
         channels_last: Whether to use the channels-last memory layout.
         compile: Whether to use torch.compile.
-        batch: Batch size. 0 picks the fastest.
+        batch: Batch size. 0 chooses it by the device and the size of the images.
         size: Side that images are resized to, in pixels. 0 keeps their size; None uses the size of the model.
         mean: Channel means for pixel values 0..1. None uses those of the model.
         std: Channel standard deviations for pixel values 0..1. None uses those of the model.
@@ -142,15 +136,19 @@ def settings(
         earlier: Settings of an earlier run in the same folder, whose batch size and note are reused. None if there is
             no earlier run.
 
+    Returns:
+        The settings. Their batch size is at most the number of images in the largest chunk, unless the model has a
+        fixed one or the evaluation is ordered.
+
     Raises:
         UserError: A setting is invalid, the model does not accept the images, or its outputs do not fit the labels.
     """
     data_set, chunks = images.data_set, images.chunks
     height, width = images.size()
     model_input, size = model.input, _input_size(request, model)
-    largest = largest_batch(height, width, size)
-    default = min(ORDERED_BATCH, largest) if request.ordered else 0
-    batch = request.batch or model.batch or (earlier.run.batch if earlier else default)
+    largest, device = largest_batch(height, width, size), _device(request.device)
+    recorded = earlier.run.batch if earlier else 0
+    batch = request.batch or model.batch or recorded
     if model.batch and request.ordered:
         raise UserError(
             f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
@@ -160,9 +158,11 @@ def settings(
         raise UserError(f"the model {request.model} accepts only batches of {model.batch}: remove --batch-size {batch}")
     if not 0 <= batch <= largest:
         raise UserError(
-            f"invalid batch size {batch} for images of {width} x {height}: use --batch-size 1 to {largest}, or 0 to "
-            "pick the fastest"
+            f"invalid batch size {batch} for images of {width} x {height}: use --batch-size 1 to {largest}, or 0 for "
+            "the default"
         )
+    if not batch or batch not in (recorded, model.batch):
+        batch = min(batch or _default_batch(request, device, largest), largest if request.ordered else images.fullest)
     steps = images.preparation
     table = EvaluationTable(
         model=ModelTable(
@@ -184,9 +184,9 @@ def settings(
             decoder=current_decoder(earlier.input.decoder if earlier else None) if steps else None,
         ),
         run=RunTable(
-            device=_device(request.device),
+            device=device,
             precision=request.precision,
-            batch=batch or min(CANDIDATE_BATCHES[0], largest),
+            batch=batch,
             channels_last=request.channels_last,
             compile=request.compile,
             ordered=request.ordered or None,
@@ -205,11 +205,10 @@ def settings(
         attack=recorded_attack(data_set),
         software=dict(model.software),
     )
-    classes = _count_classes(table, model, height, width)
-    check_labels(data_set, table.model.name, classes)
-    facts = {"classes": classes, "multiply_adds": multiply_adds(table, model, height, width)}
-    table = table.model_copy(update={"model": table.model.model_copy(update=facts)})
-    return table if batch else _with_fastest_batch(table, model, height, width, largest)
+    table = _run_once(table, model, images, shrink=not (request.batch or recorded))
+    check_labels(data_set, table.model.name, table.model.classes)
+    operations = multiply_adds(table, model, height, width)
+    return table.model_copy(update={"model": table.model.model_copy(update={"multiply_adds": operations})})
 
 
 def check_labels(data_set: DataSet, model: str, classes: int) -> None:
@@ -314,41 +313,39 @@ def _device(requested: str) -> str:
     return kind if kind == "cpu" else requested
 
 
-def _count_classes(table: EvaluationTable, model: Model, height: int, width: int) -> int:
-    """Run one batch of black images and return the number of classes. Raise UserError if the model fails."""
+def _default_batch(request: EvaluationRequest, device: str, largest: int) -> int:
+    """Return the default batch size, given the largest possible one, which depends on the size of the images."""
+    if request.ordered:
+        return min(ORDERED_BATCH, largest)
+    batch = (CPU_BATCH if device == "cpu" else GPU_BATCH) * largest // largest_batch(224, 224, None)
+    return max(min(batch, MAX_DEFAULT_BATCH), 1)
+
+
+def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shrink: bool) -> EvaluationTable:
+    """Return the settings with the number of classes that a model returns for black images.
+
+    Args:
+        table: The settings, without the number of classes.
+        model: The model.
+        images: The images, which decide how many the model gets at once.
+        shrink: Whether to halve a batch size that exceeds the memory of a GPU.
+
+    Raises:
+        UserError: The model fails.
+    """
+    batch, (height, width) = table.run.batch, images.size()
+    last = min((chunk.frames - 1) % batch + 1 for chunk in images.chunks if chunk.frames)
     try:
-        images = torch.zeros((table.run.batch, height, width, 3), dtype=torch.uint8)
-        classifier = Classifier(table, model)
+        black = torch.zeros((batch if table.run.ordered else min(last, 2), height, width, 3), dtype=torch.uint8)
+        logits = Classifier(table, model).logits(black)
     except (RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise UserError(
-            f"the model {table.model.spec} cannot run on {table.run.device} with a batch size of {table.run.batch}: "
+            f"the model {table.model.spec} cannot run on {table.run.device} with a batch size of {batch}: "
             f"{torch_message(error)}; use a smaller --batch-size"
         ) from error
-    return int(classifier.logits(images).cpu().shape[1])
-
-
-def _with_fastest_batch(table: EvaluationTable, model: Model, height: int, width: int, largest: int) -> EvaluationTable:
-    """Return the settings with the fastest batch size. Stop at the first size that is not faster or does not fit."""
-    best, rate = table, 0.0
-    for size in CANDIDATE_BATCHES:
-        if size > largest or (table.run.device == "cpu" and size > MAX_CPU_BATCH):
-            break
-        candidate = table.model_copy(update={"run": table.run.model_copy(update={"batch": size})})
-        try:
-            new_rate = _rate(Classifier(candidate, model), size, height, width)
-        except (UserError, RuntimeError, MemoryError):  # the batch does not fit into memory
-            break
-        if new_rate < MIN_SPEEDUP * rate:
-            break
-        best, rate = candidate, new_rate
-    return best
-
-
-def _rate(classifier: Classifier, batch: int, height: int, width: int) -> float:
-    """Return the throughput in images per second, over three batches after a warm-up batch."""
-    images = torch.zeros((batch, height, width, 3), dtype=torch.uint8)
-    for repetition in range(4):
-        if repetition == 1:
-            start = perf_counter()
-        classifier.logits(images).sum().item()
-    return 3 * batch / (perf_counter() - start)
+    except UserError as error:
+        if not shrink or batch == 1 or not isinstance(error.__cause__, torch.OutOfMemoryError):
+            raise
+        smaller = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch // 2})})
+        return _run_once(smaller, model, images, shrink)
+    return table.model_copy(update={"model": table.model.model_copy(update={"classes": int(logits.shape[1])})})

@@ -189,13 +189,15 @@ def _no_script() -> Iterator[None]:
 
 
 class Normaliser:
-    """A function that normalises images to (x / largest value of the type - mean) / std and pads them to a full batch.
+    """A function that normalises images to (x / largest value of the type - mean) / std, and may pad them to a batch.
 
     The memory of the result is reused, because allocating it for each batch takes longer than the arithmetic.
     """
 
-    def __init__(self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device) -> None:
-        self._batch = batch
+    def __init__(
+        self, batch: int, mean: Sequence[float], std: Sequence[float], device: torch.device, pads: bool = False
+    ) -> None:
+        self._batch, self._pads = batch, pads
         self._mean, self._std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (mean, std))
         # On a CPU, process one image at a time, so that its values stay in the cache.
         self._images_per_step = 1 if device.type == "cpu" else batch
@@ -203,13 +205,12 @@ class Normaliser:
         self._factors = self._terms = self._values
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """Return normalised images, float32 of shape (batch, 3, H, W), with channels last in memory.
+        """Return normalised images, float32 of shape (N, 3, H, W), with channels last in memory.
 
-        The next call overwrites the result.
+        The next call overwrites the result. With padding, zeros follow up to the batch size.
 
         Args:
-            images: Images, uint8 or uint16 of shape (N, H, W, 3), with N at most the batch size. The result is padded
-                with zeros.
+            images: Images, uint8 or uint16 of shape (N, H, W, 3), with N at most the batch size.
         """
         count, height, width, channels = images.shape
         shape = (self._batch, height, width * channels)
@@ -222,8 +223,9 @@ class Normaliser:
         for start in range(0, count, self._images_per_step):
             part = slice(start, min(start + self._images_per_step, count))
             self._values[part].copy_(rows[part]).mul_(self._factors).sub_(self._terms)
-        self._values[count:].zero_()
-        return self._values.view(self._batch, height, width, channels).permute(0, 3, 1, 2)
+        values = self._values if self._pads else self._values[:count]
+        values[count:].zero_()
+        return values.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
 
 def _batches(
