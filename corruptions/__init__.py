@@ -83,7 +83,7 @@ def corrupt(
     severity: int = 1,
     *,
     profile: str = "imagenet",
-    seed: int = 0,
+    seed: int | None = None,
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
@@ -102,7 +102,8 @@ def corrupt(
         profile: Published parameter values to use: ``"imagenet"`` (224 pixels), ``"inception"`` (299), ``"tiny"`` (64)
             or ``"cifar"`` (32). The image may have any other size. Corruptions of ImageNet-C-bar accept
             ``"imagenet"``, ``"cifar"`` or both, as published; candidates only ``"imagenet"``.
-        seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal images.
+        seed: Seed of the fast generator, 0 <= seed < 2**128. Give every image its own seed: with equal seeds, the noise
+            is equal too, or similar at other severities. Default: 0 for every image, with a warning at the second one.
         rng: Legacy NumPy generator to draw from instead of ``seed``, in the order of the published script. Use it to
             reproduce published images. Candidates have no published order of draws and do not accept it.
         options: Settings that the published script did not have. They affect only corruptions of ImageNet-C.
@@ -117,7 +118,8 @@ def corrupt(
     if rng is not None and name in candidates.CANDIDATES:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
     make, smallest = _resolve(name, severity, profile, options)
-    return make(validation.to_rgb(image, smallest), validation.draw_source(seed, rng))
+    rgb = validation.to_rgb(image, smallest)
+    return make(rgb, validation.draw_source(rgb, seed, rng))
 
 
 def corruptor(
@@ -145,7 +147,7 @@ def corruptor(
     return lambda image, seed: make(validation.to_rgb(image, smallest), FastDraws(seed))
 
 
-def draw(image: NDArray[np.uint8], name: str, *, seed: int = 0) -> dict[str, Any]:
+def draw(image: NDArray[np.uint8], name: str, *, seed: int | None = None) -> dict[str, Any]:
     """Return what a candidate draws for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
@@ -153,7 +155,7 @@ def draw(image: NDArray[np.uint8], name: str, *, seed: int = 0) -> dict[str, Any
     Args:
         image: uint8 array as in :func:`corrupt`. Both sides must be at least 130 pixels. The array is not modified.
         name: Name of a candidate. ``names("candidates")`` lists them.
-        seed: Seed of the fast generator, 0 <= seed < 2**128. Equal seeds give equal draws.
+        seed: Seed of the fast generator, as in :func:`corrupt`. Give every image its own.
 
     Returns:
         The draws: key -> number, string, tuple, list or array. It is empty for candidates without a random part.
@@ -163,7 +165,8 @@ def draw(image: NDArray[np.uint8], name: str, *, seed: int = 0) -> dict[str, Any
         ValueError: If an argument has an invalid shape, value or name.
     """
     row = candidates.get(name)
-    return row.draw(validation.draw_source(seed, None), validation.to_rgb(image, candidates.MIN_SIDE))
+    rgb = validation.to_rgb(image, candidates.MIN_SIDE)
+    return row.draw(validation.draw_source(rgb, seed), rgb)
 
 
 def apply(image: NDArray[np.uint8], name: str, draws: Mapping[str, Any]) -> Image:

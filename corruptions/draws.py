@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
+import warnings
+import zlib
 from copy import copy
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,3 +214,43 @@ class FastDraws:
         source = copy(self)
         source._calls = call
         return source
+
+
+class UnseededDraws(FastDraws):
+    """The numbers of seed 0, for a call that names no seed. The first draw for a second image warns, once per process.
+
+    Calls that leave out the seed give all images the same noise, which an evaluation would not notice.
+    """
+
+    _first: ClassVar[int | None] = None
+    _warned: ClassVar[bool] = False
+
+    def __init__(self, image: NDArray[np.uint8]) -> None:
+        super().__init__(0)
+        self._image = image
+
+    def _stream(self) -> random.Stream:
+        if not UnseededDraws._warned:
+            self._compare()
+        return super()._stream()
+
+    def _compare(self) -> None:
+        """Warn if an earlier call drew for another image."""
+        digest = zlib.crc32(np.ascontiguousarray(self._image))
+        if UnseededDraws._first is None:
+            UnseededDraws._first = digest
+        elif UnseededDraws._first != digest:
+            UnseededDraws._warned = True
+            warnings.warn(
+                "this image gets the same random numbers as an earlier one, because neither call has a seed: give "
+                "every image its own seed, for example seed=index, or pass seed=0 for equal numbers",
+                stacklevel=_callers_level(),
+            )
+
+
+def _callers_level() -> int:
+    """Return the stack level, for a warning of the calling function, of the code that called these packages."""
+    level = 1
+    while sys._getframe(level).f_globals.get("__name__", "").partition(".")[0] in ("corruptions", "perturbations"):
+        level += 1
+    return level

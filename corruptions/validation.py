@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.catalogue import PROFILE_SIDES, Image, Options
-from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws
+from corruptions.draws import SEED_BITS, DrawSource, FastDraws, PublishedDraws, UnseededDraws
 from corruptions.registry import find
 
 
@@ -55,10 +55,11 @@ def check_options(options: Options) -> Options:
     return options
 
 
-def draw_source(seed: int, rng: np.random.RandomState | None) -> DrawSource:
+def draw_source(image: Image, seed: int | None, rng: np.random.RandomState | None = None) -> DrawSource:
     """Return the source of random numbers.
 
     Args:
+        image: The image to draw for.
         seed: Seed of the fast generator, used if ``rng`` is None.
         rng: Legacy generator, used in the published order of draws.
 
@@ -70,6 +71,8 @@ def draw_source(seed: int, rng: np.random.RandomState | None) -> DrawSource:
         ValueError: If the seed is out of range.
     """
     if rng is None:
+        if seed is None:
+            return UnseededDraws(image)
         number = check_integer(seed, "seed")
         if not 0 <= number < 2**SEED_BITS:
             raise ValueError(f"seed must be 0 <= seed < 2**{SEED_BITS}, not {number}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 
 import corruptions
+import perturbations
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
+from corruptions.draws import UnseededDraws
 from tests.golden import names
 
 
@@ -83,6 +87,35 @@ def test_equal_seeds_give_equal_images() -> None:
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert not np.array_equal(first, top)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda image, name, **draws: corruptions.corrupt(image, name, 3, **draws),
+        lambda image, name, **draws: perturbations.perturb(image, name, profile="cifar", **draws),
+    ],
+)
+def test_noise_without_a_seed_warns_once_at_the_second_image(
+    call: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnseededDraws, "_first", None)
+    monkeypatch.setattr(UnseededDraws, "_warned", False)
+    one, other = picture(), 255 - picture()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        noisy = call(one, "gaussian_noise")
+        call(one, "speckle_noise")
+        call(other, "brightness")
+        assert np.array_equal(call(one, "gaussian_noise", seed=0), noisy)
+        call(other, "gaussian_noise", seed=0)
+        call(other, "gaussian_noise", rng=np.random.RandomState(1))
+    with pytest.warns(UserWarning, match="seed=index") as caught:
+        call(other, "shot_noise")
+    assert [each.filename for each in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(one, "shot_noise")
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,18 @@ that the import itself is fast.
 
 ## Images in memory
 
-Images are uint8 RGB arrays of shape (height, width, 3). Inputs are never modified. Equal seeds give equal images:
+Images are uint8 RGB arrays of shape (height, width, 3). Inputs are never modified. Equal seeds give equal images, so
+give every image its own seed; without seeds, all images get the same noise, and the second one a warning:
 
 ```python
 import numpy as np
 import robustshards as rs
 
-image = np.full((224, 224, 3), 128, np.uint8)
-for name in rs.corruptions.names("benchmark"):
-    corrupted = rs.corrupt(image, name, severity=3, seed=1)
-    assert corrupted.shape == image.shape
+images = [np.full((224, 224, 3), level, np.uint8) for level in (64, 128)]
+for index, image in enumerate(images):
+    for name in rs.corruptions.names("benchmark"):
+        corrupted = rs.corrupt(image, name, severity=3, seed=index)
+        assert corrupted.shape == image.shape
 ```
 
 `seed` uses a fast generator of this package. To draw in the order of the published scripts, pass NumPy's legacy
