@@ -236,7 +236,7 @@ class UnseededDraws(FastDraws):
 
     def _compare(self) -> None:
         """Warn if an earlier call drew for another image."""
-        digest = zlib.crc32(np.ascontiguousarray(self._image))
+        digest = zlib.crc32(self._image.tobytes())
         if UnseededDraws._first is None:
             UnseededDraws._first = digest
         elif UnseededDraws._first != digest:
