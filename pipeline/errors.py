@@ -30,7 +30,7 @@ class SampleError(Exception):
 
 
 class UnreachableError(Exception):
-    """A storage service does not respond. The work is retried; no sample is marked as failed."""
+    """A storage service does not respond. The run ends and can be continued; no sample is marked as failed."""
 
 
 class RefusedFileError(OSError):

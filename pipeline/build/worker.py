@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +19,7 @@ from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import ready_renderer
 from pipeline.sources.base import SourceImage
 from pipeline.sources.kinds import open_source
-from pipeline.storage import open_store
+from pipeline.storage import open_store, thread_pool
 from pipeline.transforms.family import Condition
 
 REPORT_EVERY_S = 0.5
@@ -138,7 +137,7 @@ class BuildWorker:
     def _publish(self, shards: Shards, images: int, counts: BuildCounts) -> None:
         """Publish the shards in parallel, because publishing waits for the disk. Raises OSError."""
         start = time.perf_counter()
-        with ThreadPoolExecutor(PUBLISHING_THREADS) as pool:
+        with thread_pool(PUBLISHING_THREADS) as pool:
             sizes = list(pool.map(lambda shard: shard.publish(self._store), shards.values()))
         for condition, size in zip(shards, sizes, strict=True):
             counts.add_shard(str(condition), images, size)

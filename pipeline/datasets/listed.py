@@ -27,7 +27,7 @@ from pipeline.datasets.samples import DESCRIBED_COLUMNS
 from pipeline.datasets.shards import tar_length
 from pipeline.datasets.verify_rendered import verify_rendered
 from pipeline.errors import UserError
-from pipeline.storage import READERS, Store
+from pipeline.storage import READERS, Store, thread_pool
 from pipeline.transforms.family import Condition
 
 COLUMNS = (*DESCRIBED_COLUMNS, "shard", "status", "offset", "size", "height", "width")
@@ -69,7 +69,7 @@ def verify_listing(output: str, checked: Checked = lambda findings: None, data: 
     if isinstance(data_set, Built):
         _check_shards(data_set, _shards(parts), sizes, coverage)
     else:
-        with ThreadPoolExecutor(READERS) as pool:
+        with thread_pool(READERS) as pool:
             _check_files(parts, _FileSizes(data_set.files, pool), coverage.found)
     return coverage.finish()
 

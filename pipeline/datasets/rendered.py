@@ -22,7 +22,7 @@ from pipeline.datasets.content import content_digest
 from pipeline.datasets.paths import LISTING_FILE, shard_file, shard_name
 from pipeline.datasets.samples import RenderedSample, Sample
 from pipeline.datasets.template import template_row
-from pipeline.errors import UserError
+from pipeline.errors import UnreachableError, UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import Recipe
 from pipeline.render.photographs import Photographs
@@ -200,7 +200,7 @@ class Rendered(DataSet):
         try:
             prepared = self._photographs.prepared(index, image, row.source_sha256 or "")
             pixels = self._renderer.transform(prepared, row.source_id, condition)
-        except (UserError, OSError):
+        except (UserError, UnreachableError, OSError):
             raise
         except Exception as error:  # transforms can raise any exception
             raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import groupby, islice
 
@@ -25,6 +25,7 @@ from pipeline.datasets.verify_rendered import verify_rendered
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import MAX_SHARD_SIZE
+from pipeline.storage import thread_pool
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
 
@@ -64,7 +65,7 @@ def verify(
             "the perturbations were not compared with their budgets, because the clean images are not known on this "
             "machine: give --source with the clean data set"
         )
-    with ThreadPoolExecutor(threads) as pool:
+    with thread_pool(threads) as pool:
         pending: deque[Future[Findings]] = deque()
         for chunk in _shard_chunks(data_set, clean):
             manifest_checks.add(chunk)

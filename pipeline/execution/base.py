@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Work
 
 Counts_co = TypeVar("Counts_co", covariant=True)
@@ -42,11 +43,11 @@ class WorkerStarted:
 
 @dataclass(frozen=True)
 class WorkerStartFailed:
-    """A worker could not be started. ``user_error`` is the message for the user if the user can fix the cause."""
+    """A worker could not be started. ``error`` is the cause if the user can fix it or a store does not answer."""
 
     worker: int
     reason: str
-    user_error: str | None = None
+    error: UserError | UnreachableError | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ class WorkerDied:
 
 @dataclass(frozen=True)
 class AttemptRaised:
-    """An attempt ended with an exception."""
+    """An attempt ended with an exception. ``error`` is the cause as in :class:`WorkerStartFailed`."""
 
     worker: int
     reason: str
+    error: UserError | UnreachableError | None = None
 
 
 WorkerEvent = WorkerStarted | WorkerStartFailed | WorkerReported[Counts] | AttemptFinished | WorkerDied | AttemptRaised

@@ -237,7 +237,7 @@ class LocalEngine(Generic[Work, Counts]):
             case local_worker.DONE:
                 return AttemptFinished(worker)
             case local_worker.RAISED:
-                return AttemptRaised(worker, parts[0])
+                return AttemptRaised(worker, *parts)
             case local_worker.FAILED:
                 self.kill(worker)
                 return WorkerStartFailed(worker, *parts)

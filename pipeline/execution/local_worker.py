@@ -121,16 +121,17 @@ def _make_worker(message: bytes, answers: int) -> Any:
         make, job = pickle.loads(work)
         worker = make(job)
     except BaseException as error:
-        _answer(answers, FAILED, _reason(error), str(error) if _is_user_error(error) else None)
+        _answer(answers, FAILED, _reason(error), _known(error))
         return None
     _answer(answers, STARTED)
     return worker
 
 
-def _is_user_error(error: BaseException) -> bool:
-    """Return whether the user can fix the cause of an error."""
+def _known(error: BaseException) -> BaseException | None:
+    """Return an error that the user can fix or that a store caused, without what is private to this process."""
     errors = sys.modules.get("pipeline.errors")
-    return errors is not None and isinstance(error, errors.UserError)
+    kinds = (errors.UserError, errors.UnreachableError) if errors else ()
+    return next((kind(str(error)) for kind in kinds if isinstance(error, kind)), None)
 
 
 def _run_attempt(worker: Any, message: bytes, answers: int) -> None:
@@ -138,7 +139,7 @@ def _run_attempt(worker: Any, message: bytes, answers: int) -> None:
         for content in worker.run(pickle.loads(message)):
             _answer(answers, REPORTED, content)
     except BaseException as error:
-        _answer(answers, RAISED, _reason(error))
+        _answer(answers, RAISED, _reason(error), _known(error))
     else:
         _answer(answers, DONE)
 

@@ -10,7 +10,7 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from pipeline.errors import UserError
+from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
     AttemptRaised,
@@ -137,8 +137,9 @@ class RayEngine(Generic[Work, Counts]):
             return AttemptFinished(worker)
         except self._ray.exceptions.RayError as error:
             self._forget(worker)
-            died = isinstance(error, self._ray.exceptions.ActorDiedError)
-            return (WorkerDied if died else AttemptRaised)(worker, _reason(error))
+            if isinstance(error, self._ray.exceptions.ActorDiedError):
+                return WorkerDied(worker, _reason(error))
+            return AttemptRaised(worker, _reason(error), _known(error))
 
     def _start_event(self, worker: int, answer: Any) -> WorkerStarted | WorkerStartFailed:
         self._starting.discard(worker)
@@ -147,8 +148,7 @@ class RayEngine(Generic[Work, Counts]):
             place, differences = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self.kill(worker)
-            cause = getattr(error, "cause", None)
-            return WorkerStartFailed(worker, _reason(error), str(cause) if isinstance(cause, UserError) else None)
+            return WorkerStartFailed(worker, _reason(error), _known(error))
         if differences:
             raise UserError(
                 f"{place} would run different code than this command: {'; '.join(differences)}. Install the same "
@@ -211,3 +211,9 @@ class _Metrics:
 def _reason(error: BaseException) -> str:
     """Return the last line of a Ray error, which has the cause."""
     return str(error).strip().splitlines()[-1].partition(_GENERAL_ADVICE)[0]
+
+
+def _known(error: BaseException) -> UserError | UnreachableError | None:
+    """Return the cause of a Ray error if the user can fix it or a store does not answer."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, UserError | UnreachableError) else None

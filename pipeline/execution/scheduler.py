@@ -9,7 +9,7 @@ from itertools import count, islice
 from statistics import median
 from typing import Generic, cast
 
-from pipeline.errors import UnfinishedError, UserError
+from pipeline.errors import UnfinishedError, UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
     AttemptRaised,
@@ -110,10 +110,13 @@ class Scheduler(Generic[Work, Counts]):
 
         Raises:
             UserError: No worker can be started, and the user can fix the cause.
+            UnreachableError: A store does not answer a worker, after all retries of the call.
             UnfinishedError: No worker can be started for another reason.
         """
         while self._assign(items):
             for event in self._engine.wait(_TICK_S):
+                if isinstance(event, WorkerStartFailed | AttemptRaised) and isinstance(event.error, UnreachableError):
+                    raise event.error  # other work items would wait for the store one after another
                 yield from self._handle(event)
 
     def close(self) -> None:
@@ -175,8 +178,8 @@ class Scheduler(Generic[Work, Counts]):
             self._starting.remove(worker)
             self._failed_starts += 1
             reason = f"cannot start a worker: {event.reason}"
-            if event.user_error and self._failed_starts >= MAX_ATTEMPTS:
-                raise UserError(f"cannot start any worker: {event.user_error}")
+            if event.error and self._failed_starts >= MAX_ATTEMPTS:
+                raise UserError(f"cannot start any worker: {event.error}")
             if self._failed_starts >= MAX_FAILED_STARTS:
                 raise UnfinishedError(
                     f"{reason} ({MAX_FAILED_STARTS} times in a row); finished work is kept. {self._engine.remedy}, "

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, cast
 
-from pipeline.errors import UserError
+from pipeline.errors import UnreachableError, UserError
 from pipeline.sources.pickled_arrays import (
     ALLOWED_GLOBALS,
     CALLABLE,
@@ -244,6 +244,8 @@ def load(file: BinaryIO | bytes, where: str) -> dict[str, Any]:
                 as_text(key): value.value() if isinstance(value, PickledArray) else value
                 for key, value in content.items()
             }
+    except UnreachableError:
+        raise
     except Exception as error:  # damaged pickles can raise any exception
         raise UserError(f"{where} is damaged or unsafe: {type(error).__name__}: {str(error)[:300]}") from error
     raise UserError(f"{where} contains a {type(content).__name__}; expected a dictionary")

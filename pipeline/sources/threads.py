@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import islice
 from typing import TypeVar
+
+from pipeline.storage import thread_pool
 
 Reader = TypeVar("Reader")
 Item = TypeVar("Item")
@@ -39,13 +41,10 @@ def read_in_threads(
         return [read(own.reader, item) for item in batch]
 
     pending: deque[Future[list[Result]]] = deque()
-    pool = ThreadPoolExecutor(threads)
-    try:
+    with thread_pool(threads) as pool:
         while batch := list(islice(remaining, BATCH_ITEMS)):
             pending.append(pool.submit(read_batch, batch))
             if len(pending) > 2 * threads:
                 yield from pending.popleft().result()
         for future in pending:
             yield from future.result()
-    finally:  # after an error, what was not started yet is not read
-        pool.shutdown(cancel_futures=True)

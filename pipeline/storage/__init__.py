@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain, islice, tee
 
 from pipeline.errors import UserError
@@ -29,6 +30,7 @@ __all__ = [
     "open_store",
     "read_ahead",
     "read_groups_ahead",
+    "thread_pool",
 ]
 
 PATTERN = re.compile(r"[*?\[]")
@@ -80,10 +82,24 @@ def _matching(store: Store, pattern: str) -> Place | None:
     return place if PATTERN.search(pattern) and place.files("") else None
 
 
+@contextmanager
+def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Provide threads for the duration of a block. After an error, waiting calls are cancelled.
+
+    Args:
+        count: Number of threads.
+    """
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def read_ahead(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of small files in order; later files are read in advance by threads."""
     waiting: deque[tuple[str, Future[bytes]]] = deque()
-    with ThreadPoolExecutor(READERS) as pool:
+    with thread_pool(READERS) as pool:
         for name in names:
             waiting.append((name, pool.submit(store.read, name)))
             if len(waiting) >= 2 * READERS:

@@ -86,12 +86,17 @@ def _ticket(files: Files) -> Iterator[str]:
     ended = threading.Event()
     heartbeats = threading.Thread(target=_send_heartbeats, args=(files, own, ended), daemon=True)
     heartbeats.start()
+    answers = True
     try:
         yield own
+    except UnreachableError:  # deleting the ticket would wait for the store once more; it expires
+        answers = False
+        raise
     finally:
         ended.set()
-        heartbeats.join()
-        _delete(files, own)
+        if answers:
+            heartbeats.join()
+            _delete(files, own)
 
 
 def _send_heartbeats(files: Files, own: str, ended: threading.Event) -> None:

@@ -45,7 +45,7 @@ def with_retries(what: str, call: Callable[..., Result], *arguments: Any) -> Res
         return _RETRYING(call, *arguments)
     except tenacity.RetryError as error:
         failure, count = error.last_attempt.exception(), error.last_attempt.attempt_number
-        tried = f"cannot {what} after {count} attempts"
+        tried = f"the store does not answer: cannot {what} after {count} attempts"
         raise UnreachableError(f"{tried}: {type(failure).__name__}: {failure}") from failure
     except PermissionError as error:  # usually an expired token, which affects all samples alike
         raise UnreachableError(

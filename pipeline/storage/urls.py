@@ -84,7 +84,8 @@ class UrlStore:
 
     def open(self, name: str) -> io.BufferedReader:
         """Open a file for reading; the result supports seeking."""
-        return with_retries(f"read {self.root}/{name}", self._files.open, self._path(name), "rb")
+        what = f"read {self.root}/{name}"
+        return io.BufferedReader(_RetriedReader(what, with_retries(what, self._files.open, self._path(name), "rb")))
 
     def read(self, name: str, offset: int = 0, size: int | None = None, limit: int | None = None) -> bytes:
         """Read ``size`` bytes of a file from ``offset``, or everything after ``offset``.
@@ -243,6 +244,39 @@ class UrlStore:
         if ".." in name.split("/"):
             raise UserError(f"{name!r} is outside of {self.root}")
         return f"{self._folder}/{name}" if name else self._folder
+
+
+class _RetriedReader(io.RawIOBase):
+    """A file of fsspec whose reads are retried."""
+
+    def __init__(self, what: str, file: Any) -> None:
+        self._what, self._file = what, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        data = with_retries(self._what, self._read, self._file.tell(), len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _read(self, position: int, size: int) -> bytes:
+        self._file.seek(position)
+        data: bytes = self._file.read(size)
+        return data
 
 
 def _verify_upload(written: Path, files: Any, path: str) -> None:

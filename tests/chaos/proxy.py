@@ -126,7 +126,7 @@ class FaultProxy:
         try:
             return await act(self, request, random)
         except ConnectionError:  # the client has been killed
-            return _cut(request)
+            return cut(request)
 
     def _kind(self, request: web.Request, random: Random) -> str | None:
         weather = self._weather
@@ -177,12 +177,12 @@ async def _throttled(proxy: FaultProxy, request: web.Request, random: Random) ->
 
 async def _cut_upload(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
     await request.content.read(max(1, (request.content_length or 0) // 2))
-    return _cut(request)
+    return cut(request)
 
 
 async def _lost_answer(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
     await proxy.forward(request)
-    return _cut(request)
+    return cut(request)
 
 
 async def _cut_download(proxy: FaultProxy, request: web.Request, random: Random) -> web.StreamResponse:
@@ -190,10 +190,10 @@ async def _cut_download(proxy: FaultProxy, request: web.Request, random: Random)
     answer = web.StreamResponse(status=status, headers=headers)
     await answer.prepare(request)
     await answer.write(body[: len(body) // 2])
-    return _cut(request)
+    return cut(request)
 
 
-def _cut(request: web.Request) -> web.StreamResponse:
+def cut(request: web.Request) -> web.StreamResponse:
     """Abort the connection. The returned response is never sent."""
     if request.transport:
         request.transport.abort()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.errors import UserError
+from pipeline.errors import UnreachableError, UserError
 from pipeline.execution import local_pool, scheduler
 from pipeline.execution.local_pool import GPUS_VARIABLE, LocalEngine, LocalPool, gpu_of
 from pipeline.execution.processes import WORKER_ENVIRONMENT
@@ -23,6 +23,7 @@ from tests.conftest import ROOT
 from tests.factories.faulty_workers import (
     ALL,
     ITEMS,
+    UNREACHABLE,
     BrokenWorker,
     Done,
     Fault,
@@ -85,8 +86,13 @@ def test_unrelated_deaths_quarantine_no_image(tmp_path: Path, end: int, reason: 
 def test_work_that_raises_is_given_up_with_the_reason(tmp_path: Path) -> None:
     report = run(tmp_path, Fault("b", None))
     (lost,) = report.lost
-    assert (lost.work, lost.reason) == (ITEMS[0], "pipeline.errors.UnreachableError: no answer")
+    assert (lost.work, lost.reason) == (ITEMS[0], "OSError: no answer")
     assert len(report.failed) == MAX_ATTEMPTS - 1
+
+
+def test_a_store_that_does_not_answer_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"^the store does not answer$"):
+        run(tmp_path, Fault("b", UNREACHABLE))
 
 
 def test_a_straggler_is_duplicated_and_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.errors import UnfinishedError
+from pipeline.errors import UnfinishedError, UnreachableError
 from pipeline.execution import ray_cluster, scheduler
 from pipeline.execution.ray_cluster import can_store_token, cluster
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.scheduler import MAX_ATTEMPTS
-from tests.factories.faulty_workers import ALL, ITEMS, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
+from tests.factories.faulty_workers import ALL, ITEMS, UNREACHABLE, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
 from tests.factories.processes import is_ray_worker
 
 WORKERS = 2
@@ -75,6 +75,11 @@ def test_work_that_fails_without_a_suspect_is_given_up(
     assert len(report.failed) == (MAX_ATTEMPTS - 1) * len(given_up)
     assert report.done.samples == Counter(sample for sample in ALL if fault.at == "b" and sample[0] in "def")
     assert all(("no answer" in lost.reason) == (fault.signal is None) for lost in report.lost)
+
+
+def test_a_store_that_does_not_answer_ends_the_run(driver: ProcessPoolExecutor, tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="the store does not answer"):
+        driver.submit(run, tmp_path, (Fault("b", UNREACHABLE),)).result()
 
 
 def test_a_straggler_is_duplicated_and_killed(driver: ProcessPoolExecutor, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.simulated_engine import SimulatedEngine
-from pipeline.errors import UnfinishedError, UserError
+from pipeline.errors import UnfinishedError, UnreachableError, UserError
 from pipeline.execution.base import (
     AttemptFinished,
     AttemptRaised,
@@ -293,13 +293,13 @@ def test_work_goes_to_the_worker_that_starts_first() -> None:
 
 
 def failing(
-    user_error: str | None = None, until: int = 10**9
+    error: UserError | UnreachableError | None = None, until: int = 10**9
 ) -> Callable[[int], list[tuple[float, WorkerEvent[Parts]]]]:
     """Return a script where the start of all workers before ``until`` fails."""
     return lambda worker: [
         (
             1.0,
-            WorkerStartFailed(worker, "no memory", user_error)
+            WorkerStartFailed(worker, "no memory", error)
             if worker < until
             else WorkerStarted(worker, f"worker {worker}"),
         )
@@ -321,7 +321,12 @@ def test_repeated_failed_starts_stop_the_run() -> None:
 
 def test_user_errors_at_start_stop_the_run_earlier() -> None:
     with pytest.raises(UserError, match="the frost textures are missing"):
-        run(ITEMS, 2, process, start=failing("the frost textures are missing"))
+        run(ITEMS, 2, process, start=failing(UserError("the frost textures are missing")))
+
+
+def test_a_store_that_does_not_answer_at_start_ends_the_run() -> None:
+    with pytest.raises(UnreachableError, match="no answer"):
+        run(ITEMS, 2, process, start=failing(UnreachableError("no answer"), until=1))
 
 
 def test_workers_that_never_start_are_waited_for() -> None:

@@ -19,6 +19,8 @@ ITEMS = (("a", "b", "c"), ("d", "e", "f"))
 ALL = {f"{image}.{sample}" for item in ITEMS for image in item for sample in SAMPLES}
 """All samples of all images."""
 
+UNREACHABLE = -1
+
 
 @dataclass
 class Done:
@@ -37,8 +39,8 @@ class Done:
 class Fault:
     """A fault at an image, at a sample, or at the ``end`` of a work item.
 
-    ``signal`` is sent to the worker process. None raises an exception instead, and 0 exits the process. The fault
-    occurs in every attempt, or only in the first if ``once``.
+    ``signal`` is sent to the worker process. None raises an OSError instead, UNREACHABLE an UnreachableError, and 0
+    exits the process. The fault occurs in every attempt, or only in the first if ``once``.
     """
 
     at: str
@@ -87,7 +89,9 @@ class FaultyWorker:
             if fault.at == position and not (fault.once and record.exists()):
                 record.touch()
                 if fault.signal is None:
-                    raise UnreachableError("no answer")
+                    raise OSError("no answer")
+                if fault.signal == UNREACHABLE:
+                    raise UnreachableError("the store does not answer")
                 if fault.signal == 0:
                     os._exit(0)
                 os.kill(os.getpid(), fault.signal)

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import s3fs
+from aiohttp import web
 
+from pipeline.build.run import BuildRequest, run_build
+from pipeline.cli.app import app
 from pipeline.datasets.verify import verify
-from pipeline.errors import UserError
+from pipeline.errors import UnreachableError, UserError
+from pipeline.execution.silent import SilentWatcher
+from pipeline.recipes.library import load
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead
+from tests.chaos.log import Log
+from tests.chaos.proxy import FaultProxy, cut
 from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.digests import data_digests
 from tests.factories.evaluator import evaluated
+from tests.factories.impatient import StrandedWorker, impatient
 from tests.factories.layouts import cifar_10
 from tests.factories.object_store import ObjectStore, object_store, upload
 
@@ -206,3 +215,84 @@ def test_links_to_a_parent_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same folder; remove the link"):
         list(open_source("imagefolder", str(tmp_path)))
     assert os.path.exists(tmp_path / "a/to-b/to-a")
+
+
+class _DyingProxy(FaultProxy):
+    """A proxy that answers a number of requests and then cuts every connection."""
+
+    def __init__(self, target: str, requests: int) -> None:
+        self.left = requests
+        super().__init__(target, Log())
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.left -= 1
+        return await super()._handle(request) if self.left >= 0 else cut(request)
+
+
+@pytest.fixture
+def dying(
+    s3: ObjectStore, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Callable[[int], _DyingProxy]]:
+    """A function that puts a dying proxy in front of the server. Calls are retried once, and so they end soon."""
+
+    def die_after(requests: int) -> _DyingProxy:
+        proxy = _DyingProxy(s3.endpoint, requests)
+        request.addfinalizer(proxy.close)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        s3fs.S3FileSystem.clear_instance_cache()
+        return proxy
+
+    impatient(monkeypatch)
+    yield die_after
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+MODEL = ("--model", "tests.factories.small_models:tiny", "--batch-size", 4, "--loaders", 0)
+
+
+@pytest.fixture(scope="module")
+def rendered_from_s3(s3: ObjectStore, built_on_s3: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rendered")
+    arguments = ("render", "imagenet-c", "--source", f"{s3.url}/photographs", "--out", folder, "--only", "contrast")
+    app(list(map(str, arguments)), standalone_mode=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "requests"),
+    [
+        *product(
+            [("evaluate", "{data}", *MODEL), ("verify", "{data}"), ("export", "{data}", "--to", "imagefolder")],
+            (12, 28),
+        ),
+        (("evaluate", "{rendered}", *MODEL, "--cache", "off"), 4),
+        (("verify", "{rendered}"), 4),
+        (("render", "imagenet-c", "--source", "{source}"), 28),
+    ],
+    ids=lambda each: each if isinstance(each, int) else f"{each[0]} {each[1]}",
+)
+def test_a_store_that_stops_answering_ends_the_command(
+    s3: ObjectStore, built_on_s3: str, rendered_from_s3: Path, tmp_path: Path, dying: Callable[[int], _DyingProxy],
+    capsys: pytest.CaptureFixture[str], command: tuple[object, ...], requests: int,
+) -> None:  # fmt: skip
+    names = {"data": built_on_s3, "rendered": rendered_from_s3, "source": f"{s3.url}/photographs"}
+    arguments = [str(part).format(**names) for part in command]
+    if command[0] != "verify":
+        arguments += ["--out", str(tmp_path / "out")]
+    proxy = dying(requests)
+    code = app(arguments, standalone_mode=False)
+    assert proxy.left < 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert (code, "error: the store does not answer: cannot " in last) == (3, True), last
+    assert last.lower().endswith(("run the same command again", "run the same command to continue"))
+
+
+def test_a_store_that_does_not_answer_a_worker_ends_the_build(
+    s3: ObjectStore, built_on_s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    recipe = load("imagenet-c").changed(transforms={"only": ["contrast"]}, shards={"size": 1})
+    request = BuildRequest(recipe, f"{s3.url}/photographs", str(tmp_path / "out"), workers=1, executor="local")
+    with pytest.raises(UnreachableError, match="the store does not answer: cannot read s3://"):
+        run_build(request, SilentWatcher(), StrandedWorker)
+    assert not (tmp_path / "out" / "manifest.parquet").exists()

@@ -22,7 +22,7 @@ from manifests import Row
 from pipeline.datasets.base import Chunk, DamagedShardError, DataSet, Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
-from pipeline.errors import SampleError, UserError
+from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.evaluate.predict.preparation import Preparation, different_sizes, prepared_size
 from pipeline.execution.local_worker import end_with
 from pipeline.execution.processes import environment
@@ -71,10 +71,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class BrokenChunk:
-    """A chunk that cannot be read, and the reason."""
+    """A chunk that cannot be read, and the reason. ``unreachable``: the store does not answer."""
 
     chunk: int
     reason: str
+    unreachable: bool = False
 
 
 @dataclass
@@ -117,6 +118,9 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
         for index, chunk in islice(enumerate(self.chunks), first, None, step):
             try:
                 yield from _batches(data_set, index, chunk, self._batch, self._preparation)
+            except UnreachableError as error:
+                yield BrokenChunk(index, str(error), unreachable=True)
+                return
             except UserError as error:  # says what to do
                 yield BrokenChunk(index, str(error))
             except (SampleError, DamagedShardError, OSError, ValueError, MemoryError, cv2.error) as error:
@@ -133,6 +137,7 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
 
     Raises:
         UserError: A loader process died.
+        UnreachableError: The store of the images does not respond.
     """
     gc.freeze()  # exclude all objects loaded so far from garbage collection
     workers = min(processes, len(stream.chunks))
@@ -149,6 +154,8 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
             batches = iter(loader)
         try:
             for item in batches:
+                if isinstance(item, BrokenChunk) and item.unreachable:
+                    raise UnreachableError(item.reason)
                 if isinstance(item, BrokenChunk) or item.last:
                     finished.add(item.chunk)
                 yield item
