@@ -15,6 +15,7 @@ from pipeline.datasets.paths import part_file, shard_file, shard_name
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import UNLABELLED, Source, SourceImage, notices_of
+from pipeline.sources.files import listed_suffixes, warnings_of_unread
 from pipeline.text import counted
 from pipeline.transforms.family import Condition
 
@@ -170,13 +171,13 @@ def make_plan(recipe: Recipe, source: Source) -> Plan:
         unlabelled += image.label == UNLABELLED
         classes.add(image.class_name)
     if not images:
-        ignored = ", ".join(f"{count} {suffix}" for suffix, count in sorted(source.ignored.items()))
+        ignored = listed_suffixes(source.ignored)
         raise UserError(
             f"no images found in {source.location}" + (f" (ignored files: {ignored})" if ignored else "") + ": give "
             "the folder that contains them, or their layout with --source-kind"
         )
     recipe = recipe.model_copy(update={"labels": source.labels})
-    warnings = notices_of(source)
+    warnings = notices_of(source) + warnings_of_unread(source.ignored)
     if unlabelled and not recipe.family.sequences:  # sequences count changes of the prediction
         warnings += (
             f"{unlabelled:,} of {counted(images, 'image')} are unlabelled, so no error rate can be computed on this "

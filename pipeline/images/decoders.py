@@ -33,8 +33,11 @@ MAX_SCANNED = 2**32
 SCAN_BYTES = 10
 """Minimum size of a scan in bytes: its marker and header."""
 
-FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP", "GIF")
 """Accepted formats. The content decides, not the suffix: ImageNet contains PNG data in files named .JPEG."""
+
+JPEG_FORMATS = frozenset({"JPEG", "MPO"})
+"""Pillow's names of JPEG, the second for files with more images behind the first, which some cameras write."""
 
 EIGHT_BIT_MODES = frozenset(
     {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"}
@@ -121,7 +124,7 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
     if decoder not in DECODERS:
         raise UserError(unknown("decoder", decoder, allowed=DECODERS))
     with _opened(data) as image:
-        if decoder == "pillow" or image.format != "JPEG" or image.mode not in JPEG_MODES:
+        if decoder == "pillow" or image.format not in JPEG_FORMATS or image.mode not in JPEG_MODES:
             return _rgb(image)
         size = image.size
     return _decode_jpeg(data, decoder, size)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import RefusedFileError, UserError
+from pipeline.sources.files import counted_as, is_system_folder
 from pipeline.storage import LARGEST_READ, Place, find_place
 from pipeline.storage.base import path_sort_key
 from pipeline.tasks.labels import MAX_LABEL, LabelSpace
@@ -23,23 +24,8 @@ from pipeline.tasks.labels import MAX_LABEL, LabelSpace
 UNLABELLED = -1
 """Label of an image without a class; its class name is an empty string."""
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp"})
-"""File suffixes of images in lower case, the same as in torchvision."""
-
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 """File suffixes of compressed files."""
-
-SYSTEM_FOLDERS = frozenset(
-    {
-        *("__macosx", ".trashes", ".spotlight-v100", ".fseventsd", "network trash folder", "temporary items"),
-        *("lost+found", "__pycache__"),
-        *("$recycle.bin", "recycler", "recycled", "system volume information", "found.000"),
-        *("@eadir", "#recycle", "#snapshot", "@tmp", "@sharebin"),
-        *("@recycle", "@recently-snapshot", "@__thumb", ".@__thumb"),
-        *(".snapshot", ".snapshots", "~snapshot", ".zfs"),
-    }
-)
-"""Names in lower case of folders that macOS, Linux, Windows, Synology, QNAP and file servers create automatically."""
 
 LONGEST_LIST = 2**26
 """Size limit in bytes for a list of names or labels: 64 MiB, about 50 bytes per ImageNet training image."""
@@ -128,23 +114,6 @@ def notices_of(source: Source) -> tuple[str, ...]:
     return tuple(getattr(source, "notices", ()))
 
 
-def suffix(name: str) -> str:
-    """Return the suffix of a file name in lower case, with its dot, or an empty string."""
-    return os.path.splitext(name)[1].lower()
-
-
-def is_system_folder(name: str) -> bool:
-    """Return whether an operating system or file server creates folders of this name for itself."""
-    return name.casefold() in SYSTEM_FOLDERS
-
-
-def is_hidden(path: str) -> bool:
-    """Return whether a file is hidden, or is inside a hidden folder or a system folder."""
-    *folders, name = path.split("/")
-    hidden = any(part.startswith(".") and part not in (".", "..") for part in (*folders, name))
-    return hidden or any(map(is_system_folder, folders))
-
-
 def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
     """Return the names of the files at a place that have a given suffix.
 
@@ -171,7 +140,7 @@ def source_files(place: Place, ending: str, ignored: Counter[str]) -> list[str]:
         elif name.endswith(compressed):
             raise UserError(f"{place.location}/{path} is compressed: decompress it or remove it")
         else:
-            ignored[suffix(path) or "no suffix"] += 1
+            ignored[counted_as(path)] += 1
     return sorted(found, key=path_sort_key)
 
 

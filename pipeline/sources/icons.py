@@ -13,7 +13,8 @@ import numpy as np
 from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode_on_white
 from pipeline.sources import pickles, values
-from pipeline.sources.base import Pixels, SourceImage, identifier, is_system_folder, refuse_duplicates
+from pipeline.sources.base import Pixels, SourceImage, identifier, refuse_duplicates
+from pipeline.sources.files import is_system_folder
 from pipeline.sources.imagefolder import ImageFolder
 from pipeline.sources.parts import STYLE, Part, require_both
 from pipeline.storage import Place

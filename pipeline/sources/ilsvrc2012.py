@@ -10,18 +10,15 @@ from pathlib import PurePosixPath
 
 from pipeline.errors import UserError
 from pipeline.sources.base import (
-    SUFFIXES,
     SourceImage,
     check_class,
     check_size,
     identifier,
-    is_hidden,
-    is_system_folder,
     read_lines,
     read_text,
     refuse_duplicates,
-    suffix,
 )
+from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, is_system_folder, suffix
 from pipeline.storage import FolderEntry, Place, Store
 from pipeline.storage.tar_index import TarIndex
 from pipeline.tasks.labels import label_folders
@@ -209,7 +206,7 @@ class ValidationTar:
         images = []
         for name, member in sorted(self._index.members().items()):
             if is_hidden(name) or suffix(name) not in SUFFIXES:
-                self.ignored[suffix(name) or "no suffix"] += 1
+                self.ignored[counted_as(name)] += 1
             else:
                 images.append((name, member))
         named = ((identifier(PurePosixPath(name).name), name) for name, _ in images)
@@ -242,7 +239,7 @@ def flat_images(folder: Store, below: str, ignored: Counter[str]) -> list[Folder
         elif suffix(entry.name) in SUFFIXES:
             images.append(entry)
         else:
-            ignored[suffix(entry.name) or "no suffix"] += 1
+            ignored[counted_as(entry.name)] += 1
     return images
 
 

@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from pipeline.errors import UserError
 from pipeline.sources.base import (
     SPLITS,
-    SUFFIXES,
     UNLABELLED,
     SourceImage,
     check_size,
     identifier,
-    is_system_folder,
     refuse_duplicates,
     refuse_lookalikes,
     refuse_skipped,
-    suffix,
 )
+from pipeline.sources.files import SUFFIXES, counted_as, is_system_folder, suffix
 from pipeline.storage import Place
 from pipeline.tasks.labels import label_folders
 
@@ -52,7 +50,9 @@ class ImageFolder:
         self._system_folders = [name for name in folders if is_system_folder(name)]
         for entry in entries:
             self._refuse_broken_link(entry.name, entry.size, entry.is_folder)
-        loose = [entry.name for entry in entries if not entry.is_folder and suffix(entry.name) in SUFFIXES]
+        files = [entry.name for entry in entries if not entry.is_folder]
+        loose = [name for name in files if suffix(name) in SUFFIXES]
+        self._beside = files if self._classes else []
         if loose and self._classes:
             raise UserError(
                 f"{self.location} contains both images ({loose[0]}, ...) and class folders ({self._classes[0]}, ...): "
@@ -71,7 +71,7 @@ class ImageFolder:
 
     def __iter__(self) -> Iterator[SourceImage]:
         """Yield all images in order. Raise UserError if an id occurs twice or a name is not valid text."""
-        self.ignored = Counter(f"{name}/" for name in self._system_folders)
+        self.ignored = Counter([*(f"{name}/" for name in self._system_folders), *map(counted_as, self._beside)])
         if not self._classes:
             yield from self._folder("", UNLABELLED)
         for name in self._classes:
@@ -96,7 +96,7 @@ class ImageFolder:
                 yield path, size
             else:
                 self._refuse_broken_link(path, size, False)
-                self.ignored[suffix(path) or "no suffix"] += 1
+                self.ignored[counted_as(path)] += 1
 
     def _is_skipped(self, name: str) -> bool:
         """Return whether a folder is a system folder, and count it if so."""

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SUFFIXES, Pixels, Source, SourceImage, lines_at, notices_of, suffix
+from pipeline.sources.base import Pixels, Source, SourceImage, lines_at, notices_of
+from pipeline.sources.files import SUFFIXES, suffix
 from pipeline.tasks.labels import LabelSpace
 
 

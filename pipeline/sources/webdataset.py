@@ -10,19 +10,17 @@ from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.sources.base import (
-    SUFFIXES,
     UNLABELLED,
     SourceImage,
     check_label,
     check_size,
     identifier,
-    is_hidden,
     is_skipped,
     refuse_mixed,
     refuse_skipped,
     source_files,
-    suffix,
 )
+from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
 from pipeline.storage import Place
 from pipeline.storage.tar_index import Member, TarIndex
 
@@ -80,7 +78,7 @@ class WebDatasetTars:
             for key, group in groupby(self._parts(index), key=lambda each: each[0]):
                 parts = list(group)
                 if not any(_starts_sample(key, extension) for _, extension, _, _ in parts):
-                    self.ignored.update(suffix(name) or "no suffix" for _, _, name, _ in parts)
+                    self.ignored.update(counted_as(name) for _, _, name, _ in parts)
                     continue
                 sample = _sample(tar, key, parts)
                 if (plain := key.removeprefix("./")) in seen:

@@ -35,7 +35,7 @@ from pipeline.sources.kinds import KINDS
 from pipeline.storage import LocalStore
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import GROUPS
-from tests.conftest import Run
+from tests.conftest import Run, write_small_source
 from tests.golden.names import CORRUPTIONS, PERTURBATIONS
 
 SUBCOMMANDS = ("list", "plan", "build", "verify")
@@ -125,6 +125,18 @@ def test_plan_counts_and_measures(robustshards: Run, photographs: Path) -> None:
     assert facts["measured_images"] == 1
     command = ("plan", "imagenet-c", "--source", photographs, "--only", "contrast", "--measure", 2)
     assert "60 (5 per image)" in robustshards(*command).stdout
+
+
+def test_suffixes_of_skipped_files_are_shown_without_their_control_characters(
+    robustshards: Run, tmp_path: Path
+) -> None:
+    source = write_small_source(tmp_path / "source", images=2)
+    for name in ("x.\x1b[31mred", "x.avif"):
+        (source / "class0" / name).touch()
+    done = robustshards("plan", "cifar-10-c", "--only", "fog", "--source", source)
+    assert r"1 .\x1b[31mred, 1 .avif" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "warning: 1 image skipped in formats that are not read: 1 .avif" in done.stderr
 
 
 def test_plan_estimates_the_size_of_a_build(robustshards: Run, small_source: Path, built_once: Path) -> None:

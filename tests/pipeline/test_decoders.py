@@ -48,6 +48,20 @@ def test_palette_images_are_converted_to_rgb() -> None:
     np.testing.assert_array_equal(decode(encoded(palette)), np.asarray(palette.convert("RGB")))
 
 
+def test_the_first_frame_of_a_gif_is_read() -> None:
+    frames = [Image.fromarray(RGB[start:]).quantize(16).resize((30, 20)) for start in (0, 4)]
+    data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    np.testing.assert_array_equal(decode(data), np.asarray(frames[0].convert("RGB")))
+
+
+def test_the_first_of_several_jpegs_is_decoded_by_the_chosen_decoder() -> None:
+    first, second = (Image.fromarray(each) for each in (photograph(64, 48), photograph(64, 48)[::-1]))
+    several = encoded(first, "MPO", save_all=True, append_images=[second])
+    expected = decode(encoded(first, "JPEG"), "turbo-fast")
+    assert (decode(encoded(first, "JPEG")) != expected).any()
+    np.testing.assert_array_equal(decode(several, "turbo-fast"), expected)
+
+
 def test_alpha_is_dropped_not_blended() -> None:
     alpha = np.dstack([RGB, np.zeros((20, 30), np.uint8)])
     np.testing.assert_array_equal(decode(encoded(Image.fromarray(alpha))), RGB)

@@ -83,12 +83,20 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch:
 
 def test_other_files_are_counted_or_refused(tmp_path: Path) -> None:
     data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
-    for name in ("fog/1/cat/notes.txt", "fog/1/dog/Thumbs.db", ".DS_Store", "README", "__MACOSX/fog/1/cat/._a.png"):
+    for name in (
+        "fog/1/cat/a.jxl",
+        "fog/1/cat/notes.txt",
+        "fog/1/dog/Thumbs.db",
+        ".DS_Store",
+        "README",
+        "__MACOSX/fog/1/cat/._a.png",
+    ):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_text("x")
     (data / "fog/1/@eaDir").mkdir()
     facts = found(data, tmp_path / "index")
-    assert (facts["samples"], facts["passed_over"]) == (4, 3)
+    assert (facts["samples"], facts["passed_over"]) == (4, 4)
+    assert facts["warnings"] == ["1 image skipped in formats that are not read: 1 .jxl; convert them to PNG"]
     assert [row.label for row in rows_of(tmp_path / "index")] == [0, 0, 1, 1]
     (data / "scripts").mkdir()
     with pytest.raises(UserError, match=r"scripts is empty, .* none-0: remove it"):

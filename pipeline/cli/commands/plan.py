@@ -33,6 +33,7 @@ def plan(
         from pipeline.build.plan import make_plan
         from pipeline.build.run import with_detected_kind
         from pipeline.render.warm_up import try_transforms
+        from pipeline.sources.files import listed_suffixes
         from pipeline.sources.kinds import KINDS, open_source
 
         recipe = with_detected_kind(options.load(), options.source)
@@ -71,8 +72,7 @@ def plan(
         if planned.labels:
             rows.insert(2, ("labels", planned.labels))
         if planned.ignored:
-            skipped = ", ".join(f"{count} {suffix}" for suffix, count in sorted(planned.ignored.items()))
-            rows.append(("skipped files", f"{skipped} (not images)"))
+            rows.append(("skipped files", listed_suffixes(planned.ignored)))
         print_table([recipe.name, ""], rows)
         for warning in planned.warnings:
             warn(warning)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from manifests import Row
 from pipeline.errors import UserError
-from pipeline.sources.base import folded, is_system_folder
+from pipeline.sources.base import folded
+from pipeline.sources.files import is_system_folder
 from pipeline.text import shown
 
 UNLABELLED = "unlabelled"

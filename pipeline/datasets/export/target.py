@@ -14,7 +14,8 @@ import tomli_w
 
 from pipeline.config import StrictTable, read_toml, validated
 from pipeline.errors import UnfinishedError, UserError
-from pipeline.sources.base import folded, is_system_folder, suffix
+from pipeline.sources.base import folded
+from pipeline.sources.files import is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
 from pipeline.text import shown
 

@@ -26,7 +26,8 @@ from pipeline.datasets.indexed import indexed_sample
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, RECIPE_FILE, file_digest
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import UserError
-from pipeline.sources.base import COMPRESSIONS, identifier, is_system_folder, refuse_duplicates
+from pipeline.sources.base import COMPRESSIONS, identifier, refuse_duplicates
+from pipeline.sources.files import is_system_folder, warnings_of_unread
 from pipeline.storage import SMALL_FILE, LocalStore, Store, is_url, open_store, trusted_locations
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.schema import LoadedTask, Task
@@ -60,6 +61,7 @@ class IndexResult:
         task: The task. None if there is none.
         left_out: Folders that the task does not name, and the number of images in each.
         missing: Folders that the task names and that have no images.
+        warnings: What to know about the files that are not samples.
     """
 
     name: str
@@ -73,6 +75,7 @@ class IndexResult:
     task: Task | None
     left_out: Mapping[str, int]
     missing: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
         """Return the result for JSON output."""
@@ -83,6 +86,7 @@ class IndexResult:
             "labels": self.labels
             and {**self.labels.model_dump(mode="json", exclude_none=True), "description": str(self.labels)},
             "task": self.task and self._task_facts(self.task),
+            "warnings": list(self.warnings),
         }
 
     def lines(self) -> Iterator[str]:
@@ -93,6 +97,7 @@ class IndexResult:
             f"indexed {self.name} (layout: {self.layout}): {counted(self.samples, 'sample')}, "
             f"{counted(len(self.conditions), 'combination')} of transform and level{damaged}{skipped}"
         )
+        yield from (f"warning: {text}" for text in self.warnings)
         if self.labels:
             yield f"labels: {self.labels}"
         if self.task:
@@ -182,11 +187,12 @@ def index(
             conditions=tuple(conditions),
             samples=manifests.merge(parts.values(), {}, merged).rows,
             failed=failed,
-            passed_over=layout.passed_over,
+            passed_over=layout.ignored.total(),
             labels=layout.labels,
             task=task.task if task else None,
             left_out=layout.left_out,
             missing=layout.missing,
+            warnings=warnings_of_unread(layout.ignored),
         )
         store.remove(MANIFEST_FILE)
         store.publish_bytes(tomli_w.dumps(_table(result, layout, out, merged)).encode(), INDEX_FILE)

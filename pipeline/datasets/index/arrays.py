@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -27,6 +28,7 @@ from pipeline.datasets.indexed import PIXELS
 from pipeline.errors import UserError
 from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
 from pipeline.sources.base import LONGEST_LIST, UNLABELLED
+from pipeline.sources.files import counted_as
 from pipeline.storage import LocalStore
 from pipeline.tasks.labels import MAX_LABEL, LabelSpace, Numbering
 from pipeline.transforms.family import Condition
@@ -103,7 +105,8 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> De
     if labels is not None and classes:
         present = len(set(labels) - {UNLABELLED})
         space = LabelSpace(numbering=Numbering.LISTED, classes=len(classes), present=present)
-    return DetectedLayout("arrays", root, conditions, space, len(set(beside).difference(names, GENERATED_FILES)))
+    ignored = Counter(map(counted_as, set(beside).difference(names, GENERATED_FILES)))
+    return DetectedLayout("arrays", root, conditions, space, ignored)
 
 
 def _rows(

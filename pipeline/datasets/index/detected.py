@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -57,7 +58,7 @@ class DetectedLayout:
         root: Folder with the files.
         conditions: The samples of each condition.
         labels: What the labels count. None if unknown, or if a task says it.
-        passed_over: Number of files that are not samples.
+        ignored: Suffix -> number of files that are not samples.
         left_out: Folders that the task does not name, and the number of images in each.
         missing: Folders that the task names and that have no images.
     """
@@ -66,7 +67,7 @@ class DetectedLayout:
     root: Path
     conditions: Mapping[Condition, Listing]
     labels: LabelSpace | None
-    passed_over: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
     left_out: Mapping[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 

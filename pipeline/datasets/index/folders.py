@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -12,7 +13,8 @@ from pipeline.datasets.index.detected import DetectedLayout, Entry, expected_fol
 from pipeline.datasets.index.labelling import Labelling, last_component
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE
 from pipeline.errors import UserError
-from pipeline.sources.base import LONGEST_LIST, SUFFIXES, is_hidden, is_system_folder, suffix
+from pipeline.sources.base import LONGEST_LIST
+from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, is_system_folder, suffix
 from pipeline.storage import LocalStore
 from pipeline.storage.tar_index import TarIndex
 from pipeline.text import SHOWN, shown
@@ -52,10 +54,11 @@ def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
     """
     store, encoders = LocalStore(str(root)), labelling.encoders
     images: dict[str, int] = {}
-    passed_over = 0
+    ignored: Counter[str] = Counter()
     for folder, below, files in _walk(store):
-        samples = sum(is_sample(name, f"{root}/{folder}", encoders) for name in files)
-        passed_over += len(files) - samples - (0 if folder else len(GENERATED_FILES.intersection(files)))
+        other = [name for name in files if not is_sample(name, f"{root}/{folder}", encoders)]
+        samples = len(files) - len(other)
+        ignored.update(counted_as(name) for name in other if folder or name not in GENERATED_FILES)
         if below and samples:
             raise UserError(f"{root / folder} contains images and folders; supported folders: {expected_folders()}")
         if below or not folder:
@@ -81,14 +84,14 @@ def find_folders(root: Path, labelling: Labelling) -> DetectedLayout:
                     yield found
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    return DetectedLayout("folders", root, conditions, chosen.space, passed_over, chosen.left_out, chosen.missing)
+    return DetectedLayout("folders", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing)
 
 
 def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
     """Return the layout of class folders in tars. Raise UserError if they do not match a known layout."""
     found: dict[str, list[TarSample]] = {}
     root, tars = (path, files_with(path, TAR)) if path.is_dir() else (path.parent, [path.name])
-    encoders, folders, passed_over = labelling.encoders, list[str](), 0
+    encoders, folders, ignored = labelling.encoders, list[str](), Counter[str]()
     other = set[str]()
     label_members: dict[tuple[str, str], tuple[int, int]] = {}
     for tar in tars:
@@ -96,7 +99,7 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
         for name, member in content.members().items():
             folder, _, file = PurePosixPath(name).as_posix().rpartition("/")
             if is_hidden(name) or not is_sample(name, f"{root / tar}", encoders):
-                passed_over += 1
+                ignored[counted_as(name)] += 1
                 other.add(folder)
                 if suffix(name) == LABEL_MEMBER:
                     label_members[tar, PurePosixPath(name).with_suffix("").as_posix()] = member
@@ -135,7 +138,7 @@ def find_tars(path: Path, labelling: Labelling) -> DetectedLayout:
             yield entry
 
     conditions = {condition: partial(listing, each) for condition, each in chosen.conditions.items()}
-    return DetectedLayout("tars", root, conditions, chosen.space, passed_over, chosen.left_out, chosen.missing)
+    return DetectedLayout("tars", root, conditions, chosen.space, ignored, chosen.left_out, chosen.missing)
 
 
 def files_with(folder: Path, ending: str) -> list[str]:

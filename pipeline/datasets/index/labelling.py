@@ -10,7 +10,8 @@ from typing import ClassVar, Protocol
 from pipeline.datasets.index.detected import ENCODER_OF_SUFFIX, condition_of
 from pipeline.datasets.indexed import ORIGINAL
 from pipeline.errors import UserError
-from pipeline.sources.base import SUFFIXES, UNLABELLED
+from pipeline.sources.base import UNLABELLED
+from pipeline.sources.files import SUFFIXES
 from pipeline.tasks.labels import LabelSpace, label_folders
 from pipeline.tasks.schema import LoadedTask
 from pipeline.text import shown

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED
+from pipeline.sources.files import warnings_of_unread
 from pipeline.sources.kinds import open_source
 from tests.factories.image_folders import listed, make
 
@@ -26,6 +27,15 @@ def test_skipped_files_are_counted(tmp_path: Path) -> None:
     source = open_source("imagefolder", str(make(tmp_path, "a/1.jpg", "a/2.txt", "a/3.TXT", "a/README")))
     assert len(list(source)) == 1
     assert source.ignored == {".txt": 2, "no suffix": 1}
+
+
+def test_images_that_are_not_read_are_warned_of(tmp_path: Path) -> None:
+    names = ("a/1.jpg", "a/2.AVIF", "a/3.avif", "a/4.gif", "a/5.jxl", "a/notes.txt", "6.heic")
+    source = open_source("imagefolder", str(make(tmp_path, *names)))
+    assert [image.id for image in source] == ["a/1", "a/4"]
+    assert warnings_of_unread(source.ignored) == (
+        "4 images skipped in formats that are not read: 2 .avif, 1 .heic, 1 .jxl; convert them to PNG",
+    )
 
 
 def test_read_returns_the_bytes_of_the_listed_file(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.sources.base import SYSTEM_FOLDERS, identifier, is_hidden, is_system_folder
+from pipeline.sources.base import identifier
+from pipeline.sources.files import SYSTEM_FOLDERS, is_hidden, is_system_folder
 from pipeline.sources.kinds import open_source
 from tests.factories.image_folders import listed, make
 from tests.factories.layouts import LAYOUTS
