@@ -76,7 +76,7 @@ class Augmentation:
         self.severities = tuple(check_integer(level, "severity") for level in levels)
         self.probability = _check_probability(probability)
         self.profile = profile
-        self.seed = _check_natural(seed, "seed")
+        self.seed = check_natural(seed, "seed")
         self.pair = pair
         self.options = options
         self._calls = 0
@@ -105,7 +105,7 @@ class Augmentation:
             ValueError: If the image has an invalid shape or mode, or the epoch is negative.
         """
         clean = to_rgb(_pixels(image), corruptions.MIN_SIDE)
-        numbers = _numbers(self.seed, _check_natural(epoch, "epoch"), self._next_key() if key is None else _text(key))
+        numbers = _numbers(self.seed, check_natural(epoch, "epoch"), self._next_key() if key is None else _text(key))
         result = _as_kind_of(image, self._augmented(clean, *numbers))
         return (_as_kind_of(image, clean), result) if self.pair else result
 
@@ -144,7 +144,8 @@ def _check_probability(probability: float) -> float:
     return probability
 
 
-def _check_natural(number: int, what: str) -> int:
+def check_natural(number: int, what: str) -> int:
+    """Return the number as an int. Raises TypeError if it is not an integer, and ValueError if it is negative."""
     value = check_integer(number, what)
     if value < 0:
         raise ValueError(f"{what} must be at least 0, not {value}")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 import corruptions
-from corruptions.augmentation import Augmentation
+from corruptions.augmentation import Augmentation, check_natural
 from corruptions.catalogue import Options
 
 CHANNELS = (1, 3)
@@ -21,9 +21,9 @@ class Corrupt(Augmentation):
     """A transform that corrupts images, for training and for trying a corruption: ``Corrupt("speckle_noise", 3)``.
 
     It is ``robustshards.Augmentation`` for PIL images, arrays and tensors. What happens to an image depends only on
-    (seed, epoch, key), so call ``corrupt(image, key=index, epoch=epoch)`` in the ``__getitem__`` of a data set. As a
-    member of ``transforms.Compose`` it gets no key and numbers the images that its process has read; then only a single
-    process gives equal images in each run.
+    (seed, epoch, key), so call ``corrupt(image, key=index)`` in the ``__getitem__`` of a data set, and
+    ``corrupt.set_epoch(epoch)`` before each epoch. As a member of ``transforms.Compose`` it gets no key and numbers the
+    images that its process has read; then only a single process gives equal images in each run.
 
     Args:
         names: Name of a corruption, a group of them as in ``robustshards.corruptions.names``, or a sequence of names.
@@ -57,8 +57,31 @@ class Corrupt(Augmentation):
         super().__init__(
             names, severities, probability, profile, seed, pair=pair, acknowledge=acknowledge, options=options
         )
+        self._share(torch.zeros((), dtype=torch.int64))
 
-    def __call__(self, image: Any, key: str | int | None = None, epoch: int = 0) -> Any:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._share(self._epoch)  # that of a copy; a spawned loader process gets it shared already
+
+    def _share(self, epoch: Any) -> None:
+        self._epoch = epoch.share_memory_()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the calls that name none, here and in the loader processes that use this transform.
+
+        Call it before each pass over a ``DataLoader``. Loader processes that live on (``persistent_workers=True``) see
+        it too; an attribute of the data set would keep the value that it had when they started.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+
+        Raises:
+            TypeError: If it is not an integer.
+            ValueError: If it is negative.
+        """
+        self._epoch.fill_(check_natural(epoch, "epoch"))
+
+    def __call__(self, image: Any, key: str | int | None = None, epoch: int | None = None) -> Any:
         """Return the image, corrupted or unchanged.
 
         Args:
@@ -66,7 +89,7 @@ class Corrupt(Augmentation):
                 image of mode RGB or L, or an array (H, W, 3) or (H, W). It is not modified.
             key: Identity of the image, for example its index or path. Default: the name of this process and the
                 number of earlier calls in it.
-            epoch: Number of the epoch, from 0.
+            epoch: Number of the epoch, from 0. Default: that of ``set_epoch``, else 0.
 
         Returns:
             A new RGB image of the same kind. With ``pair``: the given image as RGB, and the new image.
@@ -75,6 +98,7 @@ class Corrupt(Augmentation):
             TypeError: If an argument has the wrong type.
             ValueError: If the image has an invalid shape, mode or type, or the epoch is negative.
         """
+        epoch = int(self._epoch) if epoch is None else epoch
         if not isinstance(image, torch.Tensor):
             return super().__call__(image, key, epoch)
         if image.dtype != torch.uint8 or image.ndim != 3 or len(image) not in CHANNELS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -20,14 +21,15 @@ PIXELS = np.random.default_rng(3).integers(0, 256, (40, 32, 3)).astype(np.uint8)
 class Training(Dataset[torch.Tensor]):
     """Images keyed by their index."""
 
-    def __init__(self, corrupt: Corrupt) -> None:
+    def __init__(self, corrupt: Corrupt, epoch: int | None = 2) -> None:
         self._corrupt = corrupt
+        self._epoch = epoch
 
     def __len__(self) -> int:
         return 8
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        image: torch.Tensor = self._corrupt(torch.from_numpy(PIXELS).movedim(-1, 0), key=index, epoch=2)
+        image: torch.Tensor = self._corrupt(torch.from_numpy(PIXELS).movedim(-1, 0), key=index, epoch=self._epoch)
         return image
 
 
@@ -60,6 +62,20 @@ def test_loader_processes_make_equal_images() -> None:
     training = Training(pickle.loads(pickle.dumps(Corrupt(seed=1))))
     alone, shared = (list(DataLoader(training, batch_size=None, num_workers=count)) for count in (0, 2))
     assert all(torch.equal(one, other) for one, other in zip(alone, shared, strict=True))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_living_loader_processes_see_the_epoch(start: str) -> None:
+    corrupt = copy.deepcopy(Corrupt(seed=1))
+    options = {"persistent_workers": True, "multiprocessing_context": start}
+    loader = DataLoader(Training(corrupt, epoch=None), batch_size=None, num_workers=1, **options)
+    for epoch in (0, 1, 2):
+        corrupt.set_epoch(epoch)
+        training = Training(Corrupt(seed=1), epoch)
+        expected = [training[index] for index in range(8)]
+        assert all(torch.equal(one, other) for one, other in zip(loader, expected, strict=True))
+    with pytest.raises(ValueError, match="epoch must be at least 0, not -1"):
+        corrupt.set_epoch(-1)
 
 
 def test_benchmarks_need_an_acknowledgement() -> None:
