@@ -271,7 +271,7 @@ def test_predictions_of_an_earlier_version_have_no_brier_score(tmp_path: Path) -
     folder = write_evaluation(tmp_path / "c", FOG, LABELS)
     path = Path(folder) / PREDICTIONS_FILE
     facts = {key.decode(): value.decode() for key, value in (pq.read_metadata(path).metadata or {}).items()}
-    earlier = pq.read_table(path).drop_columns(["free", "squared_probability"])
+    earlier = pq.read_table(path).drop_columns(["free", "squared_probability", "source_digest"])
     kept = {key: value for key, value in facts.items() if not key.startswith("ARROW")}
     pq.write_table(earlier.replace_schema_metadata(manifests.with_blank_seal(kept)), path)
     manifests.seal_file(path)

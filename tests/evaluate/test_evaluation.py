@@ -263,7 +263,7 @@ def test_unusable_models_and_options_are_rejected_with_the_remedy(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--precision", "fp8"), "unknown precision 'fp8': use fp32, bf16, fp16"),
+        (("--precision", "fp8"), "unknown precision 'fp8'; allowed: fp32, bf16, fp16"),
         (("--mean", "1,2"), "0.485,0.456,0.406"),
     ],
 )

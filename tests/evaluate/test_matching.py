@@ -42,6 +42,30 @@ def test_clean_error_of_other_images_is_not_used(tmp_path: Path) -> None:
     assert any(mine in text and f"{clean} has no images in common" in text for text in summary.warnings)
 
 
+@pytest.mark.parametrize(
+    ("clean_digests", "clean_error"),
+    [((1, 2, 3, 4), 0.25), ((0, 0, 0, 0), 0.25), ((1, 7, 3, 4), 1 / 3), ((5, 6, 7, 8), None)],
+)
+def test_other_photographs_with_the_same_ids_are_left_out(
+    clean_digests: tuple[int, ...], clean_error: float | None, tmp_path: Path
+) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS, digests=(1, 2, 3, 4))
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS, digests=clean_digests)
+    summary = summarise([mine, clean])
+    assert summary.families["corruptions"][0].clean_error == (clean_error and pytest.approx(clean_error))
+    others = sum(mine != clean for mine, clean in zip((1, 2, 3, 4), clean_digests, strict=True) if clean)
+    left_out = [text for text in summary.warnings if "with the same ids, which are left out: " in text]
+    assert len(left_out) == bool(others)
+    assert all(f"{clean} has {others} other photograph" in text for text in left_out)
+
+
+def test_a_baseline_on_other_photographs_is_refused(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS, digests=(1, 2, 3, 4))
+    base = write_evaluation(tmp_path / "b", FOG, LABELS, names=IDS, digests=(1, 2, 3, 9), model="base", digest="1" * 64)
+    with pytest.raises(UserError, match="has 1 other photograph with the same ids, which are left out: d"):
+        summarise([mine], [base])
+
+
 def test_clean_error_is_over_the_images_of_the_corruptions(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("fog", 1): predictions(True, False)}, LABELS[:2], names=IDS[:2])
     clean = write_evaluation(

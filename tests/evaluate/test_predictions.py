@@ -71,13 +71,14 @@ def test_read_predictions_returns_what_was_written(path: Path) -> None:
     assert fog.squared_probability[:, 0] == pytest.approx([largest**2 + (1 - largest) ** 2 / 6] * 3)
 
 
-def test_predictions_of_earlier_versions_have_no_squared_probabilities(path: Path) -> None:
-    names = SCHEMA.names[:-2]
-    assert names[-1] == "confidence"
+@pytest.mark.parametrize("last", ["confidence", "squared_probability"])
+def test_predictions_of_earlier_versions_lack_the_last_columns(path: Path, last: str) -> None:
+    names = SCHEMA.names[: SCHEMA.names.index(last) + 1]
     columns: Columns = pq.read_table(path, columns=names).to_pydict()
     write(path, columns, pa.schema([SCHEMA.field(name) for name in names]))
     for condition in read_predictions(path, 7):
-        assert condition.squared_probability is None
+        assert (condition.squared_probability is None) == (last == "confidence")
+        assert not condition.digests.any()
         assert np.array_equal(condition.free, condition.top1)
         assert condition.free.shape == (3, 1)
 

@@ -99,7 +99,7 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"max_bytes": "much"}, "invalid size 'much'"),
         ({"max_bytes": 0}, "invalid max_bytes 0"),
         ({"frost_folder": 3}, "invalid frost_folder 3"),
-        ({"source_kind": "photos"}, "'photos' is unknown"),
+        ({"source_kind": "photos"}, "unknown name 'photos'"),
         ({"ids": "/nowhere/ids.txt"}, "/nowhere/ids.txt"),
     ],
 )

@@ -31,6 +31,13 @@ def test_predictions_are_those_of_the_folder(evaluation: rs.Evaluation) -> None:
     assert evaluation.predictions is evaluation.predictions
 
 
+def test_predictions_have_the_digests_of_the_photographs(evaluation: rs.Evaluation, data_folder: Path) -> None:
+    recorded = {row.source_id: row.source_sha256 for row in rs.open(data_folder).rows()}
+    table = evaluation.predictions
+    for name, digest in zip(table["source_id"].to_pylist(), table["source_digest"].to_pylist(), strict=True):
+        assert f"{digest % 2**64:016x}" == (recorded[name] or "")[:16]
+
+
 def test_figures_are_those_of_the_report(evaluation: rs.Evaluation) -> None:
     rows = evaluation.predictions.to_pylist()
     error = sum(row["top1"] != row["label"] for row in rows) / len(rows)

@@ -37,6 +37,7 @@ def write_evaluation(
     model: str = "made",
     profile: str = "tiny",
     names: Sequence[str] | None = None,
+    digests: Sequence[int] | None = None,
     failed: int = 0,
     digest: str = "0" * 64,
     manifest: str = "0" * 64,
@@ -57,6 +58,7 @@ def write_evaluation(
         model: Name of the model.
         profile: Profile of the data set.
         names: Source ids of the samples.
+        digests: Digests of their photographs. Default: unknown.
         failed: Number of failed samples of the data set.
         digest: Digest of the model.
         manifest: Digest of the manifest.
@@ -92,7 +94,9 @@ def write_evaluation(
         rows = list((only or {}).get(key, range(len(frames))))
         selected = frames.astype(np.float32)[rows]
         groups = task.groups if task else ()
-        write_condition(store, condition, selected, [ids[row] for row in rows], [labels[row] for row in rows], groups)
+        known = list(digests or (0,) * len(ids))
+        samples = ([ids[row] for row in rows], [labels[row] for row in rows], [known[row] for row in rows])
+        write_condition(store, condition, selected, *samples, groups)
         parts.append(f"{condition}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
     merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
@@ -107,6 +111,7 @@ def write_condition(
     logits: np.ndarray,
     ids: Sequence[str],
     labels: Sequence[int],
+    digests: Sequence[int],
     groups: Sequence[Sequence[int]] = (),
 ) -> None:
     """Write the predictions of one condition, from logits (S, T, K) of classes, which may be in groups."""
@@ -130,9 +135,10 @@ def write_condition(
     )
     keys = [f"{id_}-{condition}" for id_ in ids for _ in range(length)]
     sources = [id_ for id_ in ids for _ in range(length)]
+    frames = Frames(keys, sources, label.tolist(), list(range(length)) * samples, np.repeat(digests, length).tolist())
     path = store.path(part_file(f"{condition}-000000"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_part(condition, Frames(keys, sources, label.tolist(), list(range(length)) * samples), outputs, {}, path)
+    write_part(condition, frames, outputs, {}, path)
 
 
 def votes(classes: Sequence[int], count: int = 7) -> np.ndarray:

@@ -27,7 +27,7 @@ from pipeline.evaluate.results.folder import (
     EvaluationTable,
     part_file,
 )
-from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
+from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
 from pipeline.storage import open_store
 
@@ -60,7 +60,7 @@ class EvaluationJob:
 class _Part:
     """The predictions of an unfinished chunk."""
 
-    frames: list[tuple[str, str, int, int]] = field(default_factory=list)
+    frames: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     outputs: list[Outputs] = field(default_factory=list)
     compared: int = 0
     changed: int = 0
@@ -139,7 +139,8 @@ class Predictor:
         part = parts[batch.chunk]
         part.outputs.append(self._classifier.finish(outputs))
         part.frames += [
-            (row.key, row.source_id, row.label, frame) for row, frame in zip(batch.rows, batch.frames, strict=True)
+            (row.key, row.source_id, row.label, frame, source_digest(row.source_sha256))
+            for row, frame in zip(batch.rows, batch.frames, strict=True)
         ]
         part.compared += batch.compared
         part.changed += batch.changed
@@ -154,14 +155,14 @@ class Predictor:
         outputs = part.outputs or [_no_outputs(self._job.table.labels)]
         names = (each.name for each in fields(Outputs))
         merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
-        keys, ids, labels, frames = zip(*part.frames, strict=True) if part.frames else ((), (), (), ())
+        frames = Frames(*zip(*part.frames, strict=True)) if part.frames else Frames((), (), (), (), ())
         facts = {
             FACT_CHUNK: chunk_digest(self._job.table, chunk),
             FACT_PIXELS_CHECKED: str(part.compared),
             FACT_PIXELS_CHANGED: str(part.changed),
         }
         scratch = self._store.scratch()
-        write_part(chunk.condition, Frames(keys, ids, labels, frames), merged, facts, scratch)
+        write_part(chunk.condition, frames, merged, facts, scratch)
         self._store.publish(scratch, part_file(chunk.name))
         counts.chunks += 1
 

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.matching import Warn, check_duplicates, label_conflict, match, missing_images
+from pipeline.evaluate.report.join import label_conflict, match, missing_images
+from pipeline.evaluate.report.matching import Warn, check_duplicates
 from pipeline.evaluate.report.scores import Evaluation, Key, Rows, Scores, list_names, read_untransformed
 from pipeline.evaluate.results.folder import EvaluationTable
 

@@ -10,7 +10,8 @@ import corruptions
 from pipeline.evaluate.metrics.checks import Floats
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.corruption_rows import columns_of, is_complete, mean_error_of
-from pipeline.evaluate.report.matching import differing_settings, label_conflict, match, unfit
+from pipeline.evaluate.report.join import label_conflict, match
+from pipeline.evaluate.report.matching import differing_settings, unfit
 from pipeline.evaluate.report.scores import Evaluation, Images, Rows, error_scores
 from pipeline.transforms.imagenet_c import FAMILY
 
@@ -23,11 +24,13 @@ class ErrorsOnImageNetC:
         evaluation: The evaluation that has them.
         errors: Mean error of each image, (images,), 0..1.
         rows: Rows of these images among those of the other data set.
+        difference: A clause on other photographs with the same ids; empty if there are none.
     """
 
     evaluation: Evaluation
     errors: Floats
     rows: Rows
+    difference: str
 
 
 def errors_on_imagenet_c(evaluation: Evaluation, images: Images, context: ReportContext) -> ErrorsOnImageNetC | None:
@@ -71,11 +74,11 @@ def _checked(evaluation: Evaluation, images: Images, other: Evaluation) -> Error
         return f"{other.folder} lacks some of the {len(benchmark)} corruptions at five severities"
     common = match(images, scores.images)
     if not len(common.rows):
-        return f"{other.folder} has no images in common with this evaluation"
+        return f"{other.folder} {common.difference or 'has no images in common with this evaluation'}"
     if conflict := label_conflict(evaluation, images, other, scores.images, common):
         return conflict
     errors = np.asarray(mean_error_of(scores.values[common.others], counted))
-    return ErrorsOnImageNetC(other, errors, common.rows)
+    return ErrorsOnImageNetC(other, errors, common.rows, common.difference)
 
 
 def _warn(evaluation: Evaluation, images: Images, found: ErrorsOnImageNetC, context: ReportContext) -> None:
@@ -84,7 +87,7 @@ def _warn(evaluation: Evaluation, images: Images, found: ErrorsOnImageNetC, cont
     if len(found.rows) < len(images.ids):
         context.warn(
             f"{other.folder} contains only {len(found.rows):,} of the {len(images.ids):,} images of {folder}: the "
-            "difference to ImageNet-C's corruptions uses only these"
+            f"difference to ImageNet-C's corruptions uses only these{found.difference and f'; it {found.difference}'}"
         )
     if differ := differing_settings(evaluation, other):
         context.warn(

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed, list_names
+from pipeline.evaluate.report.join import Match, label_conflict, match
+from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed
 from pipeline.evaluate.report.tested import Tested
 from pipeline.evaluate.results.folder import DESCRIPTIVE
 from pipeline.text import printable
@@ -143,7 +144,9 @@ def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[
         if len({each.table.model.name for each in same}) < len(same):
             continue  # shown as separate data sets
         name = printable(_name(same[0]))
-        ids = [frozenset(images[each.location].ids) for each in same]
+        sets = [images[each.location] for each in same]
+        known = all(each.digests.all() for each in sets)
+        ids = [frozenset(zip(each.ids, each.digests.tolist() if known else each.ids, strict=True)) for each in sets]
         counts = "; ".join(f"{each.model} {len(own):,} ({each.folder})" for each, own in zip(same, ids, strict=True))
         if len(set(ids)) > 1:
             common = len(frozenset.intersection(*ids))
@@ -222,7 +225,8 @@ def clean_error(
     for clean in candidates:
         common = match(images, clean.images)
         if not len(common.rows):
-            reasons.append(f"{clean.evaluation.folder} has no images in common with this evaluation")
+            reason = common.difference or "has no images in common with this evaluation"
+            reasons.append(f"{clean.evaluation.folder} {reason}")
         elif reason := unfit(evaluation, clean.evaluation):
             reasons.append(f"{clean.evaluation.folder} {reason}")
         elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
@@ -302,86 +306,14 @@ def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Untransformed,
         )
     elif common < clean_total:
         warn(f"{folder}: the clean error uses its {total:,} images only; {clean_folder} has {clean_total:,}")
+    if matched.namesakes:
+        warn(f"{folder}: {clean_folder} {matched.difference}")
     if matched.by_position:
         warn(f"{folder}: its images and those of {clean_folder} are matched by their positions in the array files")
     if differ := differing_settings(evaluation, clean.evaluation):
         warn(f"{folder} and its clean images, {clean_folder}, were evaluated with different settings: {differ}")
     if evaluation.table.data_set.profile != clean.evaluation.table.data_set.profile:
         warn(f"{folder} and its clean images, {clean_folder}, may be prepared differently: one has no profile")
-
-
-@dataclass(frozen=True)
-class Match:
-    """The common images of two sets.
-
-    Attributes:
-        rows: Rows in the first set.
-        others: Rows of the same images in the second set.
-        by_position: Whether images are matched by their position in an array file instead of by id.
-    """
-
-    rows: Rows
-    others: Rows
-    by_position: bool = False
-
-
-def match(first: Images, second: Images) -> Match:
-    """Match images by source id.
-
-    Images of array files have ids that consist of the file name and a position. If no id matches, these are matched by
-    position, provided that all labels agree.
-    """
-    if first.ids == second.ids:
-        return Match(np.arange(len(first.ids)), np.arange(len(first.ids)))
-    matched = _match(first.ids, second.row_by_id)
-    if len(matched.rows):
-        return matched
-    positions, other_positions = _positions(first), _positions(second)
-    if positions and other_positions:
-        matched = _match(positions, {position: row for row, position in enumerate(other_positions)})
-        labels = first.labels[matched.rows]
-        if len(set(labels.tolist())) > 1 and np.array_equal(labels, second.labels[matched.others]):
-            return Match(matched.rows, matched.others, by_position=True)
-    return Match(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def _match(ids: Sequence[Any], row_by_id: Mapping[Any, int]) -> Match:
-    """Match ids with the rows of another set."""
-    pairs = [(row, row_by_id[id_]) for row, id_ in enumerate(ids) if id_ in row_by_id]
-    rows, others = np.array(pairs, np.int64).reshape(-1, 2).T
-    return Match(rows, others)
-
-
-def _positions(images: Images) -> list[str]:
-    """Return the positions of images in one array file (``test_batch_000123``); empty if they are separate files."""
-    parts = [id_.rpartition("_") for id_ in images.ids]
-    stems = {stem for stem, _, _ in parts}
-    arrays = len(stems) == 1 and "/" not in next(iter(stems))
-    positions = [position for _, _, position in parts]
-    return positions if arrays and all(position.isdecimal() for position in positions) else []
-
-
-def label_conflict(
-    evaluation: Evaluation, images: Images, other: Evaluation, other_images: Images, common: Match
-) -> str:
-    """Return an error message if common images have different labels; empty if all labels agree."""
-    labels, other_labels = images.labels[common.rows], other_images.labels[common.others]
-    differ = np.flatnonzero(labels != other_labels)
-    if not differ.size:
-        return ""
-    first = differ[0]
-    return (
-        f"the image {printable(images.ids[common.rows[first]])!r} has the label {labels[first]} in {evaluation.folder} "
-        f"and {other_labels[first]} in {other.folder} ({differ.size:,} labels differ in total): give evaluations of "
-        "the same photographs"
-    )
-
-
-def missing_images(images: Images, matched: Match) -> str:
-    """Return the number and the first ids of the images that have no match."""
-    missing = np.setdiff1d(np.arange(len(images.ids)), matched.rows)
-    first = list_names([images.ids[row] for row in missing[:4]])
-    return f"lacks {len(missing):,} of {len(images.ids):,} images: {first}"
 
 
 def _name(evaluation: Evaluation) -> str:

@@ -170,19 +170,27 @@ def reading(folder: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Images:
-    """Distinct images in a fixed order: their source ids, and their labels (S,)."""
+    """Distinct images in a fixed order: their source ids, labels (S,), and digests of the photographs (S,), or 0."""
 
     ids: tuple[str, ...]
     labels: NDArray[np.int32]
+    digests: NDArray[np.int64]
 
     @cached_property
     def row_by_id(self) -> Mapping[str, int]:
         """The row of each source id."""
         return {id_: row for row, id_ in enumerate(self.ids)}
 
+    def equals(self, other: Images) -> bool:
+        """Return whether the images, their order and their labels are equal."""
+        same_labels = np.array_equal(self.labels, other.labels)
+        return self.ids == other.ids and same_labels and np.array_equal(self.digests, other.digests)
+
     def take(self, rows: Rows) -> Images:
         """Return the images at some rows."""
-        return self if len(rows) == len(self.ids) else Images(tuple(self.ids[row] for row in rows), self.labels[rows])
+        if len(rows) == len(self.ids):
+            return self
+        return Images(tuple(self.ids[row] for row in rows), self.labels[rows], self.digests[rows])
 
 
 @dataclass(frozen=True)
@@ -215,9 +223,11 @@ class ConditionImages:
         Raises:
             UserError: If a source id occurs twice.
         """
-        latest, ids = self._latest, tuple(predicted.source_ids)
-        if latest is None or latest.ids != ids or not np.array_equal(latest.labels, predicted.labels):
-            self._latest = latest = Images(ids, predicted.labels)
+        of_attack = self._evaluation.table.attack is not None  # its digests are those of clean samples
+        digests = np.zeros_like(predicted.digests) if of_attack else predicted.digests
+        images, latest = Images(tuple(predicted.source_ids), predicted.labels, digests), self._latest
+        if latest is None or not latest.equals(images):
+            self._latest, ids = (latest := images), images.ids
             if len(latest.row_by_id) < len(ids):
                 first = next(id_ for row, id_ in enumerate(ids) if latest.row_by_id[id_] != row)
                 raise UserError(

@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         pa.field("confidence", pa.float32(), nullable=False),
         pa.field("free", pa.int32(), nullable=False),
         pa.field("squared_probability", pa.float32(), nullable=False),
+        pa.field("source_digest", pa.int64(), nullable=False),
     ]
 )
 """Columns of predictions. ``frame`` is the frame number within a sequence, from 0, and 0 for an image. ``label`` is -1
@@ -42,12 +43,10 @@ logits in rank order, or all classes if there are fewer; of equal logits, the lo
 starts at 1. ``confidence`` is the largest class probability. ``squared_probability`` is the sum of the squares of all
 class probabilities. If the task of the data set has groups of classes, all of these columns are about groups instead of
 classes. ``free`` is the group of the first of all classes, or -1 if this class is in no group; without groups, it is
-the same as ``top1``."""
+the same as ``top1``. ``source_digest`` identifies the photograph: see :func:`source_digest`."""
 
-_ADDED = ("free", "squared_probability")
-"""Columns that predictions of earlier versions lack."""
-
-_EARLIER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in _ADDED])
+_SCHEMAS = tuple(pa.schema(list(SCHEMA)[: len(SCHEMA) - added]) for added in (0, 1, 3))
+"""Columns of predictions of this version and of the two earlier ones, which lack the last columns."""
 
 _UNREAD = ("key",)
 """Columns that reports do not need."""
@@ -90,12 +89,18 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Frames:
-    """The keys, source ids, labels and frame numbers of the frames of a part, in order."""
+    """The keys, source ids, labels, frame numbers and source digests of the frames of a part, in order."""
 
     keys: Sequence[str]
     source_ids: Sequence[str]
     labels: Sequence[int]
     frames: Sequence[int]
+    digests: Sequence[int]
+
+
+def source_digest(sha256: str | None) -> int:
+    """Return the first 64 bits of the SHA-256 of a photograph, as a signed integer; 0 if it is unknown."""
+    return int.from_bytes(bytes.fromhex(sha256[:16]), signed=True) if sha256 else 0
 
 
 def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Mapping[str, str], path: Path) -> None:
@@ -124,6 +129,7 @@ def write_part(condition: Condition, frames: Frames, outputs: Outputs, facts: Ma
         pa.array(outputs.confidence, pa.float32()),
         pa.array(outputs.free, pa.int32()),
         pa.array(outputs.squared_probability, pa.float32()),
+        pa.array(frames.digests, pa.int64()),
     ]
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, SCHEMA, compression="zstd") as writer:
@@ -148,6 +154,7 @@ class ConditionPredictions:
         free: Groups of the first of all classes, shape (S, T); -1 for classes in no group. Without groups: ``top1``.
         squared_probability: Sums of the squares of all probabilities, shape (S, T). None in predictions of earlier
             versions.
+        digests: Digests of the photographs, shape (S,); 0 where unknown. See :func:`source_digest`.
     """
 
     condition: Condition
@@ -160,6 +167,7 @@ class ConditionPredictions:
     confidence: NDArray[np.float32]
     free: NDArray[np.int32]
     squared_probability: NDArray[np.float32] | None
+    digests: NDArray[np.int64]
 
 
 def read_predictions(path: Path, labels: int | None = None) -> Iterator[ConditionPredictions]:
@@ -195,7 +203,7 @@ def has_all_columns(path: Path) -> bool:
 def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
     """Return the columns that reports need. Raise UserError if the file has other columns than predictions."""
     schema = file.metadata.schema.to_arrow_schema().remove_metadata()  # not schema_arrow, which has dictionary types
-    if not schema.equals(SCHEMA) and not schema.equals(_EARLIER_SCHEMA):
+    if not any(schema.equals(known) for known in _SCHEMAS):
         raise UserError(f"{path} does not have the columns of predictions: {', '.join(schema.names)[:200]}; {REMEDY}")
     return [name for name in schema.names if name not in _UNREAD]
 
@@ -256,7 +264,7 @@ def _condition_predictions(
     def column(name: str) -> Any:
         return table[name].to_numpy().reshape(count, length)
 
-    complete = set(_ADDED) <= set(table.column_names)
+    names = set(table.column_names)
     predictions = ConditionPredictions(
         condition,
         table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
@@ -266,8 +274,9 @@ def _condition_predictions(
         column("label_rank"),
         column("label_probability"),
         column("confidence"),
-        column("free" if complete else "top1"),
-        column("squared_probability") if complete else None,
+        column("free" if "free" in names else "top1"),
+        column("squared_probability") if "squared_probability" in names else None,
+        column("source_digest")[:, 0] if "source_digest" in names else np.zeros(count, np.int64),
     )
     sources = _indices(table["source_id"]).reshape(count, length)
     if (column("label") != predictions.labels[:, None]).any() or (sources != sources[:, :1]).any():
