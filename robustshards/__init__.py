@@ -25,9 +25,10 @@ Data sets of PyTorch, for loops of your own:
     stream = rs.torch.Stream("imagenet-c", [("fog", 5), ("snow", 5)], batch_size=64)
 
 Functions print nothing, except for the progress bar of ``benchmark``, which ``progress=False`` turns off. They leave
-signal handlers, the current folder and the environment unchanged. Invalid input raises ``UserError``, whose message
-says what is wrong and what to do. A message may name an option of the command line: ``--batch-size`` there is the
-keyword argument ``batch_size`` here. Heavy libraries are imported on first use.
+signal handlers, the current folder, the environment, and the random generators and settings of torch, NumPy, OpenCV
+and Python unchanged. Invalid input raises ``UserError``, whose message says what is wrong and what to do. A message may
+name an option of the command line: ``--batch-size`` there is the keyword argument ``batch_size`` here. Heavy libraries
+are imported on first use.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from robustshards._environment import preserve_environment
+from robustshards._process import preserve_process
 
 if TYPE_CHECKING:
     import corruptions
@@ -129,7 +130,7 @@ def __getattr__(name: str) -> Any:
     if name not in _TARGETS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _TARGETS[name].partition(":")
-    with preserve_environment():
+    with preserve_process():
         imported = import_module(module)
     globals()[name] = getattr(imported, attribute) if attribute else imported
     return globals()[name]

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pipeline.errors import UserError, file_error_message, is_permanent
-from robustshards._environment import preserve_environment
+from robustshards._process import preserve_process
 
 
 @contextmanager
-def public_call() -> Iterator[None]:
-    """Restore environment and signal handlers afterwards, and raise UserError for files that cannot be used."""
-    with preserve_environment(), _preserve_signal_handlers():
-        try:
-            yield
-        except OSError as error:
-            if is_permanent(error):
-                raise UserError(file_error_message(error)) from error
-            raise
+def public_call(requirements: Callable[[], None] | None = None) -> Iterator[None]:
+    """Leave the process as it was, also after an error, and raise UserError for files that cannot be used.
+
+    Args:
+        requirements: Function that imports libraries whose state the call changes. None if they are imported already.
+    """
+    with preserve_process(), _preserve_signal_handlers():
+        if requirements:
+            requirements()
+        with preserve_process():
+            try:
+                yield
+            except OSError as error:
+                if is_permanent(error):
+                    raise UserError(file_error_message(error)) from error
+                raise
 
 
 @contextmanager

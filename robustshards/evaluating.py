@@ -108,8 +108,7 @@ def evaluate(
         UnreachableError: If an object store does not respond. Finished predictions are kept.
         OSError: If a file cannot be read or written.
     """
-    with public_call():
-        check_requirements()
+    with public_call(check_requirements):
         place = _place(data)
         options = {
             "weights": optional_location(weights, "weights"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from robustshards._environment import preserve_environment
+from robustshards._process import preserve_process
 
 if TYPE_CHECKING:
     from pipeline.loaders.augment import Corrupt
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use (PEP 562). Raise UserError if torch is not installed."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with preserve_environment():
+    with preserve_process():
         from pipeline.evaluate.predict.requirements import check_requirements
 
         check_requirements()

@@ -18,8 +18,8 @@ INTRODUCTION = """\
 
 `import robustshards as rs` offers the functions of the command line and those for single images. Functions print
 nothing, except for the progress bar of `rs.benchmark`, which `progress=False` turns off. They return typed values, and
-leave signal handlers, the current folder and the environment unchanged. Heavy libraries are imported on first use, so
-that the import itself is fast.
+leave signal handlers, the current folder, the environment, and the random generators and settings of torch, NumPy,
+OpenCV and Python unchanged. Heavy libraries are imported on first use, so that the import itself is fast.
 
 ## Images in memory
 

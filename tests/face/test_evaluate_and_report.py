@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gc
 import json
+import random
 import subprocess
 import sys
+import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -95,6 +100,43 @@ def test_model_in_memory_is_not_modified(data_folder: Path, model: torch.nn.Modu
     assert model.training
     assert all(part.training for part in model.modules())
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def process_state() -> list[Any]:
+    cudnn = torch.backends.cudnn
+    generators = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    return [*generators, cudnn.deterministic, cudnn.benchmark, cv2.getNumThreads(), gc.get_freeze_count()]
+
+
+@pytest.mark.parametrize(("error", "raised"), [(None, None), (ValueError, rs.UserError), (KeyboardInterrupt,) * 2])
+def test_evaluation_restores_the_process_and_keeps_no_model(
+    error: type[BaseException] | None, raised: type[BaseException], data_folder: Path, model: torch.nn.Module
+) -> None:
+    models: list[weakref.ref[torch.nn.Module]] = []
+
+    class Drawing(type(model)):  # type: ignore[misc]
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            models.append(weakref.ref(self))
+            if error and len(models) > 2:
+                raise error
+            return super().forward(images) + torch.rand(7) + random.random() + np.random.rand()
+
+    torch.backends.cudnn.benchmark = True
+    cv2.setNumThreads(3)
+    try:
+        for _ in range(3):
+            mine = Drawing()
+            before = process_state()
+            with pytest.raises(raised) if error else nullcontext():
+                rs.evaluate(mine, data_folder)
+            assert process_state() == before
+            del mine
+    finally:
+        torch.backends.cudnn.benchmark = False
+        cv2.setNumThreads(-1)
+    gc.collect()
+    assert len(models) >= 5
+    assert not [each for each in models if each()]
 
 
 def test_temporary_predictions_are_deleted_with_the_result(data_folder: Path, model: torch.nn.Module) -> None:

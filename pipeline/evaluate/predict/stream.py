@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -139,7 +138,6 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
         UserError: A loader process died.
         UnreachableError: The store of the images does not respond.
     """
-    gc.freeze()  # exclude all objects loaded so far from garbage collection
     workers = min(processes, len(stream.chunks))
     options: dict[str, Any] = {}
     if workers:

@@ -1,0 +1,48 @@
+"""The state of the calling process: environment variables, random generators, settings of libraries."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def preserve_process() -> Iterator[None]:
+    """Restore environment variables, and the state of libraries that are imported already."""
+    libraries = [(sys.modules[name], *functions) for name, functions in _STATE.items() if sys.modules.get(name)]
+    environment, states = dict(os.environ), [read(library) for library, read, _ in libraries]
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        for (library, _, restore), state in zip(libraries, states, strict=True):
+            restore(library, state)
+
+
+def _torch_state(torch: Any) -> tuple[Any, ...]:
+    """Return the settings of cuDNN, and the random states of the CPU and of the GPUs in use."""
+    cudnn, cuda = torch.backends.cudnn, torch.cuda
+    gpus = cuda.get_rng_state_all() if cuda.is_initialized() else None
+    return cudnn.deterministic, cudnn.benchmark, torch.get_rng_state(), gpus
+
+
+def _restore_torch(torch: Any, state: tuple[Any, ...]) -> None:
+    cudnn = torch.backends.cudnn
+    cudnn.deterministic, cudnn.benchmark, cpu, gpus = state
+    torch.set_rng_state(cpu)
+    if gpus is not None:
+        torch.cuda.set_rng_state_all(gpus)
+
+
+_STATE: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+    "random": (lambda random: random.getstate(), lambda random, state: random.setstate(state)),
+    "numpy.random": (lambda random: random.get_state(), lambda random, state: random.set_state(state)),
+    "cv2": (lambda cv2: cv2.getNumThreads(), lambda cv2, threads: cv2.setNumThreads(threads)),
+    "torch": (_torch_state, _restore_torch),
+}
+"""Functions that read and restore the global state of a library, by its module."""
