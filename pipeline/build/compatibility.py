@@ -8,7 +8,6 @@ from typing import Any
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE
 from pipeline.datasets.opening import read_recipe
 from pipeline.datasets.paths import (
-    INDEX_FILE,
     MANIFEST_FILE,
     PARTS,
     RECIPE_FILE,
@@ -20,11 +19,15 @@ from pipeline.errors import UserError
 from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes import attacks
 from pipeline.recipes.schema import Recipe
-from pipeline.storage import LocalStore, Store
+from pipeline.sources.files import is_system_folder
+from pipeline.storage import FolderEntry, LocalStore, Store
 from pipeline.text import SHOWN
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """The files and folders that a build writes into its output."""
+
+NAMED = 5
+"""Maximum number of foreign files that an error names."""
 
 CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
 """Resize operators that gave other pixels in builds that did not record fingerprints of resize operators yet."""
@@ -44,13 +47,7 @@ def check_claim(store: Store, recipe: Recipe) -> None:
     if store.size(RENDERED_FILE) >= 0:
         raise UserError(f"{store.root} contains a rendered data set, which has no shards: use another folder")
     if store.size(RECIPE_FILE) < 0:
-        taken = [name for name in (*FILES, INDEX_FILE) if store.size(name) >= 0]
-        taken += [f"{name}/" for name in FOLDERS if holds_any(store, name)]
-        if taken:
-            raise UserError(
-                f"{store.root} contains {', '.join(taken)} but no {RECIPE_FILE}, so it was not made by build: "
-                "use an empty folder"
-            )
+        refuse_foreign(store, RECIPE_FILE)
     else:
         conflicts = conflicts_of(read_recipe(store), recipe)
         if conflicts:
@@ -58,6 +55,27 @@ def check_claim(store: Store, recipe: Recipe) -> None:
                 f"{store.root} contains another data set ({'; '.join(conflicts)}): use another folder, "
                 "or the same settings and library versions"
             )
+
+
+def refuse_foreign(store: Store, expected: str) -> None:
+    """Check that an output without the file ``expected`` is empty, so that no files are mixed with those of others.
+
+    Hidden files, system folders and empty folders may be there.
+
+    Raises:
+        UserError: The output contains something; the message names some of it.
+    """
+    names = [
+        f"{entry.name}/" if entry.is_folder else entry.name
+        for entry in _entries(store, "")
+        if not entry.is_folder or (not is_system_folder(entry.name) and holds_any(store, entry.name))
+    ]
+    if names:
+        some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+        raise UserError(
+            f"{store.root} contains {some} but no {expected}, so it is not a data set of this command: use an empty "
+            f"folder, or a new one in it, for example {store.root.rstrip('/')}/data"
+        )
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:
@@ -84,10 +102,14 @@ def _check_kinds(store: Store, recipe: Recipe) -> None:
 
 def holds_any(store: Store, folder: str) -> bool:
     """Return whether a folder exists and is not empty."""
+    return bool(_entries(store, folder))
+
+
+def _entries(store: Store, folder: str) -> list[FolderEntry]:
     try:
-        return bool(store.entries(folder))
-    except UserError:
-        return False
+        return store.entries(folder)
+    except UserError:  # it does not exist
+        return []
 
 
 def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:

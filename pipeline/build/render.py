@@ -10,7 +10,7 @@ from typing import Any
 
 import manifests
 from manifests import ListedImage
-from pipeline.build.compatibility import conflicts_of, holds_any
+from pipeline.build.compatibility import conflicts_of, holds_any, refuse_foreign
 from pipeline.build.counts import BuildCounts
 from pipeline.build.failures import Failure
 from pipeline.build.plan import Plan
@@ -167,10 +167,10 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
 
 def _check_output(store: Store) -> None:
     """Check that the output holds nothing else than a rendered data set. Raises UserError."""
+    if store.size(LISTING_FILE) < 0:
+        refuse_foreign(store, LISTING_FILE)
     taken = [name for name in (MANIFEST_FILE, INDEX_FILE) if store.size(name) >= 0]
     taken += [f"{name}/" for name in (SHARDS, PARTS, RUNS) if holds_any(store, name)]
-    if not taken and store.size(RECIPE_FILE) >= 0 and store.size(LISTING_FILE) < 0:
-        taken = [RECIPE_FILE]
     if taken:
         raise UserError(f"{store.root} contains {', '.join(taken)}, which render does not write: use an empty folder")
 

@@ -277,18 +277,33 @@ def test_generated_descriptions_are_recognised(data: Path, finished: Path) -> No
     assert described["distribution"][0]["sha256"] == content(data)["manifest.parquet"]
 
 
-@pytest.mark.parametrize("name", ["README.md", "croissant.json", "manifest.parquet", "index.toml"])
+@pytest.mark.parametrize("name", ["README.md", "croissant.json", "manifest.parquet", "index.toml", "my.txt"])
 def test_a_folder_with_other_files_is_refused(finished: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / name).write_text("mine")
     refused(f"contains {name} but no recipe.toml.*empty folder", finished / "source", tmp_path / "own")
 
 
-@pytest.mark.parametrize("name", ["shards/a.txt", "manifest/notes.md", "runs/1.log", "shards/fog/1/x.tar"])
+@pytest.mark.parametrize("name", ["shards/a.txt", "manifest/n.md", "runs/1.log", "shards/fog/1/x.tar", "own/cat.jpg"])
 def test_a_folder_with_other_subfolders_is_refused(finished: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "own" / name).parent.mkdir(parents=True)
     (tmp_path / "own" / name).write_text("mine")
     refused(f"contains {name.partition('/')[0]}/ but no recipe.toml", finished / "source", tmp_path / "own")
+
+
+def test_hidden_files_and_files_beside_a_data_set_are_accepted(data: Path, finished: Path, tmp_path: Path) -> None:
+    (data / "notes.txt").write_text("mine")
+    assert missing(finished / "source", data) == 0
+    new = tmp_path / "new"
+    for name in (".DS_Store", "lost+found/x", "empty/.keep"):
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        (new / name).touch()
+    assert missing(finished / "source", new) == 6
+    for number in range(7):
+        (new / f"{number}.txt").touch()
+    refused(
+        r"contains 0\.txt, .*, 4\.txt and 2 more but no recipe\.toml.*: use an empty folder", finished / "source", new
+    )
 
 
 def test_another_recipe_is_not_overwritten(finished: Path, tmp_path: Path) -> None:
