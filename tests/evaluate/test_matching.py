@@ -66,6 +66,20 @@ def test_a_baseline_on_other_photographs_is_refused(tmp_path: Path) -> None:
         summarise([mine], [base])
 
 
+def test_models_on_other_photographs_with_the_same_ids_are_not_ranked(tmp_path: Path) -> None:
+    first, second, unknown = (
+        write_evaluation(
+            tmp_path / model, FOG, LABELS, names=IDS, model=model, digest=model * 64, manifest=model * 64, digests=known
+        )
+        for model, known in (("a", (1, 2, 3, 4)), ("b", (1, 2, 3, 5)), ("c", None))
+    )
+    summary = summarise([first, second])
+    assert any("results are not comparable" in text and "3 images are in all" in text for text in summary.warnings)
+    assert "not evaluated on the same images (a 4, b 4)." in sections(summary)[0].tables[0].note
+    assert summary.comparison is None
+    assert summarise([first, unknown]).comparison is not None
+
+
 def test_clean_error_is_over_the_images_of_the_corruptions(tmp_path: Path) -> None:
     mine = write_evaluation(tmp_path / "c", {("fog", 1): predictions(True, False)}, LABELS[:2], names=IDS[:2])
     clean = write_evaluation(

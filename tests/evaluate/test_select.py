@@ -17,8 +17,9 @@ from typer.testing import Result
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report.text import to_markdown
-from pipeline.evaluate.selection.accuracies import read_trained
+from pipeline.evaluate.selection.accuracies import Accuracies, Kind, read_trained
 from pipeline.evaluate.selection.analysis import analyse
+from pipeline.evaluate.selection.evaluations import add_evaluations
 from pipeline.evaluate.selection.files import MAX_NAMES
 from pipeline.evaluate.selection.heat_map import TerminalHeatMap
 from pipeline.evaluate.selection.page import page
@@ -298,6 +299,22 @@ def test_ambiguous_clean_images_are_refused(tmp_path: Path) -> None:
         for name in "ab"
     ]
     refused(select(*folders), "several evaluations", "clean")
+
+
+def test_of_two_clean_evaluations_that_of_the_candidates_photographs_is_used(tmp_path: Path) -> None:
+    folders = [
+        write_evaluation(tmp_path / family, logits, [0, 0, 0], family, digests=digests, manifest=manifest * 64)
+        for family, logits, digests, manifest in (
+            ("syn2nat", {("Blur", 1): votes([0, 1, 1])}, (1, 2, 3), "a"),
+            ("none", {("none", 0): votes([0, 0, 0])}, (7, 8, 9), "b"),
+        )
+    ]
+    ours = {("none", 0): votes([0, 0, 1])}
+    folders.append(write_evaluation(tmp_path / "k", ours, [0, 0, 0], "none", digests=(1, 2, 3), data_set="ours"))
+    accuracies = Accuracies()
+    accuracies.add(Kind.CLEAN, "made", "clean", 0.5)
+    with pytest.raises(UserError, match=r"two values for 'clean', 0\.5 and 0\.666"):
+        add_evaluations(folders, accuracies, pytest.fail)
 
 
 # Invalid input

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from pipeline.evaluate.metrics.bootstrap import Bootstrap
 from pipeline.evaluate.report.baseline import EvaluatedBaseline
+from pipeline.evaluate.report.join import match
 from pipeline.evaluate.report.matching import (
     CleanError,
     check_clean,
@@ -50,6 +51,7 @@ class ReportContext:
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         check_clean(self.clean, chosen)
         self._mistaken = {each.evaluation.location for each in self.clean if self._may_be_mistaken(each)}
+        self._photographs: dict[str, Images] = {}
         self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}
 
     @property
@@ -79,10 +81,16 @@ class ReportContext:
         """
         self.images[evaluation.location] = images
         data_set = evaluation.table.data_set
-        name = self._names[evaluation.location]
-        return About(
-            evaluation.table.model.name, name, data_set.failed, data_set.manifest_sha256, digest_of_ids(images.ids)
-        )
+        name, model = self._names[evaluation.location], evaluation.table.model.name
+        return About(model, name, data_set.failed, data_set.manifest_sha256, self._digest_of(images))
+
+    def _digest_of(self, images: Images) -> str:
+        """Return the digest of the source ids, and of the photographs if others with these ids were seen before."""
+        ids = digest_of_ids(images.ids)
+        first = self._photographs.setdefault(ids, images) if images.digests.any() else images
+        if not match(images, first).namesakes:
+            return ids
+        return digest_of_ids(map(str, zip(images.ids, images.digests.tolist(), strict=True)))
 
     def clean_images(self, evaluation: Evaluation) -> Untransformed:
         """Return the predictions of an evaluation on clean images."""

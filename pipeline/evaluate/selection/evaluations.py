@@ -11,8 +11,9 @@ import corruptions
 import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import mean_over_transforms
+from pipeline.evaluate.report.join import match
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, display_names
-from pipeline.evaluate.report.scores import Evaluation, error_scores, open_evaluation, read_untransformed
+from pipeline.evaluate.report.scores import Evaluation, Images, error_scores, open_evaluation, read_untransformed
 from pipeline.evaluate.report.sequences import sequence_scores
 from pipeline.evaluate.selection.accuracies import Accuracies, Kind
 from pipeline.evaluate.selection.files import CLEAN
@@ -29,13 +30,13 @@ class Measured:
 
     Attributes:
         evaluation: The evaluation.
-        ids: Source ids of its images.
+        images: Its images; None for sequences.
         accuracies: Accuracy by transform, the mean over its levels; images without a transform have the name ``clean``.
             Sequences have none.
     """
 
     evaluation: Evaluation
-    ids: frozenset[str]
+    images: Images | None
     accuracies: Mapping[str, float]
 
 
@@ -76,15 +77,15 @@ def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) 
 def _measured(evaluation: Evaluation) -> Measured:
     if evaluation.role:
         natural = read_untransformed(evaluation)
-        return Measured(evaluation, frozenset(natural.images.ids), {CLEAN: float(1 - natural.top1_errors.mean())})
+        return Measured(evaluation, natural.images, {CLEAN: float(1 - natural.top1_errors.mean())})
     if FAMILIES[evaluation.table.data_set.family].sequences:
-        return Measured(evaluation, frozenset(), {})
+        return Measured(evaluation, None, {})
     scores = error_scores(evaluation)
     by_name: dict[str, list[float]] = {}
     for condition, error in zip(scores.keys, scores.values.mean(axis=0).tolist(), strict=True):
         by_name.setdefault(condition.transform, []).append(1 - error)
     means = {name: float(np.mean(levels)) for name, levels in by_name.items()}
-    return Measured(evaluation, frozenset(scores.images.ids), means)
+    return Measured(evaluation, scores.images, means)
 
 
 def _clean(measured: Sequence[Measured], warn: Warn) -> float | None:
@@ -94,7 +95,7 @@ def _clean(measured: Sequence[Measured], warn: Warn) -> float | None:
     """
     clean = [each for each in measured if each.evaluation.role == "clean"]
     candidates = [each for each in measured if _has_candidates(each.evaluation)]
-    same = [each for each in clean if any(each.ids == other.ids for other in candidates)]
+    same = [each for each in clean if any(_have_same_images(each.images, other.images) for other in candidates)]
     if len(clean) > 1 and len(same) != 1:
         folders = ", ".join(each.evaluation.folder for each in clean)
         raise UserError(
@@ -109,6 +110,10 @@ def _clean(measured: Sequence[Measured], warn: Warn) -> float | None:
             f"{candidates[0].evaluation.folder}: residual robustness compares different images"
         )
     return (same or clean)[0].accuracies[CLEAN]
+
+
+def _have_same_images(one: Images | None, other: Images | None) -> bool:
+    return one is not None and other is not None and len(match(one, other).rows) == len(one.ids) == len(other.ids)
 
 
 def _has_candidates(evaluation: Evaluation) -> bool:
