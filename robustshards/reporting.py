@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ def report(
     clean: Evaluations = (),
     real: Location | None = None,
     published: bool = False,
+    rename: Mapping[str, str] | None = None,
     out: Location | None = None,
     title: str = "Robustness report",
 ) -> Report:
@@ -116,6 +117,7 @@ def report(
         real: File of the reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: that of the
             package timm, if it is installed.
         published: Whether to add tables with published figures of reference models on the same data sets.
+        rename: Names to display for models: recorded name -> name. Default: the recorded ones.
         out: Folder or URL for report.html, .md, .csv and .json. Default: nothing is written.
         title: Title of the page.
 
@@ -125,7 +127,8 @@ def report(
 
     Raises:
         UserError: If a folder holds no evaluation, two evaluations on clean images could give the same clean error, the
-            evaluations cannot be combined, or ``real`` is invalid or does not fit the images.
+            evaluations cannot be combined, ``real`` is invalid or does not fit the images, or a name of ``rename`` is
+            unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
     folders = [_folder(each) for each in as_list(evaluations)]
@@ -138,6 +141,7 @@ def report(
             [_folder(each) for each in as_list(clean)],
             real=None if real is None else location(real, "real"),
             published=published,
+            rename=_names(rename),
         )
     result = Report(summary, title)
     if out is not None:
@@ -149,3 +153,11 @@ def _folder(evaluation: Any) -> str:
     """Return the folder or URL of the predictions; raise UserError for other types."""
     known = isinstance(evaluation, Evaluation | EvaluationResult)
     return evaluation.output if known else location(evaluation, "evaluation")
+
+
+def _names(rename: Any) -> Mapping[str, str]:
+    """Return names by recorded name; raise UserError for other types."""
+    names = {} if rename is None else rename
+    if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+        raise UserError(f"invalid rename {rename!r:.80}: pass a mapping from recorded names to names")
+    return names

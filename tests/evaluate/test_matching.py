@@ -27,6 +27,7 @@ def predictions(*right: bool, classes: int = 7) -> np.ndarray:
 
 
 FOG = {("fog", 1): predictions(True, False, False, False)}
+SAME = "1" * 64
 CLEAN = {("none", 0): predictions(True, True, True, False)}
 
 
@@ -174,12 +175,45 @@ def test_two_models_with_the_same_name_are_refused(tmp_path: Path, argument: str
         summarise([mine, *more], [clean] if argument == "baseline" else [], [clean] if argument == "clean" else [])
 
 
-def test_clean_images_of_the_same_weights_under_another_name_are_a_warning(tmp_path: Path) -> None:
-    mine = write_evaluation(tmp_path / "c", FOG, LABELS)
-    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="other")
+def test_one_model_under_two_names_is_one_model(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, model="a", digest=SAME)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="b", digest=SAME)
     summary = summarise([mine, clean])
-    assert summary.families["corruptions"][0].clean_error is None
-    assert any("under another name, 'other'" in text for text in summary.warnings)
+    assert [each.name for each in summary.models] == ["a"]
+    assert summary.families["corruptions"][0].clean_error == 0.25
+    (warning,) = summary.warnings
+    assert warning.startswith("'a' and 'b' have the same weights and the same code, so they are one model, 'a'")
+    again = write_evaluation(tmp_path / "c2", FOG, LABELS, model="b", digest=SAME)
+    with pytest.raises(UserError, match=r"c and .*c2 evaluate the same data set with the same model, 'a': give one"):
+        summarise([mine, again])
+
+
+def test_one_model_with_other_settings_under_another_name_is_shown_beside_it(tmp_path: Path) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, model="a", digest=SAME)
+    larger = write_evaluation(tmp_path / "d", FOG, LABELS, model="b", size=32, digest=SAME)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="b", size=32, digest=SAME)
+    summary = summarise([mine, larger, clean])
+    assert [(each.model, each.clean_error) for each in summary.families["corruptions"]] == [("a", None), ("b", 0.25)]
+    assert any("the same weights under another name, 'b'" in text for text in summary.warnings)
+
+
+def test_models_are_renamed(tmp_path: Path) -> None:
+    """New names replace the recorded ones at once, and decide the name of a model that has several."""
+    digests = {"a": "1" * 64, "b": "2" * 64, "c": "2" * 64}
+    folders = [
+        write_evaluation(tmp_path / "a", FOG, LABELS, model="a", digest=digests["a"]),
+        write_evaluation(tmp_path / "b", FOG, LABELS, model="b", digest=digests["b"]),
+        write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", model="c", digest=digests["c"]),
+    ]
+    summary = summarise(folders, rename={"a": "b", "c": "Léo"})
+    assert [each.name for each in summary.models] == ["b", "Léo"]
+    assert [(each.model, each.clean_error) for each in summary.families["corruptions"]] == [("b", None), ("Léo", 0.25)]
+    with pytest.raises(UserError, match="unknown model 'd'; evaluated: a, b, c"):
+        summarise(folders, rename={"d": "e"})
+    with pytest.raises(UserError, match=r"invalid name 'x\\n': use 1 to 200 characters"):
+        summarise(folders, rename={"a": "x\n"})
+    with pytest.raises(UserError, match=r"different models .*both models are named 'b'.* or do not rename it"):
+        summarise(folders, rename={"a": "b", "c": "b"})
 
 
 def test_clean_images_with_other_settings_are_a_warning(tmp_path: Path) -> None:

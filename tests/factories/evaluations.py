@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def write_evaluation(
     names: Sequence[str] | None = None,
     digests: Sequence[int] | None = None,
     failed: int = 0,
-    digest: str = "0" * 64,
+    digest: str = "",
     manifest: str = "0" * 64,
     data_set: str = "",
     size: int = 0,
@@ -60,7 +61,7 @@ def write_evaluation(
         names: Source ids of the samples.
         digests: Digests of their photographs. Default: unknown.
         failed: Number of failed samples of the data set.
-        digest: Digest of the model.
+        digest: Digest of the model. Default: that of its name.
         manifest: Digest of the manifest.
         data_set: Name of the data set.
         size: Input size of the model.
@@ -71,6 +72,7 @@ def write_evaluation(
     """
     store = LocalStore(str(folder))
     classes = next(iter(logits.values())).shape[-1]
+    digest = digest or sha256(model.encode()).hexdigest()
     table = EvaluationTable(
         model=ModelTable(name=model, spec="made:made", digest=digest, classes=classes, **described),
         input=InputTable(size=size, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),

@@ -9,6 +9,8 @@ import typer
 from pipeline.cli.console import print_json, print_line, print_renderable, report_errors, warn
 from pipeline.cli.help import REPORTING
 from pipeline.cli.options import JsonOption
+from pipeline.errors import UserError
+from pipeline.text import shown
 
 COMPARISON = "Comparison"
 """Section of the help."""
@@ -53,6 +55,14 @@ def report(
             help="Add tables with published figures of reference models, such as ResNet-50, on the same data sets.",
         ),
     ] = False,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            rich_help_panel=REPORTING,
+            help="Name to display for a model instead of the recorded one; repeat for several.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +86,8 @@ def report(
         from pipeline.evaluate.report.text import to_terminal
         from pipeline.evaluate.report.write import write_report
 
-        summary = summarise(evaluations, baseline or (), clean or (), real=real, published=published)
+        names = dict(map(_renaming, rename or ()))
+        summary = summarise(evaluations, baseline or (), clean or (), real=real, published=published, rename=names)
         if out is not None:
             write_report(summary, title, out)
         if as_json:
@@ -88,3 +99,11 @@ def report(
             warn(warning)
         if out is not None:
             print_line(f"wrote report.html, report.md, report.csv and report.json to {out}")
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    """Return the old and the new name in a value of ``--rename``. Raise UserError for other texts."""
+    old, separator, new = text.partition("=")
+    if not separator:
+        raise UserError(f"invalid --rename {shown(text)}: use OLD=NEW, for example lite0=EfficientNet-Lite0")
+    return old, new

@@ -19,7 +19,18 @@ from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
 from pipeline.evaluate.predict.multiply_adds import multiply_adds
 from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, choose_preparation, current_decoder
-from pipeline.evaluate.results.folder import DataSetTable, EvaluationTable, InputTable, ModelTable, Precision, RunTable
+from pipeline.evaluate.results.folder import (
+    DISPLAY_NAME,
+    FORBIDDEN_CATEGORIES,
+    MAX_NAME_LENGTH,
+    DataSetTable,
+    EvaluationTable,
+    InputTable,
+    ModelTable,
+    Precision,
+    RunTable,
+    is_display_name,
+)
 from pipeline.tasks.schema import Steps
 
 CPU_BATCH, GPU_BATCH, ORDERED_BATCH = 32, 256, 64
@@ -38,14 +49,8 @@ MAX_BATCH_BYTES = 2**30
 NORMALISATION_LIMITS = 1e-6, 1e6
 """Minimum standard deviation, and maximum mean and standard deviation. Others exceed the precision of float32."""
 
-MAX_NAME_LENGTH = 200
-"""Maximum length of a model's display name, in characters."""
-
 MAX_NOTE_LENGTH = 500
 """Maximum length of a remark about a model, in characters."""
-
-FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories not allowed in names and notes: control characters, surrogates, line and paragraph separators."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Supported device types. Other torch devices, for example meta, cannot run a model."""
@@ -254,11 +259,8 @@ def _display_name(request: EvaluationRequest) -> str:
     if request.name is None:
         return _encodable(request.model, "--model")
     name = request.name
-    if not name.strip() or len(name) > MAX_NAME_LENGTH or {*map(category, name)} & FORBIDDEN_CATEGORIES:
-        raise UserError(
-            f"invalid name {name[:MAX_NAME_LENGTH]!a}: use --name with 1 to {MAX_NAME_LENGTH} characters, without "
-            "control characters or line breaks"
-        )
+    if not is_display_name(name):
+        raise UserError(f"invalid name {name[:MAX_NAME_LENGTH]!a}: use --name with {DISPLAY_NAME}")
     return name
 
 

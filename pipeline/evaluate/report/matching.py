@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, groupby
-from typing import Any
+from itertools import combinations, groupby, product
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.report.join import Match, label_conflict, match
 from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed
 from pipeline.evaluate.report.tested import Tested
-from pipeline.evaluate.results.folder import DESCRIPTIVE
+from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
 from pipeline.text import printable
+
+T = TypeVar("T", bound=Tested[Any])
 
 Warn = Callable[[str], None]
 """A function that adds a warning to the report."""
@@ -58,6 +61,57 @@ def as_built(evaluation: Evaluation, manifests: Mapping[str, str]) -> Evaluation
     return replace(evaluation, table=evaluation.table.model_copy(update={"data_set": built}))
 
 
+def model_names(tested: Sequence[Tested[Any]], rename: Mapping[str, str], warn: Warn) -> dict[str, str]:
+    """Return the display name of each evaluated model, by location of the evaluation.
+
+    The same weights and code under several names are one model, which has the user's name or else the first one. Names
+    are kept apart if the models were evaluated with different settings.
+
+    Args:
+        tested: All evaluations and searches.
+        rename: Recorded name -> name to display.
+        warn: Receives a warning for each model with several names.
+
+    Raises:
+        UserError: If a name to replace is unknown, or a new one is invalid.
+    """
+    recorded = {each.location: each.table.model.name for each in tested}
+    for old, new in rename.items():
+        if old not in recorded.values():
+            raise UserError(unknown("model", old, evaluated=list(dict.fromkeys(recorded.values()))))
+        if not is_display_name(new):
+            raise UserError(f"invalid name {new[:MAX_NAME_LENGTH]!a}: use {DISPLAY_NAME}")
+    names = {location: rename.get(name, name) for location, name in recorded.items()}
+    models: dict[str, list[Tested[Any]]] = {}
+    for each in sorted(tested, key=lambda each: recorded[each.location] not in rename):
+        models.setdefault(str(identity(each)), []).append(each)
+    for of_model in models.values():
+        for one, other in combinations(of_model, 2):
+            first, second = names[one.location], names[other.location]
+            own, alike = ([each for each in of_model if names[each.location] == name] for name in (first, second))
+            if first == second or any(_are_apart(*pair) for pair in product(own, alike)):
+                continue
+            warn(
+                f"{printable(first)!r} and {printable(second)!r} have the same weights and the same code, so they are "
+                f"one model, {printable(first)!r}; the option --rename of report sets its name"
+            )
+            names |= {each.location: first for each in alike}
+    return names
+
+
+def _are_apart(one: Tested[Any], other: Tested[Any]) -> bool:
+    """Return whether tests of one model under two names differ on purpose, as in a comparison of precisions."""
+    first, second = one.table, other.table
+    same_images = type(first) is type(second) and first.data_set == second.data_set
+    return bool(differing_settings(one, other)) or (same_images and first.run != second.run)
+
+
+def renamed(tested: T, names: Mapping[str, str]) -> T:
+    """Return an evaluation or a search with the display name of its model."""
+    model = tested.table.model.model_copy(update={"name": names[tested.location]})
+    return replace(tested, table=tested.table.model_copy(update={"model": model}))
+
+
 def check_model_names(evaluations: Iterable[Tested[Any]]) -> None:
     """Check that no two models share a name.
 
@@ -72,7 +126,7 @@ def check_model_names(evaluations: Iterable[Tested[Any]]) -> None:
             raise UserError(
                 f"{other.folder} and {evaluation.folder} are evaluations of different models ({', '.join(differ)} "
                 f"differ), but both models are named {evaluation.model!r}: evaluate one of them again with another "
-                "--name"
+                "--name, or do not rename it"
             )
 
 
@@ -100,7 +154,7 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
         )
 
 
-def differing_settings(first: Evaluation, second: Evaluation) -> str:
+def differing_settings(first: Tested[Any], second: Tested[Any]) -> str:
     """Return the settings that differ between two evaluations, with both values; empty if all are equal.
 
     Settings that one evaluation does not have, such as the preparation of images that are already prepared, are not

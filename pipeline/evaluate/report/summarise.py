@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from pipeline.evaluate.report.matching import (
     check_duplicates,
     check_model_names,
     manifests_of_content,
+    model_names,
+    renamed,
     warn_of_different_images,
 )
 from pipeline.evaluate.report.models import report_models
@@ -49,6 +51,7 @@ def summarise(
     *,
     real: str | None = None,
     published: bool = False,
+    rename: Mapping[str, str] | None = None,
 ) -> Summary:
     """Compute the metrics of one or more evaluations.
 
@@ -64,6 +67,7 @@ def summarise(
         real: File of the reassessed labels (ReaL) of the ImageNet validation images. Default: that of the package timm,
             if it is installed.
         published: Whether to add the published figures of reference models.
+        rename: Recorded name of a model -> name to display.
 
     Returns:
         The metrics, and warnings about evaluations that are not fully comparable.
@@ -71,12 +75,17 @@ def summarise(
     Raises:
         UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
             evaluated twice on one data set, two evaluations could give the same clean error, the baseline has other
-            images, or ``real`` is invalid or does not fit the images.
+            images, ``real`` is invalid or does not fit the images, or a name of ``rename`` is unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
     baseline = [open_evaluation(folder) for folder in baselines_from]
     evaluations, searches = _open(folders)
     chosen = _chosen(clean)
+    warnings: list[str] = []
+    names = model_names([*evaluations, *searches, *chosen.values(), *baseline], rename or {}, warnings.append)
+    evaluations, baseline = ([renamed(each, names) for each in group] for group in (evaluations, baseline))
+    searches = [renamed(each, names) for each in searches]
+    chosen = {location: renamed(each, names) for location, each in chosen.items()}
     manifests = manifests_of_content([*evaluations, *baseline, *chosen.values()])
     evaluations, baseline = ([as_built(each, manifests) for each in group] for group in (evaluations, baseline))
     chosen = {location: as_built(each, manifests) for location, each in chosen.items()}
@@ -86,6 +95,8 @@ def summarise(
     check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
     context = ReportContext(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, evaluations))
+    for warning in warnings:
+        context.warn(warning)
     found: list[tuple[Evaluation | None, ReportLayout[Any], Any]] = []
     for evaluation, report in zip(evaluations, reports, strict=True):
         found += [(evaluation, report.layout, each) for each in report.summarise(evaluation, context)]

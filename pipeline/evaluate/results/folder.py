@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from unicodedata import category
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +36,15 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
 """Fields of ``[model]`` that predictions do not depend on. They are not part of the identity of an evaluation."""
+
+MAX_NAME_LENGTH = 200
+"""Maximum length of a model's display name, in characters."""
+
+DISPLAY_NAME = f"1 to {MAX_NAME_LENGTH} characters, without control characters or line breaks"
+"""What a display name is, for messages."""
+
+FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories not allowed in names and notes: control characters, surrogates, line and paragraph separators."""
 
 MAX_SHARDS_SHOWN = 5
 """Maximum number of missing shards listed in an error message."""
@@ -167,6 +177,11 @@ class EvaluationTable(StrictTable):
     def identity(self) -> dict[str, Any]:
         """Return all settings that predictions depend on, as JSON values."""
         return self.model_dump(mode="json", exclude_none=True, exclude={"model": DESCRIPTIVE})
+
+
+def is_display_name(name: str) -> bool:
+    """Return whether a text is allowed as the display name of a model."""
+    return bool(name.strip()) and len(name) <= MAX_NAME_LENGTH and not {*map(category, name)} & FORBIDDEN_CATEGORIES
 
 
 def part_file(chunk: str) -> str:

@@ -12,7 +12,7 @@ import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import mean_over_transforms
 from pipeline.evaluate.report.join import match
-from pipeline.evaluate.report.matching import check_duplicates, check_model_names, display_names
+from pipeline.evaluate.report.matching import check_duplicates, check_model_names, display_names, model_names, renamed
 from pipeline.evaluate.report.scores import Evaluation, Images, error_scores, open_evaluation, read_untransformed
 from pipeline.evaluate.report.sequences import sequence_scores
 from pipeline.evaluate.selection.accuracies import Accuracies, Kind
@@ -58,6 +58,8 @@ def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) 
         UnfinishedError: An evaluation is incomplete.
     """
     evaluations = [open_evaluation(folder) for folder in folders]
+    models = model_names(evaluations, {}, warn)
+    evaluations = [renamed(each, models) for each in evaluations]
     check_model_names(evaluations)
     check_duplicates(evaluations)
     names = display_names(evaluations, warn)
