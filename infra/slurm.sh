@@ -50,7 +50,7 @@ else
     RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
     export RAY_TMPDIR RAY_AUTH_TOKEN RAY_AUTH_MODE=token
 fi
-# Keep images in huge pages and reuse freed memory, which makes workers faster (docs/decisions/27-memory-of-workers.md).
+# Keep images in huge pages and reuse freed memory, which makes workers faster (docs/speed.md).
 kept=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=134217728
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:$kept}
 # The Ray nodes are stopped after the command has ended, so they need not wait for running work.
