@@ -27,6 +27,8 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=i
 RUN = {"bash", "python"}
 SHOWN = {"console", "text", "toml", "yaml", "json", "bibtex"}
 SECONDS = 300
+WORKED_EXAMPLES = "\n## Worked examples\n"
+"""Heading of the examples that change the packages. They do not run here, but on a copy (test_extending.py)."""
 
 IMAGENET_VAL = {
     "n02123045": ("chelsea.png",),
@@ -101,7 +103,7 @@ def run(block: Block, folder: Path, environment: dict[str, str]) -> None:
 
 
 PAGES = {
-    str(path.relative_to(ROOT)): blocks(str(path.relative_to(ROOT)), path.read_text())
+    str(path.relative_to(ROOT)): blocks(str(path.relative_to(ROOT)), path.read_text().partition(WORKED_EXAMPLES)[0])
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 }
 WITH_EXAMPLES = [page for page, each in PAGES.items() if RUN & {block.language for block in each}]

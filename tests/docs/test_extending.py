@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md, applied to a copy of the packages in the order of the page."""
+"""The worked examples of docs/extending.md, applied to a copy of the packages in the order of the page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT
-from tests.docs.test_examples import Block, blocks
+from tests.docs.test_examples import WORKED_EXAMPLES, Block, blocks
 
-PAGE = "CONTRIBUTING.md"
-BLOCKS = blocks(PAGE, (ROOT / PAGE).read_text())
+PAGE = "docs/extending.md"
+ABOVE, HEADING, EXAMPLES = (ROOT / PAGE).read_text().partition(WORKED_EXAMPLES)
+BLOCKS = blocks(PAGE, "\n" * (ABOVE + HEADING).count("\n") + EXAMPLES)
 NEW_FILE = re.compile(r"# New file \./(\S+)\n")
 EXTENSION_POINTS = ("corruption", "family", "source", "encoder", "metric", "figure", "engine")
 
@@ -60,5 +61,5 @@ def test_worked_examples_run(photographs: Path, tmp_path: Path) -> None:
 
 
 def test_page_has_an_example_for_every_extension_point() -> None:
-    headings = re.findall(r"^### An? (\w+)$", (ROOT / PAGE).read_text(), re.MULTILINE)
+    headings = re.findall(r"^### An? (\w+)$", EXAMPLES, re.MULTILINE)
     assert headings == list(EXTENSION_POINTS)
