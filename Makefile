@@ -5,7 +5,7 @@
 # make format       format the code and apply automatic fixes
 # make bench        compare speed with other packages in one run; writes docs/benchmark.md
 # make scale        build 10 million samples without pixels, simulate clusters of 256 and 1,000 workers; writes docs/scale.md
-# make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/reliability.md
+# make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/faults.md
 # make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
 # make sheets       draw the contact sheets in docs/
@@ -51,7 +51,7 @@ demo: setup
 	@echo "  one picture     tar -xf $(DEMO)/imagenet-c/shards/snow/3/snow-3-000000.tar chelsea/chelsea-snow-3.jpg"
 
 chaos: setup
-	$(BIN)/python -m tests.chaos --seed 1 --faults 200 --report docs/reliability.md
+	$(BIN)/python -m tests.chaos --seed 1 --faults 200 --report docs/faults.md
 
 emulate: setup
 	$(BIN)/python -m tests.emulation --page docs/emulation.md $(EMULATE_OPTIONS)

@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=200, help="Minimum number of faults to inject.")
     parser.add_argument("--only", default="", help="Run only scenarios whose names contain this text.")
     parser.add_argument("--short", action="store_true", help="Use fewer images.")
-    parser.add_argument("--report", type=_page, help="Page to write the figures into, for example docs/reliability.md.")
+    parser.add_argument("--report", type=_page, help="Page to write the figures into, for example docs/faults.md.")
     parser.add_argument(
         "--facts", type=Path, help="Facts of an earlier run to report, for example build/chaos.json; runs nothing."
     )

@@ -73,6 +73,6 @@ def test_missing_page_is_an_error_before_any_fault(
     assert "No such file" in capsys.readouterr().err
 
 
-def test_reliability_page_has_markers() -> None:
-    text = (ROOT / "docs" / "reliability.md").read_text()
+def test_page_of_faults_has_markers() -> None:
+    text = (ROOT / "docs" / "faults.md").read_text()
     assert text.index(BEGIN) < text.index(END)
