@@ -10,12 +10,13 @@
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
 # make sheets       draw the contact sheets in docs/
 # make docs         generate docs/cli.md and docs/python.md from the code
+# make site         build the pages as a site in build/site, which needs no network; fails at dead links
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos emulate bench scale differences sheets docs lint format clean
+.PHONY: setup demo test chaos emulate bench scale differences sheets docs site lint format clean
 
 setup: .venv/.installed
 
@@ -70,6 +71,12 @@ sheets: setup
 
 docs: setup
 	$(BIN)/python -m tests.docs docs
+
+site: setup
+	rm -rf build/pages
+	mkdir -p build/pages
+	ln -s $(addprefix $(CURDIR)/,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs examples) build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
 test: setup

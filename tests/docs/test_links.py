@@ -7,10 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.evaluate.report import families as reports
 from pipeline.transforms import registry
 from tests.conftest import ROOT
+from tests.docs.site_hook import on_page_content
 
 PRODUCT = ("corruptions", "manifests", "perturbations", "pipeline", "robustshards")
 TOP = "|".join((*PRODUCT, "bench", "docs", "infra", "tests"))
@@ -21,6 +23,7 @@ NEW_MODULE = re.compile(r"^# New file \./([\w/]+)\.py$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 SECTION_LINK = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PAGE_IN_NAVIGATION = re.compile(r"'([^']*\.md)'")
 TARGET = re.compile(r"(?:`|^ {4}|^\$ )make ([a-z]+)", re.MULTILINE)
 ENTRY_POINTS = {registry.ENTRY_POINTS, reports.ENTRY_POINTS}
 
@@ -125,6 +128,21 @@ def test_every_decision_is_linked() -> None:
     decisions = {path.name for path in DECISIONS.glob("[0-9]*.md")}
     assert decisions
     assert decisions <= set(LINK.findall((DECISIONS / "README.md").read_text()))
+
+
+def test_index_and_navigation_of_the_site_have_every_page() -> None:
+    pages = {str(path.relative_to(ROOT)) for path in DOCUMENTS} - {"infra/README.md"}
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    assert sorted(PAGE_IN_NAVIGATION.findall(str(navigation))) == sorted(pages)
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in LINK.findall(index.read_text())}
+    others = {path for path in DOCUMENTS if path.parent.name not in {"decisions", "infra"} and path != index}
+    assert others - {ROOT / "README.md"} <= linked
+
+
+def test_site_shows_bars_in_tables_without_backslashes() -> None:
+    page = r"<pre>a\|b</pre><td><code>auto\|ray</code></td>"
+    assert on_page_content(page) == r"<pre>a\|b</pre><td><code>auto|ray</code></td>"
 
 
 def test_missing_paths_and_modules_are_detected() -> None:
