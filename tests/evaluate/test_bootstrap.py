@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
+from pipeline.evaluate.metrics import bootstrap
 from pipeline.evaluate.metrics.bootstrap import (
     Bootstrap,
     Estimate,
@@ -62,6 +63,27 @@ def test_draws_equal_those_of_numpys_default_generator() -> None:
     np.testing.assert_allclose(
         bootstrap_means(values[:, 0], resamples=50, seed=9), np.array(expected)[:, 0], rtol=1e-13
     )
+
+
+def test_draws_with_counts_that_are_used_again_are_random_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first 64 draws have counts of their own; the others have these counts and other orders of images."""
+    monkeypatch.setattr(bootstrap, "MAX_COUNTS", 1)
+    values = np.random.default_rng(5).random((300, 2))
+    draws = bootstrap_means(values, resamples=6400, seed=9)
+    generator = np.random.default_rng(9)
+    first = [values[generator.integers(300, size=300)].mean(axis=0) for _ in range(64)]
+    np.testing.assert_allclose(draws[:64], first, rtol=1e-13)
+    assert draws.std(axis=0) * 300**0.5 == pytest.approx(values.std(axis=0), rel=0.03)
+    of_counts = draws[:, 0].reshape(100, 64)
+    assert of_counts.mean(axis=0).std() == pytest.approx(of_counts.std() / 10, rel=0.3)  # as of independent draws
+
+
+def test_errors_have_the_draws_of_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences between metrics are paired: errors are summed in float32, which is exact."""
+    monkeypatch.setattr(bootstrap, "MAX_COUNTS", 1)
+    errors = np.random.default_rng(5).random((300, 4)) < 0.3
+    halves = bootstrap_means(errors / 2, resamples=200)
+    np.testing.assert_array_equal(bootstrap_means(errors, resamples=200), 2 * halves)
 
 
 def test_groups_are_resampled_independently() -> None:

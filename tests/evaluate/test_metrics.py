@@ -235,7 +235,7 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: percentile_interval(np.ones((2, 2))), "shape \\(2, 2\\): pass .* \\(draws,\\)"),
         (
             lambda: Bootstrap.of(np.ones((9, 3))).estimate(lambda means: means.mean(axis=0)),
-            "one value for each of 1000 draws",
+            "one value for each of 10000 draws",
         ),
         (lambda: estimate_of_groups(lambda groups: 0.0, [[1.0], []]), "shape \\(0,\\)"),
     ],

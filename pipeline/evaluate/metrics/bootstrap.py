@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers
 from pipeline.evaluate.metrics.slices import row_slices
 
 CONFIDENCE = 0.95
 """Default confidence level: the fraction of draws within an interval."""
+
+RESAMPLES = 10_000
+"""Default number of draws. With other seeds, the ends of an interval vary by less than 1 % of its width."""
+
+MAX_COUNTS, MIN_ROWS = 2**24, 64
+"""Maximum number of counts in memory (128 MiB as float64), and minimum number of rows of counts, however long."""
+
+MAX_EXACT = 2**24
+"""Integers up to this one are exact in float32."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Bootstrap:
     draws: Floats
 
     @classmethod
-    def of(cls, values: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Bootstrap:
+    def of(cls, values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Bootstrap:
         """Draw images with replacement and compute the means.
 
         Args:
@@ -72,8 +81,12 @@ class Bootstrap:
         return Estimate(float(figure(self.means)), *percentile_interval(figures, confidence))
 
 
-def bootstrap_means(values: ArrayLike, *, resamples: int = 1000, seed: int = 0) -> Floats:
+def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Return the means over images in each bootstrap draw. Images are drawn with replacement.
+
+    The means are a matrix product of counts (draws, images) and values. If there are more than ``MAX_COUNTS`` counts,
+    those of the first draws are used again for the images in other random orders: each draw is still a random one, and
+    any two are uncorrelated.
 
     Args:
         values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
@@ -87,14 +100,22 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = 1000, seed: int = 0) 
         ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is below 1.
     """
     array = _check_values(values).astype(np.float64)
-    draws = _resamples([len(array)], resamples, seed)
+    size, generator = len(array), _generator(resamples, seed)
+    # Sums of errors, which are 0 or 1, are exact in float32 in any order, and take half the time.
+    if np.abs(array).max() * size < MAX_EXACT and (array == np.rint(array)).all():
+        array = array.astype(np.float32)
+    counts = np.empty((min(resamples, max(MAX_COUNTS // size, MIN_ROWS)), size), array.dtype)
+    for part in row_slices(len(counts), size):
+        drawn = generator.integers(size, size=counts[part].shape)
+        drawn += size * np.arange(len(drawn))[:, None]
+        counts[part] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
     means = np.empty((resamples, *array.shape[1:]))
-    for part in row_slices(resamples, len(array)):
-        counts = np.empty((len(means[part]), len(array)))
-        for row in counts:
-            row[:] = np.bincount(next(draws)[0], minlength=len(array))
-        means[part] = counts @ array
-    return means / len(array)
+    for start in range(0, resamples, len(counts)):
+        if start:
+            array = array[generator.permutation(size)]
+        part = means[start : start + len(counts)]
+        part[:] = counts[: len(part)] @ array
+    return means / size
 
 
 def estimate_of_groups(
@@ -120,8 +141,11 @@ def estimate_of_groups(
             out of range.
     """
     arrays = [_check_values(group) for group in groups]
-    draws = _resamples([len(array) for array in arrays], resamples, seed)
-    figures = [float(figure([array[rows] for array, rows in zip(arrays, drawn, strict=True)])) for drawn in draws]
+    generator = _generator(resamples, seed)
+    figures = [
+        float(figure([array[generator.integers(len(array), size=len(array))] for array in arrays]))
+        for _ in range(resamples)
+    ]
     return Estimate(float(figure(arrays)), *percentile_interval(figures, confidence))
 
 
@@ -143,12 +167,11 @@ def percentile_interval(figures: Sequence[float] | Floats, confidence: float = C
     return float(low), float(high)
 
 
-def _resamples(sizes: Sequence[int], resamples: int, seed: int) -> Iterator[list[NDArray[np.int64]]]:
-    """Return the drawn row indices of each group, for each draw."""
+def _generator(resamples: int, seed: int) -> np.random.Generator:
+    """Return the generator of draws. Raise ValueError if the number of draws is below 1."""
     if resamples < 1:
         raise ValueError(f"invalid number of resamples {resamples}: use at least 1")
-    generator = np.random.default_rng(seed)
-    return ([generator.integers(size, size=size) for size in sizes] for _ in range(resamples))
+    return np.random.default_rng(seed)
 
 
 def _check_values(values: ArrayLike) -> Numbers:

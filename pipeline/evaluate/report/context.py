@@ -64,13 +64,14 @@ class ReportContext:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def bootstrap(self, values: ArrayLike) -> Bootstrap:
-        """Return the column means of per-image values, and the same means in each bootstrap draw of images.
+    def bootstrap(self, values: ArrayLike, seed: int = 0) -> Bootstrap:
+        """Return the means of per-image values, and the same means in each bootstrap draw of images.
 
         Args:
-            values: Shape (images, columns).
+            values: Shape (images,) or (images, columns).
+            seed: Seed of the draws, which equal numbers of images share.
         """
-        return Bootstrap.of(values, resamples=self.resamples)
+        return Bootstrap.of(values, resamples=self.resamples, seed=seed)
 
     def about(self, evaluation: Evaluation, images: Images) -> About:
         """Return the fields that a summary takes from its evaluation, and record the images.

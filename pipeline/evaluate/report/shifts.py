@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.evaluate.metrics.bootstrap import Estimate, estimate_of_groups
-from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
+from pipeline.evaluate.metrics.checks import Floats, Numbers
 from pipeline.evaluate.report.calibration import CalibrationSummary, CalibrationTable, natural_calibration
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean
@@ -83,9 +83,7 @@ def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[Shif
             free_accuracy=column_mean(bootstrap, 1) if evaluation.groups_digest else None,
             top5_accuracy=column_mean(bootstrap, 2),
             clean_accuracy=float(1 - clean.top1_errors.mean()) if clean else None,
-            drop=estimate_of_groups(_drop, [natural.top1_errors, clean.top1_errors], resamples=context.resamples)
-            if clean
-            else None,
+            drop=_drop(natural, clean, context) if clean else None,
             lowest_folder_accuracy=folders[lowest] if lowest is not None else None,
             lowest_folder=lowest,
             complete_images=task.images if task else 0,
@@ -112,10 +110,11 @@ def accuracy_by_folder(images: Images, right: Numbers) -> dict[str, float]:
     return dict(zip(folders.tolist(), means.tolist(), strict=True))
 
 
-def _drop(errors: Sequence[Numbers]) -> Figures:
-    """Return the drop in accuracy from the errors of two groups of images: shifted, clean."""
-    shifted, clean = errors
-    return float(shifted.mean() - clean.mean())
+def _drop(natural: Untransformed, clean: Untransformed, context: ReportContext) -> Estimate:
+    """Return the clean accuracy minus the accuracy. The images are others, so they are drawn with another seed."""
+    shifted = context.bootstrap(natural.top1_errors)
+    other = context.bootstrap(clean.top1_errors, seed=1)
+    return Bootstrap(shifted.means - other.means, shifted.draws - other.draws).estimate(lambda drop: drop)
 
 
 def _warn_of_missing_classes(natural: Untransformed, clean: Untransformed, context: ReportContext) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.evaluate.metrics.bootstrap import RESAMPLES
 from pipeline.evaluate.report.budget_searches import BudgetSearch, open_budgets
 from pipeline.evaluate.report.budgets import LAYOUT as BUDGETS
 from pipeline.evaluate.report.budgets import summarise_budgets
@@ -47,7 +48,7 @@ def summarise(
     folders: Sequence[str],
     baselines_from: Sequence[str] = (),
     clean: Sequence[str] = (),
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     *,
     real: str | None = None,
     published: bool = False,
