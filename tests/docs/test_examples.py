@@ -39,11 +39,13 @@ IMAGENET_VAL = {
 """WordNet id -> photograph: a tabby cat, a missile, a stone wall and an espresso."""
 
 TIMM = """
+import zlib
+
 import numpy
 import torch
 
 def create_model(name, pretrained):
-    torch.manual_seed(len(name))
+    torch.manual_seed(zlib.crc32(name.encode()))  # models of other names have other weights, as real ones
     return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 1000))
 
 class data:
