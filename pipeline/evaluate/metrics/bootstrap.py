@@ -113,8 +113,8 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
     for start in range(0, resamples, len(counts)):
         if start:
             array = array[generator.permutation(size)]
-        part = means[start : start + len(counts)]
-        part[:] = counts[: len(part)] @ array
+        block = means[start : start + len(counts)]
+        block[:] = counts[: len(block)] @ array
     return means / size
 
 
