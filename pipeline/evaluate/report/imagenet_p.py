@@ -203,8 +203,8 @@ ROW_FIGURES = (
 TABLES = (
     TransformTable(
         "flip probability",
-        "How often the predicted class changes between frames, in percent, with the 95 % confidence interval over "
-        "sequences in brackets. Lower is better.",
+        "How often the predicted class differs between successive frames (for noise: between the first frame and each "
+        "other one), in percent, with the 95 % confidence interval over sequences in brackets. Lower is better.",
         ROW_FIGURES[:1],
         bars="flip probability",
     ),
@@ -217,8 +217,8 @@ TABLES = (
     ),
     TransformTable(
         "top-5 distance",
-        "How much the ranking of the five most probable classes changes between frames, from 0 to 15. Lower is better. "
-        "T5D, if shown, is in percent of the baseline's top-5 distance.",
+        "How much the ranking of the five most probable classes differs between the same frames, from 0 to 15. Lower "
+        "is better. T5D, if shown, is in percent of the baseline's top-5 distance.",
         ROW_FIGURES[2:],
     ),
 )
@@ -259,9 +259,10 @@ REPORT = ReportFamily(
         glossary=(
             (
                 "Flip probability, flip rate",
-                "Flip probability: how often the predicted class differs between successive frames (for noise, from "
-                "the first frame). Flip rate: the flip probability divided by the baseline's. mFR is the mean flip "
-                "rate over the ten perturbations of the benchmark; NmFP is the negated mean flip probability.",
+                "Flip probability: how often the predicted class differs between successive frames (for noise: between "
+                "the first frame and each other one). Flip rate: the flip probability divided by the baseline's. mFR "
+                "is the mean flip rate over the ten perturbations of the benchmark; NmFP is the negated mean flip "
+                "probability.",
             ),
             (
                 "Top-5 distance, T5D",
