@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.report.html import page
+from pipeline.evaluate.report.scores import open_evaluation
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summarise import summarise
 from pipeline.evaluate.report.text import to_csv, to_markdown
@@ -58,6 +61,42 @@ def test_other_photographs_with_the_same_ids_are_left_out(
     left_out = [text for text in summary.warnings if "with the same ids, which are left out: " in text]
     assert len(left_out) == bool(others)
     assert all(f"{clean} has {others} other photograph" in text for text in left_out)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "shown"),
+    [
+        ("jpeg quality=85 optimize=true", "jpeg quality=85 optimize=true (lossy)"),
+        ("png compression=3", "png compression=3 (lossless)"),
+        ("files", "files as published"),
+        (None, "unknown encoder"),
+    ],
+)
+def test_figures_name_the_encoder_of_the_clean_images_that_they_depend_on(
+    encoder: str | None, shown: str, tmp_path: Path
+) -> None:
+    mine = write_evaluation(tmp_path / "c", FOG, LABELS, names=IDS)
+    clean = write_evaluation(tmp_path / "k", CLEAN, LABELS, family="none", names=IDS, encoder=encoder)
+    summary, lossy = summarise([mine, clean]), "lossy" in shown
+    assert [summary.facts()[family][0]["clean_images"] for family in ("corruptions", "clean")] == [shown, shown]
+    lines = [line for line in csv.DictReader(io.StringIO(to_csv(summary))) if line["family"] == "corruptions"]
+    named = {line["figure"]: line["clean_images"] for line in lines}
+    assert (named["residual robustness"], named["clean error"], named["error"]) == (shown, shown, "")
+    text = to_markdown(tables(summary))
+    assert f"| clean images | {shown} |" in text
+    assert [f"| clean error | 25.0{' ‡' * lossy} |" in text, f"clean images: {shown}" in page(summary, "t")] == [
+        True,
+        lossy,
+    ]
+    assert any("compressed again" in text for text in summary.warnings) == lossy
+
+
+def test_the_encoder_is_not_part_of_the_identity_of_an_evaluation(tmp_path: Path) -> None:
+    """The same evaluate command adds it to evaluations of earlier versions, without predicting again."""
+    folders = [
+        write_evaluation(tmp_path / str(each), FOG, LABELS, encoder=each) for each in (None, "png compression=3")
+    ]
+    assert len({open_evaluation(folder).table.digest for folder in folders}) == 1
 
 
 def test_a_baseline_on_other_photographs_is_refused(tmp_path: Path) -> None:

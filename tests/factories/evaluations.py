@@ -47,6 +47,7 @@ def write_evaluation(
     only: Mapping[tuple[str, int], Sequence[int]] | None = None,
     task: Task | None = None,
     attack: AttackTable | None = None,
+    encoder: str | None = None,
     **described: Any,
 ) -> str:
     """Write the evaluation of a model with these logits, and return its folder.
@@ -68,6 +69,7 @@ def write_evaluation(
         only: (transform, level) -> indices of the samples that did not fail. Default: all.
         task: Task of the data set.
         attack: How the images were attacked.
+        encoder: Encoder of the images.
         described: Note and sizes of the model.
     """
     store = LocalStore(str(folder))
@@ -84,6 +86,7 @@ def write_evaluation(
             manifest_sha256=manifest,
             samples=len(labels) * len(logits),
             failed=failed,
+            encoder=encoder,
         ),
         task=task,
         attack=attack,

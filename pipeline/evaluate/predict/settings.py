@@ -10,8 +10,10 @@ import torch
 
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.registry import unknown
+from manifests import Row
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.base import DataSet
+from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
@@ -21,6 +23,7 @@ from pipeline.evaluate.predict.multiply_adds import multiply_adds
 from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, choose_preparation, current_decoder
 from pipeline.evaluate.results.folder import (
     DISPLAY_NAME,
+    FILES,
     FORBIDDEN_CATEGORIES,
     MAX_NAME_LENGTH,
     DataSetTable,
@@ -205,6 +208,7 @@ def settings(
             samples=sum(chunk.samples for chunk in chunks),
             failed=sum(chunk.count - chunk.samples for chunk in chunks),
             pass_all=data_set.family.least_pass_all(height, width),
+            encoder=FILES if isinstance(data_set, Indexed) else _first_row(images).encoder,
         ),
         task=data_set.task,
         attack=recorded_attack(data_set),
@@ -244,8 +248,13 @@ def _profile(images: EvaluatedImages) -> str:
     """Return the profile of the images: that of the manifest, or for prepared images that of their size."""
     if images.preparation:
         return next((name for name, side in PROFILE_SIDES.items() if images.size() == (side, side)), "")
+    return _first_row(images).profile
+
+
+def _first_row(images: EvaluatedImages) -> Row:
+    """Return the row of the first image that did not fail."""
     first = next(chunk for chunk in images.chunks if chunk.frames)
-    return next(row.profile for row in images.data_set.rows_of(first) if row.height)
+    return next(row for row in images.data_set.rows_of(first) if row.height)
 
 
 def largest_batch(height: int, width: int, size: int | None) -> int:

@@ -16,7 +16,8 @@ from pipeline.evaluate.report.attacks import attack_text
 from pipeline.evaluate.report.family import Column, Figure, LevelFigure, Models, ReportFamily, ReportLayout, Table
 from pipeline.evaluate.report.formats import COUNT, NOTHING, Cell, Number
 from pipeline.evaluate.report.plots import Curves, Plot, PlotKind, words
-from pipeline.evaluate.report.tables import bars, marked_names, rows_by_name
+from pipeline.evaluate.report.tables import bars, lossy_note, marked_names, rows_by_name
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.text import counted
 from pipeline.transforms.adversarial import FAMILY, MAX_BUDGETS
 
@@ -28,15 +29,22 @@ RATES: Mapping[str, Callable[[AttackRow], Mapping[int, Estimate]]] = {
 }
 """Metrics of an attack at each level, in the order of columns."""
 
+OF_CLEAN = RATES.keys() - {"accuracy after attack"}
+"""Metrics that depend on which images are right before the attacks."""
+
 
 def _of_one_level(name: str) -> Figure:
     """Return a metric of attacks that have one level."""
-    return Figure(name, lambda row: next(iter(RATES[name](row).values()), None) if len(row.budgets) == 1 else None)
+
+    def value(row: AttackRow) -> Estimate | None:
+        return next(iter(RATES[name](row).values()), None) if len(row.budgets) == 1 else None
+
+    return Figure(name, value, of_clean=name in OF_CLEAN)
 
 
 def _of_levels(name: str) -> LevelFigure:
     """Return a metric of attacks that have several levels."""
-    return LevelFigure(name, lambda row: RATES[name](row) if len(row.budgets) > 1 else {})
+    return LevelFigure(name, lambda row: RATES[name](row) if len(row.budgets) > 1 else {}, of_clean=name in OF_CLEAN)
 
 
 def _worst_case(name: str) -> Figure:
@@ -51,7 +59,7 @@ def _worst_case(name: str) -> Figure:
             return ""
         return f"{len(worst.attacks)} of {counted(len(worst.attacks) + len(worst.missing), 'attack')}"
 
-    return Figure(name, value, higher_is_better=True, covers=covers)
+    return Figure(name, value, higher_is_better=True, covers=covers, of_clean=True)
 
 
 WORST_CASES = [_worst_case(name) for name in (*MAGNITUDES, *worst_case_names(MAX_BUDGETS))]
@@ -78,7 +86,8 @@ def _worst_case_table(section: str, models: Models[AdversarialSummary]) -> Table
         rows += ([model, ", ".join(of_attacks), *attacks] for attacks, of_attacks in names.items())
     columns = [Column(title, number=False) for title in ("model", "figures", "attacks", "missing")]
     note = (
-        "An image counts in WCAR if it is right after all of these attacks. With the missing ones, WCAR may be lower."
+        "WCAR counts the images that are classified correctly after all of these attacks. With the missing attacks, it "
+        "may be lower."
     )
     return Table(section, "attacks in WCAR", note, columns, rows)
 
@@ -94,13 +103,18 @@ def _attack_table(layout: ReportLayout[AdversarialSummary], section: str, models
             for model, of_model in by_model.items():
                 row = of_model.get(name)
                 if row and level in row.budgets:
-                    cells = (Number(rates(row).get(level), short=True) for rates in shown.values())
+                    lossy = models[model].clean_images.endswith(LOSSY)
+                    cells = (
+                        Number(rates(row).get(level), short=True, lossy=lossy and name in OF_CLEAN)
+                        for name, rates in shown.items()
+                    )
                     rows.append([attack_text(marked, row.norm, row.budgets[level]), model, *cells])
     columns = [Column("attack", number=False), Column("model", number=False), *map(Column, shown)]
     note = (
         "Percent; ± is half the width of the 95 % confidence interval. Budgets are norms of the perturbation of an "
         "image, for pixel values 0 to 1. Higher is better, except for the attack success rate."
     )
+    note = f"{note} {lossy_note(layout, models)}".rstrip()
     return Table(section, "by attack and budget", note, columns, rows, _plot(layout, models))
 
 
@@ -126,7 +140,7 @@ REPORT = ReportFamily(
         key="adversarial",
         figures=(
             *WORST_CASES,
-            Figure("clean accuracy", lambda summary: summary.clean_accuracy),
+            Figure("clean accuracy", lambda summary: summary.clean_accuracy, of_clean=True),
         ),
         leads=WORST_CASES,
         note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. WCAR: images that "
@@ -141,6 +155,7 @@ REPORT = ReportFamily(
         row_figures=[_of_one_level(name) for name in RATES],
         row_level_figures=[_of_levels(name) for name in RATES],
         clean_accuracy=lambda summary: summary.clean_accuracy,
+        clean_images=lambda summary: summary.clean_images,
         glossary=(
             (
                 "AR, WCAR",

@@ -31,6 +31,7 @@ class AnomalySummary:
         clean_images: Number of clean images.
         failed: Number of failed samples.
         aupr: Area under the precision-recall curve; None without clean images of the same classes.
+        clean_encoder: How the clean images are stored; empty if they were not evaluated.
         complete_images: Number of images of the complete data set; 0 if unknown.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
@@ -45,9 +46,10 @@ class AnomalySummary:
     complete_images: int = 0
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    clean_encoder: str = ""
 
 
-AUPR = Figure("AUPR", lambda summary: summary.aupr, higher_is_better=True)
+AUPR = Figure("AUPR", lambda summary: summary.aupr, higher_is_better=True, of_clean=True)
 
 
 def summarise_anomalies(evaluation: Evaluation, context: ReportContext) -> list[AnomalySummary]:
@@ -73,6 +75,7 @@ def summarise_anomalies(evaluation: Evaluation, context: ReportContext) -> list[
             complete_images=task.images if task else 0,
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
+            clean_encoder=clean.evaluation.encoded if clean else "",
         )
     ]
 
@@ -100,6 +103,7 @@ REPORT = ReportFamily(
             Figure("clean images", lambda summary: summary.clean_images, COUNT),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
+        clean_images=lambda summary: summary.clean_encoder,
         glossary=(
             (
                 "AUPR",

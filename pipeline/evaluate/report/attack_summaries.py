@@ -111,6 +111,7 @@ class AdversarialSummary:
         rows: Results by attack.
         worst_cases: WCAR of each level, by the names of ``worst_case_names``.
         clean_accuracy: Accuracy on the clean images.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         imagenet: Whether the images are validation images of ImageNet, with its labels.
         manifest_sha256: Digest of the data set's manifest. Empty for a white box, since each model has its own images.
         source_ids_sha256: Digest of the sorted source ids of the images.
@@ -129,6 +130,7 @@ class AdversarialSummary:
     worst_cases: Mapping[str, WorstCase]
     clean_accuracy: float | None
     imagenet: bool = False
+    clean_images: str = ""
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
 
@@ -180,6 +182,7 @@ def summarise_attacks(evaluation: Evaluation, context: ReportContext) -> list[Ad
             rows=_rows(entries, expected, columns, results),
             worst_cases=_worst_cases(evaluation, columns, before, entries, expected, context),
             clean_accuracy=float(before.right[before.known].mean()) if before else None,
+            clean_images=before.encoded if before else "",
             imagenet=has_imagenet_labels(evaluation) and validation_rows(common.ids) is not None,
             manifest_sha256="" if white_box or len(group) > 1 else about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,

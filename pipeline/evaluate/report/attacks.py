@@ -113,11 +113,13 @@ class Before:
         known: Whether the evaluated model saw the clean version of each image, (S,).
         right: Whether it is right on it, (S,).
         both: Whether the attacked model is right on it as well, (S,); None for a white box, or if it is unknown.
+        encoded: How the clean images are stored.
     """
 
     known: Flags
     right: Flags
     both: Flags | None
+    encoded: str
 
 
 def read_before(evaluation: Evaluation, images: Images, context: ReportContext) -> Before | None:
@@ -142,14 +144,14 @@ def read_before(evaluation: Evaluation, images: Images, context: ReportContext) 
             "before the attacks: check its labels and its input settings"
         )
     if is_white_box(evaluation):
-        return Before(known, right, None)
+        return Before(known, right, None, clean.encoded)
     source = context.clean_error_of_attacked(evaluation, images)
     if source is None:
         context.warn(
             f"{evaluation.folder}: no attack success rate, because no evaluation of the attacked model, "
             f"{printable(attack.model.name)!r}, on the clean images, {printable(attack.clean.name)}, is given: add it"
         )
-    return Before(known, right, right & _right(source, count) if source else None)
+    return Before(known, right, right & _right(source, count) if source else None, clean.encoded)
 
 
 def _mask(rows: NDArray[np.int64], count: int) -> Flags:

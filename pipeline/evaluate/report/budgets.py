@@ -77,6 +77,7 @@ class BudgetSummary:
         area: Area under the curve, in the same units.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
+        clean_images: How the images are stored.
     """
 
     model: str
@@ -95,6 +96,7 @@ class BudgetSummary:
     area: Estimate
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
+    clean_images: str = ""
 
 
 def summarise_budgets(searches: Iterable[BudgetSearch], resamples: int) -> list[BudgetSummary]:
@@ -150,6 +152,7 @@ def _summary(search: BudgetSearch, resamples: int) -> BudgetSummary:
         median=_median(displayed[images.right_before], largest, resamples),
         # The area under a step function is the mean of the places of its steps, see ``area_under_accuracy``.
         area=Bootstrap.of(np.minimum(displayed, largest), resamples=resamples).estimate(lambda mean: mean),
+        clean_images=search.encoded,
         manifest_sha256=data_set.manifest_sha256,
         source_ids_sha256=digest_of_ids(images.ids),
     )
@@ -185,20 +188,21 @@ def _tables(layout: ReportLayout[BudgetSummary], section: str, models: Models[Bu
     yield replace(by_transform(layout, section, ACCURACY_TABLE, models, "budget"), plot=Plot(PlotKind.BUDGETS, curves))
 
 
-ACCURACY = Figure("accuracy at the budget", lambda row: row.accuracy)
+ACCURACY = Figure("accuracy at the budget", lambda row: row.accuracy, of_clean=True)
 ACCURACY_TABLE = TransformTable(
     "accuracy against budget",
-    "Percent of all images that are right at each budget of the attack, with the 95 % confidence interval over images "
-    "in brackets. An image that an attack of small norm was found for counts as wrong at every larger budget.",
+    "Percent of all images that are classified correctly at each budget of the attack, with the 95 % confidence "
+    "interval over images in brackets. If an attack with a small norm was found for an image, its prediction counts as "
+    "wrong at every larger budget.",
     (ACCURACY,),
 )
 
-MEDIAN = Figure("median budget", lambda summary: summary.median, BUDGET, higher_is_better=True)
-AREA = Figure("area under the curve", lambda summary: summary.area, BUDGET, higher_is_better=True)
+MEDIAN = Figure("median budget", lambda summary: summary.median, BUDGET, higher_is_better=True, of_clean=True)
+AREA = Figure("area under the curve", lambda summary: summary.area, BUDGET, higher_is_better=True, of_clean=True)
 
 LAYOUT = ReportLayout[BudgetSummary](
     key="budgets",
-    figures=(MEDIAN, AREA, Figure("clean accuracy", lambda summary: summary.accuracy)),
+    figures=(MEDIAN, AREA, Figure("clean accuracy", lambda summary: summary.accuracy, of_clean=True)),
     leads=(AREA,),
     note="Accuracy in percent; the others in units of the budget, for L∞ in levels of 255; with the 95 % confidence "
     "interval over images in brackets. Higher is better. The median is over the images that are right without an "
@@ -213,6 +217,7 @@ LAYOUT = ReportLayout[BudgetSummary](
     rows=lambda summary: summary.rows,
     row_figures=(ACCURACY,),
     clean_accuracy=lambda summary: summary.accuracy.value,
+    clean_images=lambda summary: summary.clean_images,
     glossary=(
         (
             "Budget",

@@ -78,11 +78,13 @@ class CalibrationTable:
         what: Noun for transforms, such as "corruption".
         axis: Noun for levels, such as "severity".
         value: Returns the calibration from a summary; None if it has none.
+        of_clean: Whether the images are the clean images of a summary.
     """
 
     what: str = "transform"
     axis: str = "level"
     value: Callable[[Any], CalibrationSummary | None] = lambda summary: summary.calibration
+    of_clean: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pipeline.evaluate.report.calibration import LevelCalibration
 from pipeline.evaluate.report.family import Column, Figure, Models, ReportLayout, Table
 from pipeline.evaluate.report.formats import FINE, PLAIN, Cell, Number, Value
 from pipeline.evaluate.report.plots import Diagrams, Plot, PlotKind
-from pipeline.evaluate.report.tables import coverage, extra_note, marked_names, part_notes
+from pipeline.evaluate.report.tables import coverage, extra_note, is_lossy, lossy_note, marked_names, part_notes
 
 FIGURES = (
     Figure("ECE", lambda calibration: calibration.ece),
@@ -56,8 +56,8 @@ def calibration_tables(layout: ReportLayout[Any], section: str, models: Models[A
     transformed = any(each.transforms for each in known.values())
     rows: list[Sequence[Cell]] = []
     for model, each in known.items():
-        partial = bool(coverage(layout, models[model], means))
-        rows.append([*["mean"] * transformed, model, *_cells(each.overall, shown, partial)])
+        marks = bool(coverage(layout, models[model], means)), is_lossy(layout, models[model], definition)
+        rows.append([*["mean"] * transformed, model, *_cells(each.overall, shown, *marks)])
     for transform, marked in (marked_names(layout, models) if transformed else {}).items():
         for model, each in known.items():
             if transform in each.transforms:
@@ -66,16 +66,20 @@ def calibration_tables(layout: ReportLayout[Any], section: str, models: Models[A
     columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
     columns += [Column(figure.name) for figure in (FIGURES[2:] if shown else FIGURES)]
     note = " ".join((NOTE + extra_note(str(row[0]) for row in rows), *part_notes(layout, models, [means])))
+    if definition.of_clean:
+        note = f"{note} {lossy_note(layout, models)}".rstrip()
     diagrams = Diagrams({model: each.reliability for model, each in known.items()}, definition.axis)
     yield Table(section, "calibration", note, columns, rows, Plot(PlotKind.RELIABILITY, diagrams))
 
 
-def _cells(calibration: LevelCalibration, levels: Sequence[int], partial: bool = False) -> Iterator[Cell]:
+def _cells(
+    calibration: LevelCalibration, levels: Sequence[int], partial: bool = False, lossy: bool = False
+) -> Iterator[Cell]:
     """Yield the cells of ECE by level, and of all metrics averaged over levels."""
     for level in levels:
         yield Number(calibration.levels[level].ece if level in calibration.levels else None, partial=partial)
     for figure in FIGURES:
-        yield Number(figure.value(calibration.mean), figure.format, short=True, partial=partial)
+        yield Number(figure.value(calibration.mean), figure.format, short=True, partial=partial, lossy=lossy)
 
 
 def calibration_lines(layout: ReportLayout[Any], summary: Any) -> Iterator[tuple[str, int | None, str, Value]]:

@@ -38,6 +38,7 @@ class CleanSummary:
         real_top5_accuracy: Top-5 accuracy by the reassessed labels.
         real_images: Number of images that have reassessed labels.
         complete_images: Number of images of the complete data set; 0 if unknown.
+        clean_images: How the images are stored.
     """
 
     model: str
@@ -53,6 +54,7 @@ class CleanSummary:
     real_top5_accuracy: Estimate | None = None
     real_images: int | None = None
     complete_images: int = 0
+    clean_images: str = ""
 
 
 def summarise_clean(evaluation: Evaluation, context: ReportContext) -> list[CleanSummary]:
@@ -77,6 +79,7 @@ def summarise_clean(evaluation: Evaluation, context: ReportContext) -> list[Clea
             column_mean(accuracies, 1) if accuracies else None,
             len(real.rows) if real else None,
             complete_images(evaluation, clean.images.ids),
+            evaluation.encoded,
         )
     ]
 
@@ -87,8 +90,8 @@ def _real_hits(clean: Untransformed, real: RealImages) -> NDArray[np.bool_]:
     return np.stack([metrics.real_hits(first, real.labels), metrics.real_hits(five, real.labels)], axis=1)
 
 
-TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error, higher_is_better=False)
-REAL_ACCURACY = Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy)
+TOP1_ERROR = Figure("top-1 error", lambda summary: summary.error, higher_is_better=False, of_clean=True)
+REAL_ACCURACY = Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy, of_clean=True)
 
 REPORT = ReportFamily(
     FAMILY.name,
@@ -97,9 +100,9 @@ REPORT = ReportFamily(
         key="clean",
         figures=(
             TOP1_ERROR,
-            Figure("top-5 error", lambda summary: summary.top5_error),
+            Figure("top-5 error", lambda summary: summary.top5_error, of_clean=True),
             REAL_ACCURACY,
-            Figure("top-5 accuracy (ReaL)", lambda summary: summary.real_top5_accuracy),
+            Figure("top-5 accuracy (ReaL)", lambda summary: summary.real_top5_accuracy, of_clean=True),
             Figure("images (ReaL)", lambda summary: summary.real_images, COUNT),
         ),
         leads=(TOP1_ERROR,),
@@ -109,13 +112,14 @@ REPORT = ReportFamily(
             Figure("images", lambda summary: summary.images, COUNT, total=lambda summary: summary.complete_images),
             Figure("failed", lambda summary: summary.failed, COUNT),
         ),
-        calibration=CalibrationTable(),
+        clean_images=lambda summary: summary.clean_images,
+        calibration=CalibrationTable(of_clean=True),
         glossary=(
             (
                 "Accuracy (ReaL)",
-                "Accuracy by the reassessed labels of the ImageNet validation images, of which an image may have "
-                "several: the predicted class, or one of the five for top-5, must be one of them. Images without a "
-                "label are not counted.",
+                "Accuracy by the reassessed labels of the ImageNet validation images, 0 to 9 per image. A prediction "
+                "is correct if it is one of the image's labels; a top-5 prediction, if at least one of its five "
+                "classes is. Images without a label are not counted.",
             ),
         ),
         sources=("Beyer et al., arXiv 2006.07159 (ReaL)",),

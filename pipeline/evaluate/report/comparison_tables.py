@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from pipeline.evaluate.report.family import Column, Figure, Table
-from pipeline.evaluate.report.formats import NOTHING, Cell, Number, NumberFormat, value_of
+from pipeline.evaluate.report.formats import LOSSY_CLEAN, NOTHING, Cell, Number, NumberFormat, value_of
 from pipeline.evaluate.report.models import SIZES, ReportModel
 from pipeline.evaluate.report.plots import Axis, Plot, PlotKind, Point, Scatter, Scatters
 from pipeline.evaluate.report.ranking import Comparison, Ranking, comparable_models, leading_figure
 from pipeline.evaluate.report.section import Section
 from pipeline.evaluate.report.summary import PublishedFigure
+from pipeline.evaluate.report.tables import is_lossy
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.text import printable
 
 SECTION = "Comparison"
@@ -45,7 +47,13 @@ def comparison_tables(
     """
     figures = [(section, figure) for section in sections if (figure := leading_figure(section))]
     formats = {(section.title, section.layout.key): figure.format for section, figure in figures}
-    yield _ranking_table(comparison, formats)
+    lossy = {
+        (section.title, section.layout.key, model): section.layout.clean_images(summary)
+        for section, figure in figures
+        for model, summary in section.models.items()
+        if is_lossy(section.layout, summary, figure)
+    }
+    yield _ranking_table(comparison, formats, lossy)
     yield _order_table(comparison)
     robustness = [(section, figure) for section, figure in figures if section.layout.key != CLEAN_KEY]
     yield from _clean_accuracy_table(sections, robustness, published)
@@ -64,13 +72,22 @@ def comparison_lines(comparison: Comparison) -> Iterator[tuple[str, str, str, st
 # Ranks
 
 
-def _ranking_table(comparison: Comparison, formats: Mapping[tuple[str, str], NumberFormat]) -> Table:
+def _ranking_table(
+    comparison: Comparison,
+    formats: Mapping[tuple[str, str], NumberFormat],
+    lossy: Mapping[tuple[str, str, str], str],
+) -> Table:
     """Return the table of values and ranks: models as rows, the best first; data sets as columns."""
     means, rankings = comparison.mean_ranks, comparison.rankings
     rows: list[Sequence[Cell]] = []
     for model in _ordered(comparison):
         cells = [
-            Number(each.values.get(model), formats[each.data_set, each.family], rank=each.ranks.get(model, 0))
+            Number(
+                each.values.get(model),
+                formats[each.data_set, each.family],
+                rank=each.ranks.get(model, 0),
+                lossy=(each.data_set, each.family, model) in lossy,
+            )
             for each in rankings
         ]
         rows.append([model, *[Number(means.get(model), ONE_DIGIT)] * bool(means), *cells])
@@ -83,6 +100,9 @@ def _ranking_table(comparison: Comparison, formats: Mapping[tuple[str, str], Num
     if means:
         complete = sum(each.ranks.keys() == means.keys() for each in rankings)
         note += f" The mean rank is over the {complete} columns in which every model has a rank."
+    if lossy:
+        encoders = ", ".join(dict.fromkeys(lossy.values()))
+        note += f" {LOSSY_CLEAN} depends on clean images that were compressed again: {encoders}."
     return Table(SECTION, "ranking", note, columns, rows)
 
 
@@ -134,6 +154,14 @@ def _clean_accuracy_table(
         "Clean accuracy is that on the clean versions of the images or, for natural images, on clean images of the "
         "same classes" + (f"; for other data sets, that on {title}. " if title else ". ") + NOT_DRAWN
     )
+    lossy = {
+        f"{model}: {encoder}"
+        for section in sections
+        for model, summary in section.models.items()
+        if (encoder := section.layout.clean_images(summary)).endswith(LOSSY)
+    }
+    if lossy:
+        note += f" Clean images that were compressed again: {'; '.join(sorted(lossy))}."
     yield from _scatter_table("clean accuracy and robustness", note, plots)
 
 

@@ -20,6 +20,7 @@ from pipeline.evaluate.report.matching import (
 from pipeline.evaluate.report.mistaken import mistaken_for
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
 from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, digest_of_ids, read_untransformed
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.text import printable
 
 
@@ -50,6 +51,13 @@ class ReportContext:
         self._names = display_names(evaluations, self.warn)
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         check_clean(self.clean, chosen)
+        for each in (*self.clean, *(self.evaluated_baseline.clean if self.evaluated_baseline else ())):
+            if each.evaluation.encoded.endswith(LOSSY):
+                self.warn(
+                    f"{each.evaluation.folder}: its clean images were compressed again, {each.evaluation.encoded}, so "
+                    "clean errors are too high, and relative mCE, residual robustness and drops too small: for figures "
+                    "to publish, build the clean images without loss"
+                )
         self._mistaken = {each.evaluation.location for each in self.clean if self._may_be_mistaken(each)}
         self._photographs: dict[str, Images] = {}
         self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}

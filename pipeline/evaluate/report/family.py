@@ -85,6 +85,7 @@ class Figure:
         total: For counts: returns the number for the complete data set; 0 if unknown.
         covers: For metrics that are not means over rows: returns the part of the benchmark that they cover, such as
             ``2 of 3 attacks``; empty for all of it.
+        of_clean: Whether the value depends on the clean images that a summary is compared with, or is on.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Figure:
     benchmark: Benchmark | None = None
     total: Callable[[Any], int] = lambda summary: 0
     covers: Callable[[Any], str] = lambda summary: ""
+    of_clean: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,13 @@ class LevelFigure:
         name: Name in every output.
         values: Returns the values by level from a summary, or from a row of a summary.
         over: For means over rows: returns the averaged value of a row.
+        of_clean: Whether the values depend on the clean images that a summary is compared with.
     """
 
     name: str
     values: Callable[[Any], Mapping[int, Estimate]]
     over: Callable[[Any], Value] | None = None
+    of_clean: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,8 @@ class ReportLayout(Generic[S]):
         level: Returns the only level of a summary; None if it has several.
         baseline: Returns the name of the baseline; None if nothing is normalised.
         clean_accuracy: Returns the accuracy on the clean images that a summary is compared with; None if unknown.
+        clean_images: Returns how the clean images of a summary are stored, such as ``png compression=3 (lossless)``;
+            empty if there are none.
         calibration: Calibration of a summary, and the words of its table; None for no table.
         glossary: Terms and their definitions, for the page.
         sources: Papers that define the metrics, for the page.
@@ -186,6 +192,7 @@ class ReportLayout(Generic[S]):
     level: Callable[[S], int | None] = lambda summary: None
     baseline: Callable[[S], str | None] = lambda summary: None
     clean_accuracy: Callable[[S], float | None] = lambda summary: None
+    clean_images: Callable[[S], str] = lambda summary: ""
     calibration: CalibrationTable | None = None
     glossary: Sequence[tuple[str, str]] = ()
     sources: Sequence[str] = ()

@@ -10,8 +10,9 @@ from pipeline.evaluate.metrics.bootstrap import Estimate
 NOTHING = "—"
 """Text of a missing value."""
 
-PARTIAL, EXTRA = "*", "†"
-"""Marks of a mean over part of the benchmark, and of a transform that is not in the benchmark."""
+PARTIAL, EXTRA, LOSSY_CLEAN = "*", "†", "‡"
+"""Marks of a mean over part of the benchmark, of a transform that is not in the benchmark, and of a number that depends
+on clean images that were compressed with loss."""
 
 Value = Estimate | float | None
 """A value with a confidence interval, a value without one, or a missing value."""
@@ -26,15 +27,19 @@ class NumberFormat:
         digits: Number of digits after the decimal point.
         grouped: Whether commas separate thousands.
         unit: Unit, which is shown where no note names it; empty for percent and for numbers without a unit.
+        least: Smallest number that is shown as such; smaller ones are shown as below it.
     """
 
     scale: float
     digits: int
     grouped: bool = False
     unit: str = ""
+    least: float = 0
 
     def text(self, number: float) -> str:
         """Return the number as text."""
+        if 0 <= number < self.least:
+            return f"< {self.text(self.least)}"
         return f"{number * self.scale:{',' if self.grouped else ''}.{self.digits}f}"
 
 
@@ -53,6 +58,7 @@ class Number:
         partial: Whether the number is a mean over part of the benchmark, which gets a mark.
         total: For counts: the number for the complete data set, which is shown if it is larger; 0 if unknown.
         rank: Rank of the number among those of all models; 0 for none.
+        lossy: Whether the number depends on clean images that were compressed with loss, which gets a mark.
     """
 
     value: Value
@@ -61,6 +67,7 @@ class Number:
     partial: bool = False
     total: int = 0
     rank: int = 0
+    lossy: bool = False
 
     @property
     def exists(self) -> bool:
@@ -92,9 +99,9 @@ class Number:
 
     @property
     def details(self) -> str:
-        """The text after the number: interval, rank and mark."""
-        rank, mark = f"#{self.rank}" if self.rank else "", PARTIAL if self.partial and self.exists else ""
-        return " ".join(filter(None, (self.interval, rank, mark)))
+        """The text after the number: interval, rank and marks."""
+        marks = PARTIAL * (self.partial and self.exists) + LOSSY_CLEAN * (self.lossy and self.exists)
+        return " ".join(filter(None, (self.interval, f"#{self.rank}" if self.rank else "", marks)))
 
     def __str__(self) -> str:
         return f"{self.figure} {self.details}".rstrip()

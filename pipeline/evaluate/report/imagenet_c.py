@@ -91,6 +91,7 @@ class CorruptionSummary:
         mean_corruption_error: mCE.
         relative_mean_corruption_error: Relative mCE.
         clean_error: Error on the clean images.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         residual_robustness: Clean accuracy minus the mean accuracy on corrupted images.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
@@ -125,6 +126,7 @@ class CorruptionSummary:
     real_images: int | None = None
     complete_images: int = 0
     category_errors: Mapping[str, Estimate] = field(default_factory=dict)
+    clean_images: str = ""
 
 
 # Metrics
@@ -180,6 +182,7 @@ def summarise_corruptions(evaluation: Evaluation, context: ReportContext) -> lis
             else None,
             real_images=len(real.images.ids) if real else None,
             complete_images=complete_images(evaluation, scores.images.ids),
+            clean_images=clean.encoded if clean else "",
             category_errors=_category_errors(benchmark, bootstrap, baseline),
         )
     ]
@@ -276,6 +279,7 @@ FIGURES = (
         lambda summary: summary.relative_mean_corruption_error,
         normalised=True,
         over=lambda row: row.relative_corruption_error,
+        of_clean=True,
     ),
     ROBUSTNESS,
     MEAN_ERROR,
@@ -287,12 +291,17 @@ FIGURES = (
     Figure("accuracy (ReaL)", lambda summary: summary.real_accuracy, over=lambda row: row.real_accuracy),
     Figure("images (ReaL)", lambda summary: summary.real_images, COUNT),
     *map(_category_figure, CATEGORIES),
-    Figure("residual robustness", lambda summary: summary.residual_robustness, over=lambda row: row.mean_error),
-    Figure("clean error", lambda summary: summary.clean_error),
+    Figure(
+        "residual robustness",
+        lambda summary: summary.residual_robustness,
+        over=lambda row: row.mean_error,
+        of_clean=True,
+    ),
+    Figure("clean error", lambda summary: summary.clean_error, of_clean=True),
 )
 ROW_FIGURES = (
     CE,
-    Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True),
+    Figure("relative CE", lambda row: row.relative_corruption_error, normalised=True, of_clean=True),
     MEAN_ERROR_OF_ROW,
     Figure("accuracy (ReaL)", lambda row: row.real_accuracy),
 )
@@ -364,6 +373,7 @@ REPORT = ReportFamily(
         ),
         baseline=lambda summary: summary.baseline,
         clean_accuracy=lambda summary: None if summary.clean_error is None else 1 - summary.clean_error,
+        clean_images=lambda summary: summary.clean_images,
         calibration=CalibrationTable("corruption", "severity"),
         glossary=GLOSSARY,
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),

@@ -75,6 +75,7 @@ class BarSummary:
             was not evaluated completely.
         difference: Mean corruption error minus that on ImageNet-C, over the same images.
         clean_error: Error on the clean images.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         baseline: Name of the evaluated baseline; None if errors are not normalised.
         mean_corruption_error: mCE by the evaluated baseline.
         manifest_sha256: Digest of the data set's manifest.
@@ -100,6 +101,7 @@ class BarSummary:
     source_ids_sha256: str = ""
     calibration: CalibrationSummary | None = None
     complete_images: int = 0
+    clean_images: str = ""
 
 
 # Metrics
@@ -137,6 +139,7 @@ def summarise_bar(evaluation: Evaluation, context: ReportContext) -> list[BarSum
             source_ids_sha256=about.source_ids_sha256,
             calibration=calibration_summary(evaluation, probabilities, context, counted),
             complete_images=complete_images(evaluation, scores.images.ids),
+            clean_images=clean.encoded if clean else "",
         )
     ]
 
@@ -159,7 +162,7 @@ FIGURES = (
     Figure("mean error on ImageNet-C's corruptions", lambda summary: summary.imagenet_c_error),
     DIFFERENCE,
     MCE,
-    Figure("clean error", lambda summary: summary.clean_error),
+    Figure("clean error", lambda summary: summary.clean_error, of_clean=True),
 )
 
 
@@ -193,6 +196,7 @@ REPORT = ReportFamily(
         row_level_figures=(LevelFigure("error", lambda row: row.errors),),
         baseline=lambda summary: summary.baseline,
         clean_accuracy=lambda summary: None if summary.clean_error is None else 1 - summary.clean_error,
+        clean_images=lambda summary: summary.clean_images,
         calibration=CalibrationTable("corruption", "severity"),
         glossary=(
             (

@@ -102,7 +102,7 @@ def model_names(tested: Sequence[Tested[Any]], rename: Mapping[str, str], warn: 
 def _are_apart(one: Tested[Any], other: Tested[Any]) -> bool:
     """Return whether tests of one model under two names differ on purpose, as in a comparison of precisions."""
     first, second = one.table, other.table
-    same_images = type(first) is type(second) and first.data_set == second.data_set
+    same_images = type(first) is type(second) and first.data_set.manifest_sha256 == second.data_set.manifest_sha256
     return bool(differing_settings(one, other)) or (same_images and first.run != second.run)
 
 
@@ -219,11 +219,15 @@ def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[
 class CleanError:
     """The clean errors of the images of a data set at ``rows``, those that have a clean version.
 
-    ``errors`` tells for each whether its clean version is misclassified, (len(rows),).
+    Attributes:
+        errors: Whether the clean version of each is misclassified, (len(rows),).
+        rows: Rows of these images.
+        encoded: How the clean images are stored.
     """
 
     errors: NDArray[np.bool_]
     rows: Rows
+    encoded: str
 
     @property
     def value(self) -> float:
@@ -297,7 +301,7 @@ def clean_error(
     only = _only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()], chosen)
     clean, common = fits[only.evaluation.location]
     _warn_of_clean(evaluation, images, clean, common, warn)
-    return CleanError(clean.top1_errors[common.others], common.rows)
+    return CleanError(clean.top1_errors[common.others], common.rows, clean.evaluation.encoded)
 
 
 def clean_counterpart(

@@ -33,6 +33,7 @@ class NaturalRobustnessSummary:
         missing: Names of missing figures, with the reason if there are several evaluations.
         incomplete: Names of the figures that were computed on part of the images, with the numbers of images.
         baseline: Name of the baseline of 1 - mCE; None if it is missing.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         data_set: Title of the section.
         manifest_sha256: Empty, since there are several data sets.
         source_ids_sha256: Empty, since there are several data sets.
@@ -44,6 +45,7 @@ class NaturalRobustnessSummary:
     missing: Sequence[str]
     incomplete: Sequence[str]
     baseline: str | None
+    clean_images: str
     data_set: str = "natural robustness"
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
@@ -56,6 +58,7 @@ class _Candidates:
     values: dict[str, list[float]] = field(default_factory=dict)
     incomplete: list[str] = field(default_factory=list)
     baseline: str | None = None
+    clean_images: str = ""
 
 
 def summarise_natural_robustness(
@@ -77,6 +80,8 @@ def summarise_natural_robustness(
                 candidates.incomplete.append(f"{name}: {summary.images:,} of {complete:,} images")
         if isinstance(summary, CorruptionSummary):
             candidates.baseline = summary.baseline
+        if isinstance(summary, CleanSummary):
+            candidates.clean_images = summary.clean_images
     summaries = (_summary(model, candidates) for model, candidates in models.items())
     return [summary for summary in summaries if len(summary.figures) >= LEAST_FIGURES]
 
@@ -104,16 +109,27 @@ def _summary(model: str, candidates: _Candidates) -> NaturalRobustnessSummary:
     }
     missing = [name + several.get(name, "") for name in NATURAL_FIGURES if name not in figures]
     average = None if missing else float(metrics.natural_robustness(figures))
-    return NaturalRobustnessSummary(model, average, figures, missing, candidates.incomplete, candidates.baseline)
+    return NaturalRobustnessSummary(
+        model, average, figures, missing, candidates.incomplete, candidates.baseline, candidates.clean_images
+    )
 
 
 AVERAGE = Figure(
-    "natural robustness (average of ten)", lambda summary: summary.average, normalised=True, higher_is_better=True
+    "natural robustness (average of ten)",
+    lambda summary: summary.average,
+    normalised=True,
+    higher_is_better=True,
+    of_clean=True,
 )
 
 
 def _figure(name: str) -> Figure:
-    return Figure(name, lambda summary: summary.figures.get(name), normalised=name == ROBUSTNESS.name)
+    return Figure(
+        name,
+        lambda summary: summary.figures.get(name),
+        normalised=name == ROBUSTNESS.name,
+        of_clean=name in {CLEAN, REAL_ACCURACY.name},
+    )
 
 
 def _tables(
@@ -143,6 +159,7 @@ LAYOUT = ReportLayout[NaturalRobustnessSummary](
     counts=(),
     tables=_tables,
     baseline=lambda summary: summary.baseline,
+    clean_images=lambda summary: summary.clean_images,
     glossary=(
         (
             "Natural robustness (average of ten)",

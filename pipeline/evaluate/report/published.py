@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -16,7 +17,7 @@ from pipeline.evaluate.report.family import Column, Figure, Models, ReportLayout
 from pipeline.evaluate.report.formats import PERCENT, Cell, Number, Value
 from pipeline.evaluate.report.scores import Evaluation
 from pipeline.evaluate.report.summary import PublishedFigure
-from pipeline.evaluate.report.tables import rows_by_name
+from pipeline.evaluate.report.tables import lossy_note, rows_by_name, summary_cell
 from pipeline.evaluate.report.validation import VALIDATION_IMAGES
 from pipeline.text import printable
 from pipeline.transforms import imagenet_c, imagenet_c_bar, imagenet_p, low_pass
@@ -137,7 +138,7 @@ def published_tables(
     for each in here:
         published.setdefault((each.model, each.source), {})[each.transform, each.figure] = each.value
     names = {(each.transform, each.figure) for each in here}
-    yield _comparison(section, [each for each in layout.figures if ("", each.name) in names], models, published)
+    yield _comparison(layout, section, [each for each in layout.figures if ("", each.name) in names], models, published)
     for figure in layout.row_figures:
         if any(transform and name == figure.name for transform, name in names):
             yield _by_transform(layout, section, figure, models, published)
@@ -153,10 +154,12 @@ Published = Mapping[tuple[str, str], Mapping[tuple[str, str], float]]
 """Figures by transform and name, of each model and source."""
 
 
-def _comparison(section: str, figures: Sequence[Figure], models: Models[Any], published: Published) -> Table:
+def _comparison(
+    layout: ReportLayout[Any], section: str, figures: Sequence[Figure], models: Models[Any], published: Published
+) -> Table:
     """Return the table of figures of the whole data set: models as rows."""
     rows: list[Sequence[Cell]] = [
-        [model, *(Number(figure.value(summary), figure.format, short=True) for figure in figures), "evaluated"]
+        [model, *(replace(summary_cell(layout, summary, each), short=True) for each in figures), "evaluated"]
         for model, summary in models.items()
     ]
     rows += [
@@ -165,7 +168,8 @@ def _comparison(section: str, figures: Sequence[Figure], models: Models[Any], pu
         if any(("", figure.name) in values for figure in figures)
     ]
     columns = [Column("model", number=False), *(Column(figure.name) for figure in figures)]
-    return Table(section, "published models", _note(figures), [*columns, Column("source", number=False)], rows)
+    note = f"{_note(figures)} {lossy_note(layout, models)}".rstrip()
+    return Table(section, "published models", note, [*columns, Column("source", number=False)], rows)
 
 
 def _by_transform(

@@ -10,6 +10,7 @@ from pipeline.evaluate.report.family import Figure
 from pipeline.evaluate.report.formats import Number, value_of
 from pipeline.evaluate.report.section import Section
 from pipeline.evaluate.report.tables import coverage, missing_images
+from pipeline.evaluate.report.tested import LOSSY
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def ranks(values: Mapping[str, float], higher_is_better: bool) -> dict[str, int]
 def comparable_models(section: Section, figure: Figure) -> list[str]:
     """Return the models, as many as possible, whose values of a metric can be compared.
 
-    These have the same images, the same baseline, and the same part of the benchmark.
+    These have the same images, the same baseline, the same part of the benchmark, and all or none of them have clean
+    images that were compressed with loss.
     """
     layout = section.layout
     conditions = {
@@ -87,6 +89,7 @@ def comparable_models(section: Section, figure: Figure) -> list[str]:
             layout.baseline(summary) if figure.normalised else None,
             coverage(layout, summary, figure),
             missing_images(layout, summary),
+            layout.clean_images(summary).endswith(LOSSY) if figure.of_clean else None,
         )
         for model, summary in section.models.items()
         if Number(figure.value(summary)).exists

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
 from pipeline.evaluate.report.formats import Number
-from pipeline.evaluate.report.tables import coverage, missing_images
+from pipeline.evaluate.report.tables import coverage, is_lossy, missing_images
 from pipeline.text import printable
 
 
@@ -23,6 +23,7 @@ class Headline:
         baseline: Name of the baseline; empty if the metric is not normalised.
         part: What the metric covers, such as ``12 of 15 corruptions`` or ``9 of 10 images``; empty if it covers the
             whole benchmark.
+        clean: How the clean images are stored, if that costs detail and the metric depends on it; empty otherwise.
     """
 
     section: str
@@ -30,6 +31,7 @@ class Headline:
     number: Number
     baseline: str
     part: str
+    clean: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Section:
             if number.exists:
                 baseline = self.layout.baseline(summary) if figure.normalised else None
                 part = coverage(self.layout, summary, figure) or missing_images(self.layout, summary)
-                return Headline(self.title, figure.name, number, printable(baseline) if baseline else "", part)
+                clean = self.layout.clean_images(summary) if is_lossy(self.layout, summary, figure) else ""
+                return Headline(self.title, figure.name, number, printable(baseline) if baseline else "", part, clean)
         return None
 
     def baselines(self) -> list[str]:

@@ -35,6 +35,7 @@ class ShiftSummary:
         top5_accuracy: Top-5 accuracy.
         clean_accuracy: Top-1 accuracy on clean images with the same labels; None if they were not evaluated.
         drop: Clean accuracy minus accuracy.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         lowest_folder_accuracy: Accuracy of the class folder with the lowest one; None if each label has one folder.
         lowest_folder: Name of this folder.
         complete_images: Number of images of the complete data set; 0 if unknown.
@@ -60,6 +61,7 @@ class ShiftSummary:
     source_ids_sha256: str = ""
     calibration: CalibrationSummary | None = None
     strata: Sequence[Stratum] = ()
+    clean_images: str = ""
 
 
 def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[ShiftSummary]:
@@ -91,6 +93,7 @@ def summarise_shift(evaluation: Evaluation, context: ReportContext) -> list[Shif
             source_ids_sha256=about.source_ids_sha256,
             calibration=natural_calibration(natural, context),
             strata=strata_of(natural, clean),
+            clean_images=clean.evaluation.encoded if clean else "",
         )
     ]
 
@@ -138,8 +141,8 @@ REPORT = ReportFamily(
             ACCURACY,
             Figure("accuracy (all outputs)", lambda summary: summary.free_accuracy),
             Figure("top-5 accuracy", lambda summary: summary.top5_accuracy),
-            Figure("clean accuracy", lambda summary: summary.clean_accuracy),
-            Figure("drop (percentage points)", lambda summary: summary.drop),
+            Figure("clean accuracy", lambda summary: summary.clean_accuracy, of_clean=True),
+            Figure("drop (percentage points)", lambda summary: summary.drop, of_clean=True),
             Figure("lowest accuracy of a folder", lambda summary: summary.lowest_folder_accuracy),
         ),
         leads=(ACCURACY,),
@@ -153,6 +156,7 @@ REPORT = ReportFamily(
         rows=lambda summary: summary.strata,
         row_figures=ROW_FIGURES,
         clean_accuracy=lambda summary: summary.clean_accuracy,
+        clean_images=lambda summary: summary.clean_images,
         calibration=CalibrationTable(),
         glossary=(
             (

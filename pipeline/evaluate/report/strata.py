@@ -88,8 +88,8 @@ def _means(names: Sequence[str], natural: Untransformed) -> dict[str, tuple[int,
 
 ROW_FIGURES = (
     Figure("accuracy", lambda row: row.accuracy),
-    Figure("clean accuracy", lambda row: row.clean_accuracy),
-    Figure("drop (percentage points)", lambda row: row.drop),
+    Figure("clean accuracy", lambda row: row.clean_accuracy, of_clean=True),
+    Figure("drop (percentage points)", lambda row: row.drop, of_clean=True),
 )
 
 

@@ -51,6 +51,7 @@ class CandidateSummary:
         residual_robustness: Clean accuracy minus mean accuracy, over the images that have a clean version; None if
             clean images were not evaluated.
         clean_accuracy: Accuracy on the clean images.
+        clean_images: How the clean images are stored; empty if they were not evaluated.
         manifest_sha256: Digest of the data set's manifest.
         source_ids_sha256: Digest of the sorted source ids of the images.
         calibration: Calibration of the probabilities, over the candidates that means are taken over.
@@ -67,6 +68,7 @@ class CandidateSummary:
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
     calibration: CalibrationSummary | None = None
+    clean_images: str = ""
 
 
 def summarise_candidates(evaluation: Evaluation, context: ReportContext) -> list[CandidateSummary]:
@@ -91,6 +93,7 @@ def summarise_candidates(evaluation: Evaluation, context: ReportContext) -> list
             manifest_sha256=about.manifest_sha256,
             source_ids_sha256=about.source_ids_sha256,
             calibration=calibration_summary(evaluation, probabilities, context, counted),
+            clean_images=clean.encoded if clean else "",
         )
     ]
 
@@ -120,7 +123,7 @@ def _residual_robustness(paired: Bootstrap | None, columns: Mapping[str, int]) -
 
 ROW_FIGURES = (
     Figure("accuracy", lambda row: row.accuracy),
-    Figure("residual robustness", lambda row: row.residual_robustness),
+    Figure("residual robustness", lambda row: row.residual_robustness, of_clean=True),
 )
 ACCURACY_TABLE = TransformTable(
     "accuracy by candidate",
@@ -148,6 +151,7 @@ RESIDUAL_ROBUSTNESS = Figure(
     lambda summary: summary.residual_robustness,
     over=lambda row: row.residual_robustness,
     higher_is_better=False,
+    of_clean=True,
 )
 MEAN_ACCURACY = Figure(
     "mean accuracy", lambda summary: summary.mean_accuracy, over=lambda row: row.accuracy, higher_is_better=True
@@ -166,7 +170,7 @@ REPORT = ReportFamily(
         figures=(
             RESIDUAL_ROBUSTNESS,
             MEAN_ACCURACY,
-            Figure("clean accuracy", lambda summary: summary.clean_accuracy),
+            Figure("clean accuracy", lambda summary: summary.clean_accuracy, of_clean=True),
         ),
         leads=(RESIDUAL_ROBUSTNESS, MEAN_ACCURACY),
         note="Percent, with the 95 % confidence interval over images in brackets. Residual robustness is the clean "
@@ -177,6 +181,7 @@ REPORT = ReportFamily(
         rows=lambda summary: summary.rows,
         row_figures=ROW_FIGURES,
         clean_accuracy=lambda summary: summary.clean_accuracy,
+        clean_images=lambda summary: summary.clean_images,
         calibration=CalibrationTable("candidate"),
         glossary=(
             (

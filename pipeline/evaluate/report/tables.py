@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.evaluate.metrics.bootstrap import Estimate
+from pipeline.evaluate.report.calibration import CalibrationTable
 from pipeline.evaluate.report.family import (
     Column,
     Figure,
@@ -16,8 +17,9 @@ from pipeline.evaluate.report.family import (
     SummaryRow,
     Table,
 )
-from pipeline.evaluate.report.formats import EXTRA, PARTIAL, Cell, Number
+from pipeline.evaluate.report.formats import EXTRA, LOSSY_CLEAN, PARTIAL, Cell, Number
 from pipeline.evaluate.report.plots import BarGroups, Curves, Plot, PlotKind, words
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.text import counted, printable
 
 EXTRA_GROUP = "not in the benchmark"
@@ -85,6 +87,21 @@ def part_notes(
             yield f"{PARTIAL} {model}: {', '.join(names)} {covered}."
 
 
+# Clean images
+
+
+def is_lossy(layout: ReportLayout[Any], summary: Any, figure: Figure | CalibrationTable) -> bool:
+    """Return whether a metric depends on clean images that were compressed with loss."""
+    return figure.of_clean and layout.clean_images(summary).endswith(LOSSY)
+
+
+def lossy_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
+    """Return the explanation of the mark of numbers that depend on lossy clean images; empty if there are none."""
+    encoders = {model: layout.clean_images(summary) for model, summary in models.items()}
+    lossy = "; ".join(f"{model}: {encoder}" for model, encoder in encoders.items() if encoder.endswith(LOSSY))
+    return lossy and f"{LOSSY_CLEAN} depends on clean images that were compressed again: {lossy}."
+
+
 # Rows of transforms
 
 
@@ -134,6 +151,8 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
     if _can_be_normalised(layout):
         names = (layout.baseline(summary) for summary in models.values())
         rows.append(["baseline", *(printable(name) if name else "none" for name in names)])
+    if any(encoders := [layout.clean_images(summary) for summary in models.values()]):
+        rows.append(["clean images", *(encoder or "none" for encoder in encoders)])
     rows += [
         [count.name, *(summary_cell(layout, summary, count) for summary in models.values())] for count in layout.counts
     ]
@@ -143,8 +162,13 @@ def key_figures(layout: ReportLayout[Any], section: str, models: Models[Any]) ->
 
 def summary_cell(layout: ReportLayout[Any], summary: Any, figure: Figure) -> Number:
     """Return the cell of a metric of a summary, marked if it covers only part of the benchmark."""
-    partial = bool(coverage(layout, summary, figure))
-    return Number(figure.value(summary), figure.format, partial=partial, total=figure.total(summary))
+    return Number(
+        figure.value(summary),
+        figure.format,
+        partial=bool(coverage(layout, summary, figure)),
+        total=figure.total(summary),
+        lossy=is_lossy(layout, summary, figure),
+    )
 
 
 def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
@@ -152,7 +176,13 @@ def _key_note(layout: ReportLayout[Any], models: Models[Any]) -> str:
     normalised = any(layout.baseline(summary) for summary in models.values())
     none = "No baseline: the metrics are not normalised." if _can_be_normalised(layout) else ""
     parts = part_notes(layout, models, layout.figures)
-    notes = (layout.note, layout.normalised_note if normalised else none, _images_note(layout, models), *parts)
+    notes = (
+        layout.note,
+        layout.normalised_note if normalised else none,
+        _images_note(layout, models),
+        *parts,
+        lossy_note(layout, models),
+    )
     return " ".join(filter(None, notes))
 
 
@@ -188,10 +218,14 @@ def by_transform(
     figures = [figure for figure in definition.figures if any(figure.value(row) is not None for row in every)]
     rows: list[Sequence[Cell]] = []
     for name, marked in marked_names(layout, models).items():
-        transform_rows = [rows.get(name) for rows in by_model.values()]
         cells = [
-            Number(figure.value(row) if row else None, figure.format, short=len(figures) > 1)
-            for row in transform_rows
+            Number(
+                figure.value(rows[name]) if name in rows else None,
+                figure.format,
+                short=len(figures) > 1,
+                lossy=is_lossy(layout, models[model], figure),
+            )
+            for model, rows in by_model.items()
             for figure in figures
         ]
         if any(cell.exists for cell in cells):
@@ -200,6 +234,8 @@ def by_transform(
     if len(figures) == 1:
         columns = [Column(model) for model in models]
     note = definition.note + extra_note(str(row[0]) for row in rows)
+    if any(figure.of_clean for figure in figures):
+        note = f"{note} {lossy_note(layout, models)}".rstrip()
     plot = bars(layout, models, definition.figures[0], definition.bars) if definition.bars else None
     return Table(section, definition.title, note, [Column(what, number=False), *columns], rows, plot)
 

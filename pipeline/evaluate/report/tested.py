@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pipeline.evaluate.results.budgets import BudgetsTable
-from pipeline.evaluate.results.folder import EvaluationTable
+from pipeline.evaluate.results.folder import FILES, EvaluationTable
+from pipeline.images.encoders import ENCODERS
 from pipeline.storage import Store
 from pipeline.text import printable
+
+LOSSLESS, LOSSY = "(lossless)", "(lossy)"
+"""Ends of descriptions of encoders."""
 
 Table_co = TypeVar("Table_co", bound=EvaluationTable | BudgetsTable, covariant=True)
 
@@ -32,6 +36,17 @@ class Tested(Generic[Table_co]):
     def model(self) -> str:
         """The printable name of the model."""
         return printable(self.table.model.name)
+
+    @property
+    def encoded(self) -> str:
+        """How its images are stored, such as ``jpeg quality=85 optimize=true (lossy)``."""
+        encoder = self.table.data_set.encoder
+        if encoder is None:
+            return "unknown encoder"
+        if encoder == FILES:
+            return "files as published"
+        known = ENCODERS.get(encoder.split()[0])
+        return f"{encoder} {LOSSLESS if known and known.lossless else LOSSY}"
 
     @property
     def location(self) -> str:

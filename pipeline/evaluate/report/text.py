@@ -26,7 +26,19 @@ from pipeline.text import LONGEST_MESSAGE, printable
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """First characters that make spreadsheets evaluate a cell as a formula; the last four are full-width."""
 
-CSV_COLUMNS = ("model", "data_set", "family", "transform", "level", "figure", "value", "low", "high", "baseline")
+CSV_COLUMNS = (
+    "model",
+    "data_set",
+    "family",
+    "transform",
+    "level",
+    "figure",
+    "value",
+    "low",
+    "high",
+    "baseline",
+    "clean_images",
+)
 
 
 def to_markdown(tables: Iterable[Table]) -> str:
@@ -57,7 +69,8 @@ def to_csv(summary: Summary) -> str:
     """Return all values as CSV with the columns ``CSV_COLUMNS``: one line per value, in full precision.
 
     Values are fractions, except top-5 distances (0..15) and NSD (percentage points). ``low`` and ``high`` are empty for
-    values without an interval. ``baseline`` is empty for values that are not normalised. Names that a spreadsheet would
+    values without an interval. ``baseline`` is empty for values that are not normalised; ``clean_images`` says how the
+    clean images are stored that a value depends on. Names that a spreadsheet would
     evaluate as a formula are prefixed with an apostrophe.
     """
     lines = io.StringIO()
@@ -124,27 +137,34 @@ Line = Sequence[str | int]
 def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
     """Yield the CSV lines of a summary."""
     baseline, level = _plain(layout.baseline(summary) or ""), layout.level(summary)
+    clean = _plain(layout.clean_images(summary))
     whole = "" if level is None else level
     for figure in layout.figures:
-        yield from _line("", whole, figure.name, figure.value(summary), baseline * figure.normalised)
+        yield from _line(
+            "", whole, figure.name, figure.value(summary), baseline * figure.normalised, clean * figure.of_clean
+        )
     for figures in layout.level_figures:
         for at_level, value in figures.values(summary).items():
-            yield from _line("", at_level, figures.name, value)
+            yield from _line("", at_level, figures.name, value, "", clean * figures.of_clean)
     for row in layout.rows(summary):
         name = _plain(row.name)
         for figures in layout.row_level_figures:
             for at_level, value in figures.values(row).items():
-                yield from _line(name, at_level, figures.name, value)
+                yield from _line(name, at_level, figures.name, value, "", clean * figures.of_clean)
         for figure in layout.row_figures:
-            yield from _line(name, whole, figure.name, figure.value(row), baseline * figure.normalised)
+            others = baseline * figure.normalised, clean * figure.of_clean
+            yield from _line(name, whole, figure.name, figure.value(row), *others)
     for transform, at, figure_name, calibration in calibration_lines(layout, summary):
-        yield from _line(_plain(transform), whole if at is None else at, figure_name, calibration)
+        own = clean * bool(layout.calibration and layout.calibration.of_clean)
+        yield from _line(_plain(transform), whole if at is None else at, figure_name, calibration, "", own)
     for count in layout.counts:
         yield from _line("", whole, count.name, count.value(summary))
 
 
-def _line(transform: str, level: str | int, figure: str, value: Value, baseline: str = "") -> Iterator[Line]:
+def _line(
+    transform: str, level: str | int, figure: str, value: Value, baseline: str = "", clean: str = ""
+) -> Iterator[Line]:
     """Yield one line, or none if the value is missing."""
     if value is not None:
         bounds = (str(value.low), str(value.high)) if isinstance(value, Estimate) else ("", "")
-        yield (transform, level, figure, str(value_of(value)), *bounds, baseline)
+        yield (transform, level, figure, str(value_of(value)), *bounds, baseline, clean)

@@ -13,6 +13,8 @@ from pipeline.evaluate.report.estimates import complement
 from pipeline.evaluate.report.family import Column, Models, ReportLayout, Table
 from pipeline.evaluate.report.formats import Cell, Number
 from pipeline.evaluate.report.plots import Grids, Plot, PlotKind
+from pipeline.evaluate.report.tables import lossy_note
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.text import printable
 
 Rates = Mapping[str, Mapping[str, Estimate]]
@@ -27,6 +29,7 @@ class TransferSummary:
         model: Name of the attacked model.
         data_set: Title of the section.
         rates: Attack success rates. Those of the attacked model itself are 1 - AR.
+        clean_images: How the clean images are stored that the models are right on before the attacks.
         manifest_sha256: Empty, since there are several data sets.
         source_ids_sha256: Empty, since there are several data sets.
     """
@@ -34,6 +37,7 @@ class TransferSummary:
     model: str
     data_set: str
     rates: Rates
+    clean_images: str
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
 
@@ -46,20 +50,26 @@ def summarise_transfer(summaries: Iterable[Any]) -> list[TransferSummary]:
     """
     rates: dict[tuple[str, str], dict[str, dict[str, Estimate]]] = {}
     transferred: set[str] = set()
+    encoders: dict[tuple[str, str], dict[str, None]] = {}
     for each in summaries:
         if not isinstance(each, AdversarialSummary):
             continue
         title = section_title(each.clean_data_set, each.recipe, "transfer matrix")
         of_model = rates.setdefault((title, each.attacked), {})
+        encoders.setdefault((title, each.attacked), {})[each.clean_images] = None
         for attack, rate in _rates(each):
             of_model.setdefault(attack, {})[printable(each.model)] = rate
             if not each.white_box:
                 transferred.add(title)
     return [
-        TransferSummary(model, title, of_model)
+        TransferSummary(model, title, of_model, ", ".join(sorted(filter(None, encoders[title, model]), key=_is_lossy)))
         for (title, model), of_model in rates.items()
         if title in transferred and of_model
     ]
+
+
+def _is_lossy(encoder: str) -> bool:
+    return encoder.endswith(LOSSY)
 
 
 def _rates(summary: AdversarialSummary) -> Iterator[tuple[str, Estimate]]:
@@ -83,7 +93,16 @@ def _tables(layout: ReportLayout[TransferSummary], section: str, models: Models[
     for attack in attacks:
         for model, summary in models.items():
             if rates := summary.rates.get(attack):
-                rows.append([attack, model, *(Number(rates.get(target), short=True) for target in targets)])
+                rows.append(
+                    [
+                        attack,
+                        model,
+                        *(
+                            Number(rates.get(target), short=True, lossy=_is_lossy(summary.clean_images))
+                            for target in targets
+                        ),
+                    ]
+                )
                 grids.setdefault(attack, {}).update(
                     {(target, model): complement(rates[target]) for target in targets if target in rates}
                 )
@@ -92,6 +111,7 @@ def _tables(layout: ReportLayout[TransferSummary], section: str, models: Models[
         "that the evaluated one gets wrong after the attack; ± is half the width of the 95 % confidence interval. "
         "Columns: evaluated models. The maps show the accuracy on these images, 100 minus the rate."
     )
+    note = f"{note} {lossy_note(layout, models)}".rstrip()
     columns = [Column("attack", number=False), Column("attacked model", number=False), *map(Column, targets)]
     plot = Plot(PlotKind.HEAT_MAPS, Grids(grids, ("evaluated", "attacked model"), of_models=False, joint=" from "))
     yield Table(section, "attack success rate", note, columns, rows, plot)
@@ -104,4 +124,5 @@ LAYOUT = ReportLayout[TransferSummary](
     note="",
     counts=(),
     tables=_tables,
+    clean_images=lambda summary: summary.clean_images,
 )

@@ -32,7 +32,7 @@ def is_markdown(text: str) -> bool:
 
 
 def _is_csv(text: str) -> bool:
-    return text.startswith(",".join(CSV_COLUMNS) + "\n")
+    return text.startswith(",".join(CSV_COLUMNS[:10]))  # earlier versions have no further column
 
 
 def _is_json(text: str) -> bool:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from pipeline.config import StrictTable, read_toml, validated
 from pipeline.errors import UserError
-from pipeline.evaluate.results.folder import DESCRIPTIVE, DataSetTable, InputTable, ModelTable, RunTable
+from pipeline.evaluate.results.folder import NOT_IDENTIFYING, DataSetTable, InputTable, ModelTable, RunTable
 from pipeline.recipes.attacks import CleanImages, Norm
 from pipeline.storage import SMALL_FILE, Store
 
@@ -82,7 +82,7 @@ class BudgetsTable(StrictTable):
     @property
     def digest(self) -> str:
         """The hexadecimal SHA-256 of all settings that the budgets depend on."""
-        content = self.model_dump(mode="json", exclude_none=True, exclude={"model": DESCRIPTIVE})
+        content = self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
         return hashlib.sha256(tomli_w.dumps(content).encode()).hexdigest()
 
 

@@ -35,7 +35,13 @@ FACT_EVALUATION = "evaluation"
 Precision = Literal["fp32", "bf16", "fp16"]
 
 DESCRIPTIVE = {"note", "parameters", "multiply_adds"}
-"""Fields of ``[model]`` that predictions do not depend on. They are not part of the identity of an evaluation."""
+"""Fields of ``[model]`` that predictions do not depend on."""
+
+NOT_IDENTIFYING = {"model": DESCRIPTIVE, "data_set": {"encoder"}}
+"""Fields that are not part of the identity of an evaluation: descriptions, and what the manifest implies."""
+
+FILES = "files"
+"""Encoder of data sets that are files of other tools."""
 
 MAX_NAME_LENGTH = 200
 """Maximum length of a model's display name, in characters."""
@@ -123,6 +129,8 @@ class DataSetTable(StrictTable):
         samples: Number of samples that did not fail.
         failed: Number of failed samples.
         pass_all: The lowest level that can leave its images unchanged; None for families without such a level.
+        encoder: Encoder of its payloads with its settings, such as ``jpeg quality=85 optimize=true``, or ``FILES``.
+            None for evaluations of earlier versions.
     """
 
     name: str
@@ -133,6 +141,7 @@ class DataSetTable(StrictTable):
     samples: int
     failed: int
     pass_all: Annotated[int, Field(ge=0)] | None = None
+    encoder: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_=. -]{0,99}$")] | None = None
 
     @property
     def is_rendered(self) -> bool:
@@ -176,7 +185,7 @@ class EvaluationTable(StrictTable):
 
     def identity(self) -> dict[str, Any]:
         """Return all settings that predictions depend on, as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"model": DESCRIPTIVE})
+        return self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
 
 
 def is_display_name(name: str) -> bool:
