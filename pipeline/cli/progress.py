@@ -153,15 +153,27 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
 
 
 @contextmanager
-def conditions_shown() -> Iterator[Callable[[str], None]]:
-    """Show the current condition on a terminal, nothing elsewhere.
+def current_step(first: str) -> Iterator[Callable[[str], None]]:
+    """Show the current step: on a terminal all the time, elsewhere as a line every few seconds.
+
+    Args:
+        first: The first step.
 
     Yields:
-        A function to call with each condition.
+        A function to call with each further step.
     """
-    console = _error_console()
-    with console.status("listing files ...") if console.is_terminal else nullcontext() as status:
-        yield lambda condition: status.update(condition) if status else None
+    console, last_shown = _error_console(), monotonic()
+
+    def show(step: str) -> None:
+        nonlocal last_shown
+        if status:
+            status.update(step)
+        elif monotonic() - last_shown > LINE_EVERY_S:
+            last_shown = monotonic()
+            console.print(step, soft_wrap=True)
+
+    with console.status(first) if console.is_terminal else nullcontext() as status:
+        yield show
 
 
 class FrameCount:

@@ -70,13 +70,13 @@ def index(
     such as ImageNet-A, have tasks. Exits with 1 if some files are damaged.
     """
     with report_errors(as_json):
-        from pipeline.cli.progress import conditions_shown
+        from pipeline.cli.progress import current_step
         from pipeline.datasets.index import index as write
         from pipeline.software import cpu_count
         from pipeline.tasks.library import chosen
 
         label_names, levels_of_arrays = class_names(classes), numbers(levels) or ()
-        with conditions_shown() as shown:
+        with current_step("listing files ...") as shown:
             result = write(
                 data,
                 out,

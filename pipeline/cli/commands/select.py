@@ -136,6 +136,7 @@ def select(
     predict robustness to natural images (with accuracies of several models).
     """
     with report_errors(as_json):
+        from pipeline.cli.progress import current_step
         from pipeline.evaluate.selection.accuracies import Accuracies, Kind, read_trained
         from pipeline.evaluate.selection.analysis import analyse
         from pipeline.evaluate.selection.evaluations import add_evaluations
@@ -152,13 +153,15 @@ def select(
         for kind, files in ((Kind.CANDIDATE, candidates), (Kind.NATURAL, natural), (Kind.SCORE, scores)):
             for file in files or ():
                 accuracies.add_file(kind, file)
-        selection = analyse(
-            settings,
-            read_trained(trained) if trained is not None else None,
-            accuracies.measurements(),
-            read_categories(categories) if categories is not None else None,
-            warnings,
-        )
+        with current_step("reading accuracies ...") as on_step:
+            selection = analyse(
+                settings,
+                read_trained(trained) if trained is not None else None,
+                accuracies.measurements(),
+                read_categories(categories) if categories is not None else None,
+                warnings,
+                on_step,
+            )
         if out is not None:
             write_selection(selection, title, out)
         if as_json:

@@ -8,8 +8,9 @@ Source: Laugros et al., BMVC 2021, arXiv 2107.12052.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,7 @@ Indices = tuple[int, ...]
 STARTS, ROUNDS = 100, 1000
 """Number of starts of k-means, and maximum number of rounds of each."""
 
-ROUNDS_AT_ONCE = 10
+ROUNDS_AT_ONCE = 3
 """Number of rounds between two checks whether the centres still move."""
 
 MIN_MODELS = 3
@@ -74,13 +75,16 @@ def overlap_scores(accuracies: ArrayLike, normalised: bool = True) -> Floats:
     return overlaps
 
 
-def categories(overlaps: ArrayLike, threshold: float = 0.5, seed: int = 0) -> tuple[Indices, ...]:
+def categories(
+    overlaps: ArrayLike, threshold: float = 0.5, seed: int = 0, on_count: Callable[[int], None] = lambda count: None
+) -> tuple[Indices, ...]:
     """Return groups of corruptions with similar overlaps, by k-means with as few groups as reach a threshold.
 
     Args:
         overlaps: Overlap scores of shape (C, C).
         threshold: Correlation -1..1 that the first value of ``category_correlations`` must exceed.
         seed: Seed of the starts of k-means.
+        on_count: Called with each number of categories before it is tried.
 
     Returns:
         At least two categories, in the order of their first corruptions.
@@ -92,6 +96,9 @@ def categories(overlaps: ArrayLike, threshold: float = 0.5, seed: int = 0) -> tu
     correlations = _correlations(vectors)
     most = min(len(vectors) - 1, len(np.unique(vectors, axis=0)))
     for count in range(2, most + 1):
+        if _highest_mean(correlations, count) <= threshold:
+            continue
+        on_count(count)
         found = _k_means(vectors, count, np.random.default_rng([seed, count]))
         if _mean_correlations(correlations, found)[0] > threshold:
             return found
@@ -137,6 +144,14 @@ def _correlations(vectors: Floats) -> Floats:
     return np.atleast_2d(np.corrcoef(vectors))
 
 
+def _highest_mean(correlations: Floats, count: int) -> float:
+    """Return an upper limit of the mean correlation within ``count`` categories: that of the most similar pairs."""
+    size, larger = divmod(len(correlations), count)
+    pairs = count * comb(size, 2) + larger * size  # the fewest, of categories of equal size
+    similar = np.sort(correlations[np.triu_indices(len(correlations), 1)])[::-1]
+    return float(similar[:pairs].mean())
+
+
 def _mean_correlations(correlations: Floats, categories: Sequence[Sequence[int]]) -> tuple[float, float]:
     same = np.zeros(correlations.shape, bool)
     for members in categories:
@@ -151,11 +166,13 @@ def _mean_correlations(correlations: Floats, categories: Sequence[Sequence[int]]
 def _k_means(vectors: Floats, count: int, rng: np.random.Generator) -> tuple[Indices, ...]:
     """Return the categories of the best of ``STARTS`` starts of k-means, by squared distances to the centres."""
     from scipy.cluster.vq import ClusterError
+    from scipy.spatial.distance import cdist
 
+    distances = cdist(vectors, vectors, "sqeuclidean")
     best, least = None, np.inf
     for _ in range(STARTS):
         try:
-            centres, labels = _one_k_means(vectors, count, rng)
+            centres, labels = _one_k_means(vectors, vectors[_starting_centres(distances, count, rng)])
         except ClusterError:  # a category became empty: other starts are better
             continue
         distance = np.square(vectors - centres[labels]).sum()
@@ -167,11 +184,21 @@ def _k_means(vectors: Floats, count: int, rng: np.random.Generator) -> tuple[Ind
     return tuple(sorted(tuple(group) for group in groups if group))
 
 
-def _one_k_means(vectors: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int32]]:
+def _starting_centres(distances: Floats, count: int, rng: np.random.Generator) -> list[int]:
+    """Return the vectors that k-means++ starts from, as SciPy does, which computes all distances for each one."""
+    chosen = [int(rng.integers(len(distances)))]
+    nearest = distances[chosen[0]]
+    while len(chosen) < count:
+        chosen.append(int(np.searchsorted((nearest / nearest.sum()).cumsum(), rng.uniform())))
+        nearest = np.minimum(nearest, distances[chosen[-1]])
+    return chosen
+
+
+def _one_k_means(vectors: Floats, start: Floats) -> tuple[Floats, NDArray[np.int32]]:
     """Return centres and labels of one start of k-means. SciPy has no test for centres that no longer move."""
     from scipy.cluster.vq import kmeans2
 
-    centres, labels = kmeans2(vectors, count, iter=1, minit="++", missing="raise", rng=rng)
+    centres, labels = kmeans2(vectors, start, iter=1, minit="matrix", missing="raise")
     for _ in range(ROUNDS // ROUNDS_AT_ONCE):
         moved, labels = kmeans2(vectors, centres, iter=ROUNDS_AT_ONCE, minit="matrix", missing="raise")
         if np.array_equal(moved, centres):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -39,6 +39,7 @@ def analyse(
     measured: Measurements | None = None,
     members: Members | None = None,
     warnings: Sequence[str] = (),
+    on_step: Callable[[str], None] = lambda step: None,
 ) -> Selection:
     """Return the analysis of candidates.
 
@@ -48,6 +49,7 @@ def analyse(
         measured: Accuracies of models on candidates and natural images.
         members: Categories. Default: those of the overlaps; without overlaps, benchmarks have no categories.
         warnings: Warnings about the input.
+        on_step: Called with each step before it begins.
 
     Raises:
         UserError: There is nothing to analyse, a corruption is unknown, or a value is undefined.
@@ -60,7 +62,7 @@ def analyse(
     overlaps = _overlaps(*trained, normalised=settings.normalised) if trained else None
     pool = list(overlaps.names if overlaps else measured.names if measured else ())
     if members is None and overlaps:
-        members = _found_categories(overlaps, settings)
+        members = _found_categories(overlaps, settings, on_step)
     index = _IndexOf(pool, "--trained" if overlaps else "the accuracies on candidates")
     drawn_from = tuple(index.all(names) for names in members.values()) if members else (tuple(range(len(pool))),)
     by_size = {
@@ -70,6 +72,7 @@ def analyse(
     chosen = dict(_chosen(settings, measured.names if measured else pool))
     if overlaps and members:
         chosen |= _least_overlap(by_size, overlaps, drawn_from)
+    on_step("comparing benchmarks ...")
     predictions: list[Prediction] = []
     by_spread: list[Prediction] = []
     if measured:
@@ -131,9 +134,12 @@ def _overlaps(names: Sequence[str], accuracies: Floats, normalised: bool) -> Ove
         return Overlaps(names, metrics.overlap_scores(accuracies, normalised))
 
 
-def _found_categories(overlaps: Overlaps, settings: SelectionSettings) -> Members:
+def _found_categories(overlaps: Overlaps, settings: SelectionSettings, on_step: Callable[[str], None]) -> Members:
+    def on_count(count: int) -> None:
+        on_step(f"grouping {len(overlaps.names)} corruptions into {count} categories ...")
+
     with _explained("no categories (--categories gives them, --threshold changes the threshold)"):
-        found = metrics.categories(overlaps.scores, settings.threshold, settings.seed)
+        found = metrics.categories(overlaps.scores, settings.threshold, settings.seed, on_count)
     return {str(number): [overlaps.names[each] for each in members] for number, members in enumerate(found, 1)}
 
 

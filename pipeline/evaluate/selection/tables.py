@@ -13,7 +13,7 @@ from pipeline.evaluate.report.text import FORMULA_STARTS
 from pipeline.evaluate.selection.records import Categories, ChosenBenchmark, Overlaps, Prediction, Selection
 from pipeline.text import printable
 
-CORRELATION, P_VALUE = NumberFormat(1, 3), NumberFormat(1, 4)
+CORRELATION, P_VALUE = NumberFormat(1, 3), NumberFormat(1, 4, least=0.0001)
 MEAN = "mean"
 """Row of the means over natural sets."""
 
@@ -110,7 +110,7 @@ def _benchmark_table(benchmarks: Sequence[ChosenBenchmark]) -> Table:
 
 
 def prediction_tables(title: str, what: str, predictions: Sequence[Prediction]) -> Iterator[Table]:
-    """Yield the table of correlations and that of p-values: natural sets and their mean as rows.
+    """Yield the table of correlations, with natural sets and their mean as rows, and that of p-values, without a mean.
 
     Args:
         title: Title of the first table.
@@ -122,15 +122,15 @@ def prediction_tables(title: str, what: str, predictions: Sequence[Prediction]) 
     columns = [Column("natural set", number=False), *(Column(printable(each.title)) for each in predictions)]
     counts: Sequence[Cell] = ["benchmarks", *(str(each.benchmarks) for each in predictions)]
     note = f"Pearson correlation of residual robustness over models; mean over the benchmarks of a column. {what}"
-    rows = _rows([each.correlations for each in predictions], CORRELATION)
+    rows = _rows([with_mean(each.correlations) for each in predictions], CORRELATION)
     yield Table(PREDICTIVENESS, title, note, columns, [*rows, counts])
     rows = _rows([each.p_values for each in predictions], P_VALUE)
-    yield Table(PREDICTIVENESS, f"{title}: p-values", "Two-sided p-values of the same correlations.", columns, rows)
+    note = "Two-sided p-value of the correlation of a benchmark; mean over the benchmarks of a column, as in the paper."
+    yield Table(PREDICTIVENESS, f"{title}: p-values", note, columns, rows)
 
 
 def _rows(values: Sequence[Mapping[str, float]], number: NumberFormat) -> list[Sequence[Cell]]:
-    means = [with_mean(each) for each in values]
-    return [[printable(name), *(Number(each[name], number) for each in means)] for name in means[0]]
+    return [[printable(name), *(Number(each[name], number) for each in values)] for name in values[0]]
 
 
 def with_mean(values: Mapping[str, float]) -> dict[str, float]:
@@ -178,5 +178,5 @@ def _lines(selection: Selection) -> Iterator[tuple[str, str, str, float]]:
         for each in predictions:
             for name, value in with_mean(each.correlations).items():
                 yield f"correlation by {kind}", name, each.title, value
-            for name, value in with_mean(each.p_values).items():
+            for name, value in each.p_values.items():
                 yield f"p-value by {kind}", name, each.title, value
