@@ -24,6 +24,7 @@ from pipeline.evaluate.report.text import to_csv
 from pipeline.evaluate.report.write import write_report
 from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE
 from pipeline.storage import LocalStore
+from pipeline.text import escape_controls
 from tests.conftest import Run
 from tests.factories.evaluations import votes, write_evaluation
 
@@ -133,7 +134,7 @@ def test_csv_names_cannot_be_formulas(tmp_path: Path, start: str) -> None:
     base = write_evaluation(tmp_path / "b", {(name, 1): votes([6, 6])}, LABELS, model=f"{name}2")
     lines = list(csv.DictReader(to_csv(summarise([mine], [base])).splitlines(keepends=True)))
     for column in ("model", "data_set", "transform", "baseline"):
-        assert {line[column][:2] for line in lines if line[column]} == {f"'{start}"}
+        assert {line[column][:2] for line in lines if line[column]} == {f"'{escape_controls(start)}"[:2]}
     assert json.loads(json.dumps(summarise([mine]).facts()))["corruptions"][0]["model"] == name
 
 

@@ -230,12 +230,16 @@ def test_a_file_that_is_no_selection_is_not_replaced(folder: Path) -> None:
 def test_names_are_escaped_on_the_page_and_in_csv(folder: Path) -> None:
     for name in ("trained.csv", "candidates.csv"):
         text = (folder / name).read_text()
-        (folder / name).write_text(text.replace("GaussianBlur", HOSTILE).replace("MedianBlur", "=1+1"))
-    assert select(*TRAINED, *MEASURED, "--out", "out").exit_code == 0
+        (folder / name).write_text(
+            text.replace("GaussianBlur", HOSTILE).replace("MedianBlur", "=1+1").replace("Blur", "\x1b[2JBlur")
+        )
+    result = select(*TRAINED, *MEASURED, "--out", "out")
+    assert (result.exit_code, "\x1b[2J" in result.output) == (0, False)
     html = (folder / "out" / "selection.html").read_text()
     assert HOSTILE not in html
     assert "&lt;script&gt;" in html
-    assert "\noverlap,'=1+1," in (folder / "out" / "selection.csv").read_text()
+    lines = (folder / "out" / "selection.csv").read_text()
+    assert ["\noverlap,'=1+1," in lines, "\\x1b[2JBlur" in lines, "\x1b" in lines] == [True, True, False]
 
 
 @pytest.mark.parametrize(("width", "line"), [(30, "a ██████▒▒░░"), (12, "a ██████▒▒░░"), (11, "a ███▒░")])

@@ -19,7 +19,7 @@ from pipeline.evaluate.report.formats import COUNT, NOTHING, PLAIN, Number
 from pipeline.evaluate.report.sections import sections, tables
 from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from pipeline.text import printable
+from pipeline.text import escape_controls, printable
 from tests.factories.summaries import (
     ALEXNET,
     EMPTY,
@@ -275,7 +275,8 @@ def test_markup_in_names_is_escaped() -> None:
     assert "\x1b" not in text
     assert HOSTILE in text
     (row,) = {row["model"] for row in csv_rows(summary)}
-    assert row == summary.families["clean"][0].model
+    assert row == escape_controls(summary.families["clean"][0].model)
+    assert "\x1b" not in to_csv(summary)
 
 
 def test_numbers_are_formatted() -> None:

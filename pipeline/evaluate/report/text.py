@@ -21,7 +21,7 @@ from pipeline.evaluate.report.formats import Value, value_of
 from pipeline.evaluate.report.models import SIZES
 from pipeline.evaluate.report.sections import summaries_by_layout
 from pipeline.evaluate.report.summary import Summary
-from pipeline.text import LONGEST_MESSAGE, printable
+from pipeline.text import LONGEST_MESSAGE, escape_controls, printable
 
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """First characters that make spreadsheets evaluate a cell as a formula; the last four are full-width."""
@@ -78,16 +78,20 @@ def to_csv(summary: Summary) -> str:
     writer.writerow(CSV_COLUMNS)
     for layout, summaries in summaries_by_layout(summary):
         for each in summaries:
-            names = _plain(each.model), _plain(each.data_set)
+            names = plain_cell(each.model), plain_cell(each.data_set)
             writer.writerows((*names, layout.key, *line) for line in _lines(layout, each))
     for model in summary.models:
         lines_of_model = (_line("", "", size.name, size.value(model)) for size in SIZES.values())
-        writer.writerows((_plain(model.name), "", "models", *cells) for cells in chain.from_iterable(lines_of_model))
+        writer.writerows(
+            (plain_cell(model.name), "", "models", *cells) for cells in chain.from_iterable(lines_of_model)
+        )
     for name, data_set, family, figure, value in comparison_lines(summary.comparison) if summary.comparison else ():
-        writer.writerows((_plain(name), _plain(data_set), family, *cells) for cells in _line("", "", figure, value))
+        writer.writerows(
+            (plain_cell(name), plain_cell(data_set), family, *cells) for cells in _line("", "", figure, value)
+        )
     for published in summary.published:
         line = _line(published.transform, "", published.figure, published.value, published.baseline)
-        columns = _plain(published.model), _plain(published.data_set), published.family
+        columns = plain_cell(published.model), plain_cell(published.data_set), published.family
         writer.writerows((*columns, *cells) for cells in line)
     return lines.getvalue()
 
@@ -99,9 +103,9 @@ def to_markdown_page(summary: Summary, title: str, tables: Iterable[Table]) -> s
     return f"# {_literal(printable(title))}\n\n{above}{to_markdown(tables)}"
 
 
-def _plain(name: str) -> str:
-    """Return a name, prefixed with an apostrophe if a spreadsheet would evaluate it as a formula."""
-    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
+def plain_cell(name: str) -> str:
+    """Return a name for a CSV cell: controls escaped, an apostrophe before what a spreadsheet takes for a formula."""
+    return "'" * name.startswith(FORMULA_STARTS) + escape_controls(name)
 
 
 def _markdown(table: Table) -> Iterator[str]:
@@ -136,8 +140,8 @@ Line = Sequence[str | int]
 
 def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
     """Yield the CSV lines of a summary."""
-    baseline, level = _plain(layout.baseline(summary) or ""), layout.level(summary)
-    clean = _plain(layout.clean_images(summary))
+    baseline, level = plain_cell(layout.baseline(summary) or ""), layout.level(summary)
+    clean = plain_cell(layout.clean_images(summary))
     whole = "" if level is None else level
     for figure in layout.figures:
         yield from _line(
@@ -147,7 +151,7 @@ def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
         for at_level, value in figures.values(summary).items():
             yield from _line("", at_level, figures.name, value, "", clean * figures.of_clean)
     for row in layout.rows(summary):
-        name = _plain(row.name)
+        name = plain_cell(row.name)
         for figures in layout.row_level_figures:
             for at_level, value in figures.values(row).items():
                 yield from _line(name, at_level, figures.name, value, "", clean * figures.of_clean)
@@ -156,7 +160,7 @@ def _lines(layout: ReportLayout[Any], summary: Any) -> Iterator[Line]:
             yield from _line(name, whole, figure.name, figure.value(row), *others)
     for transform, at, figure_name, calibration in calibration_lines(layout, summary):
         own = clean * bool(layout.calibration and layout.calibration.of_clean)
-        yield from _line(_plain(transform), whole if at is None else at, figure_name, calibration, "", own)
+        yield from _line(plain_cell(transform), whole if at is None else at, figure_name, calibration, "", own)
     for count in layout.counts:
         yield from _line("", whole, count.name, count.value(summary))
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from pipeline.evaluate.report.family import Column, Table
 from pipeline.evaluate.report.formats import PLAIN, Cell, Number, NumberFormat
-from pipeline.evaluate.report.text import FORMULA_STARTS
+from pipeline.evaluate.report.text import plain_cell
 from pipeline.evaluate.selection.records import Categories, ChosenBenchmark, Overlaps, Prediction, Selection
 from pipeline.text import printable
 
@@ -146,13 +146,10 @@ def to_csv(selection: Selection) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    writer.writerows([table, _plain(row), _plain(column), value] for table, row, column, value in _lines(selection))
+    writer.writerows(
+        [table, plain_cell(row), plain_cell(column), value] for table, row, column, value in _lines(selection)
+    )
     return lines.getvalue()
-
-
-def _plain(name: str) -> str:
-    """Return a name, prefixed with an apostrophe if a spreadsheet would evaluate it as a formula."""
-    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
 
 
 def _lines(selection: Selection) -> Iterator[tuple[str, str, str, float]]:
