@@ -45,7 +45,10 @@ EIGHT_BIT_MODES = frozenset(
 """Pillow modes that ``Image.convert("RGB")`` converts, as the published scripts did."""
 
 SIXTEEN_BIT_MODES = frozenset({"I;16", "I;16B", "I;16L", "I;16N"})
-"""Modes of 16-bit grey. The high byte is kept, because ``convert`` would clip nearly all values to white."""
+"""Modes of 16-bit grey. The high byte is kept, because ``convert`` would clip nearly all values to white.
+
+Pillow reads PGMs of more than 8 bits as 32-bit grey, scaled to 16 bits.
+"""
 
 JPEG_MODES = frozenset({"L", "RGB"})
 """Modes of JPEGs that the selected decoder reads (grey and YCbCr). Pillow reads all other JPEGs."""
@@ -73,6 +76,9 @@ AS_STORED: Mapping[int, PillowImage.Transpose] = {
 WHITE, OPAQUE = np.uint16(255), np.uint16(255)
 """Level of white, and alpha of opaque pixels."""
 
+MISSING = (128, 128, 128)
+"""Pixel that libjpeg makes of missing data."""
+
 START_OF_IMAGE, END_OF_IMAGE, START_OF_SCAN = b"\xff\xd8", b"\xff\xd9", b"\xff\xda"
 """JPEG markers."""
 
@@ -86,12 +92,14 @@ class Decoder:
         library: Returns the name and version of the library. Raises where it is not installed.
         install: Command that installs the library.
         requirement: What else is needed, as the end of a sentence; empty for nothing.
+        strict: Whether it raises for truncated JPEGs that have an end marker. libjpeg makes the missing blocks grey.
     """
 
     decode: Callable[[bytes], Image]
     library: Callable[[], str]
     install: str
     requirement: str = ""
+    strict: bool = True
 
     def missing(self) -> str | None:
         """Return why this decoder does not work on this machine and how to install it; None if it works."""
@@ -124,10 +132,17 @@ def decode(data: bytes, decoder: str = "pillow") -> Image:
     if decoder not in DECODERS:
         raise UserError(unknown("decoder", decoder, allowed=DECODERS))
     with _opened(data) as image:
-        if decoder == "pillow" or image.format not in JPEG_FORMATS or image.mode not in JPEG_MODES:
+        if image.format not in JPEG_FORMATS:
             return _rgb(image)
-        size = image.size
-    return _decode_jpeg(data, decoder, size)
+        used = decoder if image.mode in JPEG_MODES else "pillow"
+        one_scan = "progressive" not in image.info and _scanned_channels(data) == len(image.getbands())
+        shows = one_scan and image.mode in JPEG_MODES  # a truncation makes at least the last block grey
+        size, pixels = image.size, _rgb(image) if used == "pillow" else None
+    if pixels is None:
+        pixels = _decode_jpeg(data, decoder, size)
+    if not DECODERS[used].strict and not (shows and tuple(pixels[-1, -1]) != MISSING):
+        _refuse_truncated(data)
+    return pixels
 
 
 def decode_on_white(data: bytes) -> Image | None:
@@ -187,6 +202,8 @@ def _decode_jpeg(data: bytes, name: str, size: tuple[int, int]) -> Image:
         pixels = DECODERS[name].decode(data)
     except (ImportError, OSError) as error:
         raise UserError(f"decoder {name} cannot be used: {DECODERS[name].missing() or error}") from error
+    except SampleError:
+        raise
     except Exception as error:  # each library raises its own types
         raise SampleError(f"cannot be decoded by {name}: {type(error).__name__}: {error}") from error
     if pixels.shape != (size[1], size[0], 3):
@@ -194,6 +211,27 @@ def _decode_jpeg(data: bytes, name: str, size: tuple[int, int]) -> Image:
             f"cannot be decoded by {name}: it returned the shape {pixels.shape} for a {size[0]} x {size[1]} image"
         )
     return pixels
+
+
+def _scanned_channels(data: bytes) -> int:
+    """Return the number of channels in the first scan of a JPEG; 0 if the scan is not found."""
+    position = len(START_OF_IMAGE)
+    while (marker := data[position : position + 2]) != START_OF_SCAN:
+        if not marker.startswith(b"\xff"):
+            return 0
+        position += 1 if marker == b"\xff\xff" else 2 + int.from_bytes(data[position + 2 : position + 4])
+    return data[position + 4]
+
+
+def _refuse_truncated(data: bytes) -> None:
+    """Raise SampleError for a JPEG whose data ends before its last block, read at the size that is fastest."""
+    try:
+        simplejpeg.decode_jpeg(data, "GRAY", fastdct=True, min_height=1, min_width=1)
+    except ValueError as error:  # other damage is accepted, as in the published scripts
+        if "remature end" in str(error):
+            raise SampleError(
+                "cannot be decoded: the file is truncated (its data ends before the last block)"
+            ) from error
 
 
 def _refuse_bomb(width: int, height: int) -> None:
@@ -212,7 +250,7 @@ def excess_scans(data: bytes, width: int, height: int) -> str:
 
 
 def _rgb(image: PillowImage.Image) -> Image:
-    if image.mode in SIXTEEN_BIT_MODES:
+    if image.mode in SIXTEEN_BIT_MODES or (image.mode == "I" and image.format == "PPM"):
         grey = (np.asarray(image) >> 8).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode not in EIGHT_BIT_MODES:
@@ -239,10 +277,17 @@ def _ffmpeg(data: bytes) -> Image:
     import av
     from av.video.reformatter import ColorRange
 
-    codec = av.CodecContext.create("mjpeg", "r")
-    codec.thread_count = 1
-    codec.options = {"idct": "simple"}  # the default on x86-64; other CPUs have their own by default
-    frame = [*codec.decode(av.Packet(data)), *codec.decode(None)][0]
+    def frame_of(**options: str) -> Any:
+        codec = av.CodecContext.create("mjpeg", "r")
+        codec.thread_count = 1
+        codec.options = {"idct": "simple", **options}  # the default on x86-64; other CPUs have their own by default
+        return [*codec.decode(av.Packet(data)), *codec.decode(None)][0]
+
+    try:
+        frame = frame_of(err_detect="explode")  # raises for truncated data
+    except av.error.InvalidDataError:
+        _refuse_truncated(data)
+        frame = frame_of()
     if frame.format.name in HALF_WIDTH_CHROMA and frame.height % 2 == 0:
         luma, cb, cr = (_rows(plane) for plane in frame.planes)
         return ycbcr.to_rgb(luma, cb, cr, frame.width, frame.color_range == ColorRange.JPEG)
@@ -265,6 +310,7 @@ def _turbo_fast(data: bytes) -> Image:
 
 def _nvjpeg(data: bytes) -> Image:
     codec, parameters = _nvidia()
+    _refuse_truncated(data)
     image = codec.decode(data, params=parameters)
     if image is None:
         raise ValueError("nvImageCodec returned no image")
@@ -310,8 +356,8 @@ def _nvjpeg_library() -> str:
 
 
 DECODERS: Mapping[str, Decoder] = {
-    "pillow": Decoder(_pillow, _pillow_library, "pip install pillow"),
-    "opencv": Decoder(_opencv, _opencv_library, "pip install opencv-python"),
+    "pillow": Decoder(_pillow, _pillow_library, "pip install pillow", strict=False),
+    "opencv": Decoder(_opencv, _opencv_library, "pip install opencv-python", strict=False),
     "ffmpeg": Decoder(_ffmpeg, _ffmpeg_library, "pip install av"),
     "turbo-fast": Decoder(_turbo_fast, _turbo_library, "pip install simplejpeg"),
     "nvjpeg": Decoder(

@@ -76,7 +76,7 @@ def test_cmyk_is_converted_as_pillow_does() -> None:
 
 def test_sixteen_bit_grey_keeps_the_high_byte() -> None:
     deep = GENERATOR.integers(0, 2**16, (20, 30)).astype(np.uint16)
-    for kind in ("PNG", "TIFF"):
+    for kind in ("PNG", "TIFF", "PPM"):
         np.testing.assert_array_equal(
             decode(encoded(Image.fromarray(deep), kind)), grey_to_rgb((deep >> 8).astype(np.uint8))
         )
@@ -190,6 +190,19 @@ def test_truncated_jpegs_fail_in_every_decoder(decoder: str, share: float, progr
     data = encoded(Image.fromarray(photograph(200, 300)), "JPEG", quality=95, progressive=progressive)
     with pytest.raises(SampleError):
         decode(data[: int(len(data) * share)], decoder)
+    for mode in ("RGB", "L", "CMYK"):
+        data = encoded(Image.fromarray(photograph(200, 300)).convert(mode), "JPEG", quality=95, progressive=progressive)
+        with pytest.raises(SampleError):
+            decode(data[: int(len(data) * share)] + b"\xff\xd9", decoder)
+
+
+@pytest.mark.parametrize("decoder", INSTALLED)
+def test_intact_grey_corners_and_bytes_before_the_end_marker_are_no_truncation(decoder: str) -> None:
+    image = np.full((40, 50, 3), 128, np.uint8)
+    data = encoded(Image.fromarray(image), "JPEG")
+    np.testing.assert_array_equal(decode(data, decoder), image)
+    if decoder != "turbo-fast":  # which fails at any damage
+        np.testing.assert_array_equal(decode(data[:-2] + b"12345" + data[-2:], decoder), image)
 
 
 @pytest.mark.parametrize("decoder", INSTALLED)
