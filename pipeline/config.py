@@ -101,8 +101,8 @@ def _described(fault: ErrorDetails) -> str:
         text = f"{shown(str(fault['ctx']['tag']))} is unknown; allowed: {fault['ctx']['expected_tags']}"
     else:
         text = _MESSAGES.get(kind) or fault["msg"].removeprefix("Value error, ")
-    if text.startswith("Input should"):
-        text = f"must{text.removeprefix('Input should')}"
+    if text.startswith(("Input should", "String should")):
+        text = f"must{text.partition(' should')[2]}"
         if isinstance(value, str | int | float):
             text = f"invalid value {shown(value) if isinstance(value, str) else value}: {text}"
     return f"{_field(fault['loc'])}: {text}" if fault["loc"] else text

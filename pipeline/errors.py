@@ -36,6 +36,9 @@ class UnreachableError(Exception):
 class RefusedFileError(OSError):
     """A file that is not read because it is not a regular file, or is larger than the reader allows."""
 
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
 
 _PERMANENT = (
     *(FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError),

@@ -117,7 +117,7 @@ class RenderResult:
             yield f"labels: {plan.labels}"
         yield from (f"warning: {text}" for text in plan.warnings)
         conditions = counted(len(plan.recipe.conditions()), "condition")
-        yield f"{output} stands for {plan.samples:,} samples: {counted(plan.images, 'image')} x {conditions}"
+        yield f"{output} stands for {counted(plan.samples, 'sample')}: {counted(plan.images, 'image')} x {conditions}"
         for id_, reason in islice(self.errors.items(), 10):
             yield f"failed: {id_}: {reason}"
         if self.errors:

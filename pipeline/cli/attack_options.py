@@ -63,7 +63,10 @@ class AttackOptions:
     sample: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, rich_help_panel=IMAGES, help="Draw N images. 0 uses all. Default: the recipe's, or all."
+            metavar="N",
+            min=0,
+            rich_help_panel=IMAGES,
+            help="Draw N images. 0 uses all. Default: the recipe's; 0 without a recipe.",
         ),
     ] = None
     sample_seed: Annotated[
@@ -77,7 +80,10 @@ class AttackOptions:
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, rich_help_panel=ATTACKS, help="Seed of the attacks. Default: the recipe's, 0."
+            metavar="N",
+            min=0,
+            rich_help_panel=ATTACKS,
+            help="Seed of the attacks. Default: the recipe's; 0 without a recipe.",
         ),
     ] = None
     batch_size: Annotated[
@@ -86,7 +92,8 @@ class AttackOptions:
             metavar="N",
             min=1,
             rich_help_panel=ATTACKS,
-            help="Images that are attacked together. The result depends on it. Default: the recipe's, 32.",
+            help="Images that are attacked together. The result depends on it. Default: the recipe's; 32 without a "
+            "recipe.",
         ),
     ] = None
     device: DeviceOption = "auto"

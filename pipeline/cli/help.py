@@ -41,7 +41,8 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line after the name of the command."""
-        return [*map(usage_of, self.required()), "[OPTIONS]"]
+        optional = [f"[{each.metavar}]" for each in self.params if _is_argument(each) and not each.required]
+        return [*map(usage_of, self.required()), *optional, "[OPTIONS]"]
 
     def sections(self, ctx: Any) -> dict[str, list[Any]]:
         """Return title -> parameters, the required ones first."""
@@ -49,7 +50,7 @@ class Command(TyperCommand):
         for each in self.get_params(ctx):
             if not each.required:
                 sections.setdefault(getattr(each, "rich_help_panel", None) or REPORTING, []).append(each)
-        return sections
+        return sections | {REPORTING: sections.pop(REPORTING)}
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections of the help."""
@@ -121,6 +122,10 @@ _REWORDED = {
 """Pattern in a message of typer or pydantic -> replacement."""
 
 
+def _is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
+
+
 def summary_of(command: Any) -> str:
     """Return the first sentence of a command's description."""
     return str(command.help).partition("\n")[0]
@@ -128,7 +133,7 @@ def summary_of(command: Any) -> str:
 
 def name_of(parameter: Any) -> str:
     """Return an argument or option as help texts list it: its names, and the placeholder of its value."""
-    if parameter.param_type_name == "argument":
+    if _is_argument(parameter):
         return str(parameter.metavar)
     names = ", ".join(sorted(parameter.opts, key=lambda name: (name == "-h", len(name))))
     return names if parameter.is_flag else f"{names} {parameter.metavar}"
@@ -136,7 +141,7 @@ def name_of(parameter: Any) -> str:
 
 def usage_of(parameter: Any) -> str:
     """Return a required argument or option as in a command line."""
-    if parameter.param_type_name == "argument":
+    if _is_argument(parameter):
         return str(parameter.metavar)
     return f"{parameter.opts[0]} {parameter.metavar}"
 
@@ -150,7 +155,7 @@ def text_of(parameter: Any) -> str:
 def default_of(parameter: Any) -> str:
     """Return the default of an option as it would be typed; empty where there is none."""
     default = parameter.default
-    if parameter.required or parameter.param_type_name == "argument" or default is None or default is False:
+    if parameter.required or _is_argument(parameter) or default is None or default is False:
         return ""
     return str(int(default)) if isinstance(default, Exit) else str(default)
 

@@ -96,9 +96,9 @@ ClassesOption = Annotated[
     typer.Option(
         metavar="FILE",
         rich_help_panel=IMAGES,
-        help="Text file with one class name per line, in label order: the order of the model's outputs. Default: names "
-        "that are numbers are labels, WordNet ids of ImageNet's classes have their index among the 1,000, others are "
-        "numbered in sorted order.",
+        help="Text file with one class name per line, in label order: the order of the model's outputs. Default: "
+        "numbers are labels, WordNet ids of ImageNet's classes get their place among the sorted 1,000, and other names "
+        "are numbered in sorted order.",
     ),
 ]
 LimitOption = Annotated[

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.datasets.base import Fault
-from pipeline.text import counted
+from pipeline.text import counted, one_line
 
 MAX_FAULTS = 1000
 """Maximum number of faults that are kept; more are only counted."""
@@ -64,7 +64,7 @@ class Findings:
     def lines(self, verb: str = "checked") -> Iterator[str]:
         """Yield the results as lines of text: faults, warnings, and a summary that starts with ``verb``."""
         for fault in self.faults:
-            yield f"FAULT {fault}"
+            yield one_line(f"FAULT {fault}")
         if self.further:
             yield f"FAULT ... and {self.further:,} more"
         for warning in self.warnings:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import manifests
 from manifests import ListedImage
-from pipeline.datasets.base import Chunk
+from pipeline.datasets.base import Chunk, read_file
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.paths import LISTING_FILE
 from pipeline.datasets.rendered import Rendered, source_image
@@ -70,9 +70,8 @@ def _listed_sources(data_set: Rendered) -> dict[str, SourceImage]:
 
 
 def _listing(data_set: Rendered) -> Iterator[ListedImage]:
-    path = data_set.store.path(LISTING_FILE)
     for start in range(0, data_set.table.images, IMAGES_TOGETHER):
-        yield from manifests.read_listing(path, start, IMAGES_TOGETHER)
+        yield from read_file(data_set.store, LISTING_FILE, manifests.read_listing, start, IMAGES_TOGETHER)
 
 
 def _check_listed(image: ListedImage, current: SourceImage | None, found: Findings) -> None:

@@ -27,6 +27,9 @@ Image = NDArray[np.uint8]
 MAX_PIXELS = 2**26
 """Maximum number of pixels of an image (67 megapixels). Larger ones are refused from their header, before decoding."""
 
+MAX_SLOW_PIXELS = 2**24
+"""Maximum for a PPM of text, or of other than 256 levels: Pillow decodes these in Python, at 1 to 2 s per megapixel."""
+
 MAX_SCANNED = 2**32
 """Maximum of pixels times scans of a JPEG. Each scan of a progressive JPEG visits every pixel; a dozen are usual."""
 
@@ -179,7 +182,8 @@ def _opened(data: bytes) -> Iterator[PillowImage.Image]:
         warnings.simplefilter("ignore")
         try:
             with PillowImage.open(io.BytesIO(data), formats=FORMATS) as image:
-                _refuse_bomb(*image.size)
+                slow = image.format == "PPM" and image.tile[0][0] != "raw"
+                _refuse_bomb(*image.size, MAX_SLOW_PIXELS if slow else MAX_PIXELS)
                 if reason := excess_scans(data, *image.size):
                     raise SampleError(f"refused: {reason}")
                 turn = AS_STORED.get(image.getexif().get(ORIENTATION, 1)) if image.format == "TIFF" else None
@@ -234,9 +238,9 @@ def _refuse_truncated(data: bytes) -> None:
             ) from error
 
 
-def _refuse_bomb(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise SampleError(f"refused: {width} x {height} pixels are more than the {MAX_PIXELS} allowed")
+def _refuse_bomb(width: int, height: int, allowed: int) -> None:
+    if width * height > allowed:
+        raise SampleError(f"refused: {width} x {height} pixels are more than the {allowed} allowed")
 
 
 def excess_scans(data: bytes, width: int, height: int) -> str:

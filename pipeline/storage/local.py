@@ -31,6 +31,12 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""Error codes of files that do not exist."""
+
+_OBSTACLES = {errno.EEXIST: "it is a file; give a folder", errno.ENOTDIR: "a part of the path is a file; give a folder"}
+"""Error code -> why a folder cannot be made."""
+
 
 class LocalStore:
     """A local folder. Files are published atomically, so readers never see a partial file."""
@@ -77,7 +83,7 @@ class LocalStore:
                 raise UserError(f"{name!r} is outside of {self.root}")
             kind = resolved.stat().st_mode
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            if error.errno in _ABSENT:
                 return path
             raise UserError(f"cannot read {path}: {error.strerror}") from error
         except RuntimeError as error:  # links that point to each other
@@ -110,8 +116,10 @@ class LocalStore:
         """Return the size of a file in bytes, or -1 if it does not exist."""
         try:
             return self.path(name).stat().st_size
-        except FileNotFoundError:
-            return -1
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return -1
+            raise
 
     def entries(self, folder: str) -> list[FolderEntry]:
         """Return the visible files and subfolders of a folder by name. Raise UserError if it cannot be listed."""
@@ -222,7 +230,7 @@ class LocalStore:
         elif not os.access(existing, os.W_OK | os.X_OK):
             fault = errno.EACCES
         if fault:
-            raise UserError(f"cannot write to {self.root}: {os.strerror(fault)}")
+            raise self._write_error(fault)
         try:
             lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDONLY | _NO_LINK), "rb")
         except FileNotFoundError:
@@ -242,13 +250,16 @@ class LocalStore:
     def _existing(self) -> Path:
         """Return the folder, or its nearest parent that exists."""
         folder = self._folder.absolute()
-        return next(path for path in (folder, *folder.parents) if path.exists())
+        return next(path for path in (folder, *folder.parents) if os.path.exists(path))
 
     def _lock_file_error(self, error: OSError) -> UserError:
         path = self._folder / _LOCK
-        if path.is_symlink() or (path.exists() and not path.is_file()):
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):  # Path raises for long names
             return UserError(f"{path} is a link, a folder or a device, so it cannot be the lock file: remove it")
-        return UserError(f"cannot write to {self.root}: {error.strerror}")
+        return self._write_error(error.errno or 0)
+
+    def _write_error(self, code: int) -> UserError:
+        return UserError(f"cannot write to {self.root}: {_OBSTACLES.get(code) or os.strerror(code)}")
 
     def _lock_held_error(self) -> UserError:
         return UserError(f"another build is writing to {self.root}: wait for it to finish, or choose another folder")

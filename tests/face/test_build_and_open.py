@@ -185,7 +185,7 @@ def test_open_rejects_folders_that_hold_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for place, value in (
         (tmp_path, "is not a data set"),
-        (tmp_path / "file", "Not a directory"),
+        (tmp_path / "file", "is not a data set"),
         (3, "invalid folder 3"),
     ):
         with pytest.raises(rs.UserError, match=value):

@@ -82,6 +82,12 @@ def test_sixteen_bit_grey_keeps_the_high_byte() -> None:
         )
 
 
+@pytest.mark.parametrize("header", ["P2 5000 5000 255", "P5 5000 5000 4095", "P6 5000 5000 65535"])
+def test_large_images_that_pillow_decodes_in_python_are_refused(header: str) -> None:
+    with pytest.raises(SampleError, match="5000 x 5000 pixels are more than the 16777216 allowed"):
+        decode(f"{header}\n".encode())
+
+
 def test_float_pixels_fail_with_their_mode() -> None:
     with pytest.raises(SampleError, match="mode F"):
         decode(encoded(Image.fromarray(GREY.astype(np.float32)), "TIFF"))

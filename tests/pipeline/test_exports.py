@@ -406,6 +406,14 @@ def test_transforms_with_invalid_names_are_refused(tmp_path: Path, name: str) ->
     assert not (tmp_path / "out").exists()
 
 
+def test_names_that_are_too_long_for_a_file_are_named(tmp_path: Path) -> None:
+    data = change_rows(
+        index_of(write_folders(tmp_path / "data", ["cat"])), source_id=lambda place, row: f"cat/{place}{'x' * 251}"
+    )
+    with pytest.raises(UserError, match=r"cannot write .*xx.png: File name too long; the layout parquet"):
+        export(str(data), "imagefolder", str(tmp_path / "out"))
+
+
 @pytest.mark.parametrize("layout", ["imagefolder", "imagenet-s-folder"])
 @pytest.mark.parametrize("name", ["../../x", "/x", "x\0", "a\nb", ".x"])
 def test_samples_with_invalid_names_are_refused(tmp_path: Path, layout: str, name: str) -> None:
@@ -442,7 +450,7 @@ def test_failed_samples_are_skipped_and_counted(tmp_path: Path) -> None:
         for _ in range(2):
             done = export(str(data), layout, str(tmp_path / layout))
             assert (done.samples, done.passed_over, done.facts()["passed_over"]) == (1, 1, 1)
-            assert list(done.lines())[-1].endswith("; skipped 1 failed samples")
+            assert list(done.lines())[-1].endswith("; skipped 1 failed sample")
     change_rows(data, status=lambda place, row: "failed")
     with pytest.raises(UserError, match="no samples to export"):
         export(str(data), "imagefolder", str(tmp_path / "none"))

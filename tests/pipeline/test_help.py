@@ -65,9 +65,16 @@ def test_names_are_not_broken_at_hyphens(width: int) -> None:
     assert not [line for line in text.splitlines() if line.endswith("-")]
 
 
+def test_optional_arguments_are_in_the_usage_and_reporting_comes_last() -> None:
+    text = run("list", "--help").stdout
+    assert text.startswith("Usage: robustshards list [WORD] [OPTIONS]")
+    text = run("preview", "--help").stdout
+    assert text.index("Images:") < text.index("Output and logging:") < text.index("Example:")
+
+
 def test_default_is_shown_once() -> None:
     text = words_of(run("evaluate", "--help").stdout)
-    assert "0 (default) picks the fastest. --" in text
+    assert "0 (default) chooses by device and image size. --" in text
     assert "fp16. Default: fp32." in text
     assert "--no-" not in text
 

@@ -9,12 +9,15 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import manifests
 import robustshards as rs
 from corruptions.cache import user_cache
 from pipeline.datasets.opening import open_data_set
+from pipeline.datasets.paths import file_digest
 from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import UserError
@@ -231,6 +234,15 @@ def test_changed_listing_or_conditions_are_refused(own_source: Path, tmp_path: P
         file.write(b"x")
     with pytest.raises(UserError, match=r"listing.parquet is missing or was changed"):
         open_data_set(str(tmp_path / "other"), str(own_source))
+    table = parquet.read_table(data / "listing.parquet")
+    labels = pa.array([10**12] * table.num_rows, pa.int64())
+    changed = table.set_column(table.schema.get_field_index("label"), table.schema.field("label"), labels)
+    parquet.write_table(changed, tmp_path / "other" / "listing.parquet")
+    about = tmp_path / "other" / "rendered.toml"
+    digests = (file_digest(folder / "listing.parquet") for folder in (data, tmp_path / "other"))
+    about.write_text(about.read_text().replace(*digests))
+    done = robustshards("verify", tmp_path / "other", "--quick", "--data", own_source)
+    assert (done.returncode, "listing.parquet: label is 1000000000000" in done.stderr) == (2, True)
     recipe = data / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('"contrast"', '"fog"'))
     with pytest.raises(UserError, match="different transforms and levels"):

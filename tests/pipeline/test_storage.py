@@ -136,6 +136,21 @@ def test_a_failed_listing_of_a_subfolder_is_an_error(
         store.listing("a", ".txt")
 
 
+def test_names_below_a_file_and_names_that_are_too_long_do_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert LocalStore(str(tmp_path / "file")).size("recipe.toml") == -1
+    assert LocalStore(str(tmp_path)).size("x" * 300) == -1
+    for place, reason in (
+        ("file", "it is a file"),
+        ("file/x", "a part of the path"),
+        ("x" * 300, "File name too long"),
+    ):
+        store = LocalStore(str(tmp_path / place))
+        for check in (store.check_exclusive, store.exclusive().__enter__):
+            with pytest.raises(UserError, match=f"cannot write to .*: {reason}"):
+                check()
+
+
 def test_a_folder_without_permission_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["a/b/x.txt", "a/c/y.txt"]
     store = LocalStore(str(tmp_path))

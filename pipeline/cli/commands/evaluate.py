@@ -98,7 +98,10 @@ def evaluate(
     batch_size: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, rich_help_panel=EXECUTION, help="Batch size. 0 (default) suits device and image size."
+            metavar="N",
+            min=0,
+            rich_help_panel=EXECUTION,
+            help="Batch size. 0 (default) chooses by device and image size.",
         ),
     ] = 0,
     loaders: Annotated[

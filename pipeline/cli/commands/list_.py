@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 WordArgument = Annotated[
     str,
     typer.Argument(
-        metavar="[WORD]",
+        metavar="WORD",
+        rich_help_panel="Rows",
         show_default=False,
         help="Show only the rows that contain this text, e.g. blur. Recipes of clean images are shown if it contains "
         "clean.",
@@ -50,7 +51,9 @@ def list_all(word: WordArgument = "", as_json: JsonOption = False) -> None:
                 for table, rows in facts.items()
             })  # fmt: skip
             return
-        shown_titles = [(name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in word]
+        shown_titles = [
+            (name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in word.lower()
+        ]
         families = (
             (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
             for name, family in FAMILIES.items()

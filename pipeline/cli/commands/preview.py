@@ -19,9 +19,7 @@ def preview(
     ] = "preview.html",
     images: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, max=100, rich_help_panel=REPORTING, help="Number of images to show, 1 to 100."
-        ),
+        typer.Option(metavar="N", min=1, max=100, rich_help_panel=IMAGES, help="Number of images to show, 1 to 100."),
     ] = 3,
     data: DataOption = None,
     source: Annotated[

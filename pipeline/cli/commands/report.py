@@ -44,7 +44,8 @@ def report(
         typer.Option(
             metavar="FILE",
             rich_help_panel=COMPARISON,
-            help="Reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: timm's.",
+            help="Reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: the file in the "
+            "package timm.",
         ),
     ] = None,
     published: Annotated[

@@ -20,6 +20,7 @@ from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.tasks.labels import Numbering
 from pipeline.tasks.lists import IMAGENET
+from pipeline.text import counted
 from pipeline.transforms.family import Condition
 
 VERIFY = "run robustshards verify"
@@ -80,9 +81,9 @@ class Export:
         """Yield the results as lines of text: warnings, then a summary."""
         for warning in self.warnings:
             yield f"WARNING {warning}"
-        failed = f"; skipped {self.passed_over:,} failed samples" if self.passed_over else ""
-        counts = f"wrote {self.written:,} files, kept {self.there:,} existing files"
-        yield f"exported {self.samples:,} samples: {counts}{failed}"
+        failed = f"; skipped {counted(self.passed_over, 'failed sample')}" if self.passed_over else ""
+        counts = f"wrote {counted(self.written, 'file')}, kept {counted(self.there, 'existing file')}"
+        yield f"exported {counted(self.samples, 'sample')}: {counts}{failed}"
 
     def conditions(self) -> Iterator[tuple[Condition, Iterator[Row]]]:
         """Yield each condition with its rows, in manifest order."""

@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 import tomli_w
 
 from pipeline.config import StrictTable, read_toml, validated
-from pipeline.errors import UnfinishedError, UserError
+from pipeline.errors import UnfinishedError, UserError, file_error_message
 from pipeline.sources.base import folded
 from pipeline.sources.files import is_system_folder, suffix
 from pipeline.storage import SMALL_FILE, LocalStore
@@ -71,7 +71,7 @@ class Target:
             UserError: Another process has locked the folder, or it contains another export or files that would be
                 overwritten.
         """
-        with self.store.exclusive(), _disk_full_reported(self.store.root):
+        with self.store.exclusive(), _write_errors_reported(self.store.root):
             self._refuse_other_content(record, paths)
             self.write_record(record)
             self._key = folded if _ignores_case(self.store.scratch().parent) else str
@@ -204,11 +204,14 @@ class Target:
 
 
 @contextmanager
-def _disk_full_reported(root: str) -> Iterator[None]:
-    """Raise UnfinishedError instead of OSError if the disk is full."""
+def _write_errors_reported(root: str) -> Iterator[None]:
+    """Raise UnfinishedError instead of OSError if the disk is full, and UserError for a name that is too long."""
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            what = f"cannot write {file_error_message(error)}; the layout parquet has no file per image"
+            raise UserError(what) from error
         if error.errno not in _DISK_FULL:
             raise
         what = f"cannot write to {root}: {error.strerror}; free disk space, then run the same command again"
