@@ -137,7 +137,7 @@ def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_probability(probability: float) -> float:
-    if not isinstance(probability, Real):
+    if not isinstance(probability, Real) or isinstance(probability, bool):
         raise TypeError(f"probability must be a number 0..1, not {probability!r}")
     if not 0 <= probability <= 1:
         raise ValueError(f"probability must be 0..1, not {probability!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +25,19 @@ def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
 
     Raises:
         TypeError: If it is not a uint8 array.
-        ValueError: If its shape is invalid.
+        ValueError: If its shape is invalid, or it is a masked array.
     """
+    if isinstance(image, np.ma.MaskedArray):
+        raise ValueError("image must not be a masked array; use image.filled(0), which makes masked pixels black")
     if not isinstance(image, np.ndarray):
         raise TypeError(f"image must be a numpy array, not {type(image).__name__}; convert it with numpy.asarray")
     if image.dtype != np.uint8:
-        raise TypeError(f"image must be uint8 with levels 0..255, not {image.dtype}; scale and convert it first")
+        raise TypeError(f"image must be uint8 with levels 0..255, not {image.dtype}; {_to_uint8(image)}")
     grey = image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 1)
     if not grey and (image.ndim != 3 or image.shape[2] != 3):
-        raise ValueError(f"image must be RGB (H, W, 3) or grey (H, W) or (H, W, 1), not of shape {image.shape}")
+        raise ValueError(
+            f"image must be RGB (H, W, 3) or grey (H, W) or (H, W, 1), not of shape {image.shape}{_to_channels(image)}"
+        )
     if min(image.shape[:2]) < smallest_side:
         smallest = f"{smallest_side} x {smallest_side}"
         raise ValueError(f"image must be at least {smallest}, not {image.shape[0]} x {image.shape[1]}")
@@ -40,6 +45,26 @@ def to_rgb(image: NDArray[np.uint8], smallest_side: int) -> Image:
         image = np.broadcast_to(image.reshape(*image.shape[:2], 1), (*image.shape[:2], 3))
     # Copy read-only arrays: numba treats them as a separate type, for which all kernels would be compiled again.
     return image if image.flags.carray else np.require(image, requirements=("C", "W"))
+
+
+def _to_uint8(image: NDArray[Any]) -> str:
+    """Return how to make an image of another type uint8."""
+    if image.dtype.kind not in "fiu":
+        return "convert it first"
+    low, high = (image.min(), image.max()) if image.size else (0, 1)
+    if not (low >= 0 and high <= 255):
+        return "scale it to 0..255 (undo a normalisation), then use image.astype(numpy.uint8)"
+    factor = " * 255" if high <= 1 else ""
+    return f"use (image{factor}).round().astype(numpy.uint8)"
+
+
+def _to_channels(image: NDArray[Any]) -> str:
+    """Return how to bring the channels of an image of another shape to the end; empty if it is unknown."""
+    if image.ndim == 4:
+        return "; pass one image at a time"
+    if image.ndim == 3 and image.shape[0] in (1, 3):
+        return "; use image.transpose(1, 2, 0)"
+    return "; use image[..., :3]" if image.ndim == 3 and image.shape[2] == 4 else ""
 
 
 def check_profile(profile: str) -> str:
@@ -105,6 +130,15 @@ def check_level(number: int, allowed: tuple[int, ...], what: str) -> int:
 
 def check_integer(number: int, what: str) -> int:
     """Return the number as an int. Raises TypeError if it is not an integer, or is a bool."""
-    if isinstance(number, (bool, np.bool_)) or not hasattr(number, "__index__"):
+    if not is_integer(number):
         raise TypeError(f"{what} must be an integer, not {number!r}")
     return operator.index(number)
+
+
+def is_integer(number: Any) -> bool:
+    """Return whether a value is an integer of any type, and not a bool."""
+    try:
+        operator.index(number)
+    except TypeError:
+        return False
+    return not isinstance(number, bool | np.bool_)

@@ -1,8 +1,9 @@
-"""TOML files read into validated tables; errors name the file and the field."""
+"""TOML files read into validated tables, and checked integers; errors name the file and the field."""
 
 from __future__ import annotations
 
 import json
+import operator
 import re
 import tomllib
 from collections.abc import Collection
@@ -20,6 +21,24 @@ _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 
 _MESSAGES = {"extra_forbidden": "unknown field", "missing": "missing field"}
 """Type of a pydantic error -> message."""
+
+
+def integer(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
+    """Return an integer of any type, bool excepted. Raise UserError for other values.
+
+    Args:
+        value: The value.
+        name: Name of the argument, for error messages.
+        minimum: Smallest allowed value.
+        maximum: Largest allowed value. None for no limit.
+    """
+    from corruptions.validation import is_integer  # the package imports the kernels
+
+    number = operator.index(value) if is_integer(value) else minimum - 1
+    if number < minimum or (maximum is not None and number > maximum):
+        allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise UserError(f"invalid {name} {value!r:.80}: use an integer {allowed}")
+    return number
 
 
 class StrictTable(BaseModel):

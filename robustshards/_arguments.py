@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -34,17 +33,6 @@ def text(value: Any, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"invalid {name} {value!r:.80}: pass a str")
     return value
-
-
-def integer(value: Any, name: str, minimum: int) -> int:
-    """Return an integer of at least ``minimum``; raise UserError for other values."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = minimum - 1
-    if number < minimum:
-        raise UserError(f"invalid {name} {value!r:.80}: use an integer of at least {minimum}")
-    return number
 
 
 def as_list(values: Any) -> list[Any]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from pipeline.config import integer
 from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.levels import parse_levels
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.listed_classes import read_classes
-from robustshards._arguments import Location, as_list, integer, location
+from robustshards._arguments import Location, as_list, location
 
 
 def chosen_recipe(

@@ -9,9 +9,10 @@ from typing import Any
 from pipeline.build.quota import parse_size
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
+from pipeline.config import integer
 from pipeline.execution.silent import SilentWatcher
 from pipeline.recipes.schema import Recipe
-from robustshards._arguments import Location, integer, location, optional_location, text
+from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
 from robustshards._recipes import chosen_recipe
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config import integer
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.base import Location as DataSetLocation
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.execution.silent import SilentWatcher
-from robustshards._arguments import Location, integer, location, optional_location, text
+from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
 from robustshards._progress import progress_bar
 from robustshards.evaluation import Evaluation
@@ -206,6 +207,8 @@ def _triple(numbers: Any, name: str) -> Triple | None:
     if numbers is None:
         return None
     try:
+        if any(isinstance(number, bool) for number in numbers):
+            raise TypeError
         red, green, blue = map(float, numbers)
     except (TypeError, ValueError):
         raise UserError(f"invalid {name} {numbers!r}: pass three numbers, for example (0.485, 0.456, 0.406)") from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from corruptions import validation
 from corruptions.candidates import colour, filters, geometric, noise, occlusion, weather
@@ -15,6 +18,8 @@ PROFILE = "imagenet"
 """The only profile for which settings were published."""
 MIN_SIDE = 130
 """Smallest accepted image side in pixels: the side that Border keeps."""
+LARGEST = 2**24
+"""Largest absolute value of a drawn number: float32 holds all integers up to it."""
 
 CANDIDATES: Mapping[str, Candidate] = {
     row.name: row
@@ -76,7 +81,7 @@ def check_setting(name: str, severity: int, profile: str) -> None:
 
 
 def check_draws(row: Candidate, draws: Draws) -> Draws:
-    """Return the draws. Raises TypeError if they are no mapping, and ValueError if keys are missing or unknown.
+    """Return the draws. Raises TypeError if they are no mapping, and ValueError for invalid keys or numbers.
 
     Keys in RECORDED are accepted.
     """
@@ -87,4 +92,17 @@ def check_draws(row: Candidate, draws: Draws) -> Draws:
         raise ValueError(
             f"draws of candidate {row.name!r} must have {allowed}, not {', '.join(map(str, draws)) or 'none'}"
         )
+    for key in row.keys:
+        _check_numbers(key, draws[key])
     return draws
+
+
+def _check_numbers(key: str, value: Any) -> None:
+    """Raise ValueError if a draw contains a number that kernels cannot use."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            _check_numbers(key, each)
+    elif not isinstance(value, str):
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "fiu" or not (np.abs(numbers.astype(np.float64)) <= LARGEST).all():
+            raise ValueError(f"draw {key!r} must have finite numbers of at most {LARGEST}, not {value!r:.80}")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from corruptions.preparation import Steps
 from corruptions.registry import unknown
+from pipeline.config import integer
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.resizers import OPERATORS, prepare
@@ -34,6 +35,8 @@ CITATION = """\
 }"""
 
 DEFAULT_DECODER, DEFAULT_RESIZE = "pillow", "pillow-bilinear"
+MAX_SIDE = 7168
+"""Largest side of ``render`` in pixels, for which the photograph is resized to 8192 x 8192."""
 PAPER_DECODERS = ("pillow", "opencv", "ffmpeg")
 
 
@@ -79,22 +82,22 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
         data: Content of an image file, for example a JPEG.
         decoder: ``"pillow"``, ``"opencv"``, ``"ffmpeg"``, ``"turbo-fast"`` or ``"nvjpeg"``.
         resize: Resize operator, for example ``"pillow-bilinear"`` or ``"opencv-area"``.
-        side: Side of the result in pixels, 1 or more.
+        side: Side of the result in pixels, 1..7168.
 
     Returns:
         A uint8 RGB array (side, side, 3), 0..255.
 
     Raises:
         SampleError: The photograph cannot be decoded.
-        UserError: A name is unknown, the side is below 1, or the decoder is not installed.
+        UserError: An argument is invalid, or the decoder is not installed.
 
     Source: RobustART (Tang et al. 2021), section E.3.3.
     """
     if resize not in OPERATORS:
         raise UserError(unknown("resize operator", resize, allowed=OPERATORS))
-    if side < 1:
-        raise UserError(f"invalid side {side}: it must be 1 or larger")
-    return prepare(decode(data, decoder), steps_for(side), resize)
+    if not isinstance(data, bytes):
+        raise UserError(f"invalid data of type {type(data).__name__}: pass the content of an image file as bytes")
+    return prepare(decode(data, decoder), steps_for(integer(side, "side", 1, MAX_SIDE)), resize)
 
 
 def steps_for(side: int) -> Steps:

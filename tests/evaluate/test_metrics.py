@@ -230,7 +230,7 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: Bootstrap.of([]), "shape \\(0,\\)"),
         (lambda: Bootstrap.of(["a"]), "pass numbers"),
         (lambda: Bootstrap.of([1.0, np.nan]), "not finite"),
-        (lambda: Bootstrap.of([1.0], resamples=0), "number of resamples 0: use at least 1"),
+        (lambda: Bootstrap.of([1.0], resamples=0), "number of resamples 0: use an integer from 1 to 1000000"),
         (lambda: Bootstrap.of([1.0]).estimate(mean, confidence=95), "confidence 95"),
         (lambda: percentile_interval(np.ones((2, 2))), "shape \\(2, 2\\): pass .* \\(draws,\\)"),
         (

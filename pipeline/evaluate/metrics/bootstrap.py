@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers
+from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers, check_number_of
 from pipeline.evaluate.metrics.slices import row_slices
 
 CONFIDENCE = 0.95
@@ -22,6 +22,9 @@ MAX_COUNTS, MIN_ROWS = 2**24, 64
 
 MAX_EXACT = 2**24
 """Integers up to this one are exact in float32."""
+
+MAX_RESAMPLES = 1_000_000
+"""Maximum number of draws."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,11 @@ class Bootstrap:
 
         Args:
             values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
-            resamples: Number of draws, at least 1.
+            resamples: Number of draws, 1 to 1,000,000.
             seed: Seed of the draws.
 
         Raises:
-            ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is below 1.
+            ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
         """
         draws = bootstrap_means(values, resamples=resamples, seed=seed)
         return cls(np.asarray(_check_values(values).mean(axis=0, dtype=np.float64)), draws)
@@ -90,14 +93,14 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
 
     Args:
         values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
-        resamples: Number of draws, at least 1.
+        resamples: Number of draws, 1 to 1,000,000.
         seed: Seed of the draws. The draws depend only on it and on the number of images.
 
     Returns:
         Means, float64 of shape (resamples,) or (resamples, columns).
 
     Raises:
-        ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is below 1.
+        ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
     """
     array = _check_values(values).astype(np.float64)
     size, generator = len(array), _generator(resamples, seed)
@@ -132,7 +135,7 @@ def estimate_of_groups(
         figure: The metric: a function from a list of groups to a number. It is called once per draw.
         groups: Groups of images: numbers or bool, each of shape (images,) or (images, columns). Each group is resampled
             independently.
-        resamples: Number of draws, at least 1.
+        resamples: Number of draws, 1 to 1,000,000.
         seed: Seed of the draws. A single group gets the same draws as in ``bootstrap_means``.
         confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
 
@@ -168,9 +171,8 @@ def percentile_interval(figures: Sequence[float] | Floats, confidence: float = C
 
 
 def _generator(resamples: int, seed: int) -> np.random.Generator:
-    """Return the generator of draws. Raise ValueError if the number of draws is below 1."""
-    if resamples < 1:
-        raise ValueError(f"invalid number of resamples {resamples}: use at least 1")
+    """Return the generator of draws. Raise ValueError if the number of draws is out of range."""
+    check_number_of("resamples", resamples, MAX_RESAMPLES)
     return np.random.default_rng(seed)
 
 

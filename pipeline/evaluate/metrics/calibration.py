@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, float_if_scalar, fractions
+from pipeline.evaluate.metrics.checks import Figures, Floats, check_number_of, float_if_scalar, fractions
 
 BINS = 15
 """Default number of bins, as in Guo et al."""
+
+MAX_BINS = 10_000
+"""Maximum number of bins."""
 
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 """Smallest positive float32, 2**-149. A smaller probability is stored as 0."""
@@ -46,10 +49,10 @@ def reliability(confidences: ArrayLike, correct: ArrayLike, bins: int = BINS) ->
     Args:
         confidences: Probabilities 0..1 of the predicted classes, shape (..., images). 0 is in the first bin.
         correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins, at least 1.
+        bins: Number of bins, 1 to 10,000.
 
     Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is below 1.
+        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
     """
     values, hits = _checked(confidences, correct, bins)
     upper = np.arange(1, bins) / bins
@@ -65,10 +68,10 @@ def adaptive_reliability(confidences: ArrayLike, correct: ArrayLike, bins: int =
     Args:
         confidences: Probabilities 0..1 of the predicted classes, shape (..., images).
         correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins, at least 1.
+        bins: Number of bins, 1 to 10,000.
 
     Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is below 1.
+        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
     """
     values, hits = _checked(confidences, correct, bins)
     rows = values.reshape(-1, values.shape[-1])
@@ -82,13 +85,13 @@ def expected_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins:
     Args:
         confidences: Probabilities 0..1 of the predicted classes, shape (..., images). 0 is in the first bin.
         correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins in (0, 1], at least 1.
+        bins: Number of bins in (0, 1], 1 to 10,000.
 
     Returns:
         ECE 0..1 of shape (...). It is biased upwards for few images.
 
     Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is below 1.
+        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
     """
     return reliability(confidences, correct, bins).error()
 
@@ -99,13 +102,13 @@ def adaptive_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins:
     Args:
         confidences: Probabilities 0..1 of the predicted classes, shape (..., images).
         correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins, at least 1. Images of equal confidence are in one bin, so some bins can be empty.
+        bins: Number of bins, 1 to 10,000. Images of equal confidence are in one bin, so some bins can be empty.
 
     Returns:
         Adaptive ECE 0..1 of shape (...). It is biased upwards for few images.
 
     Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is below 1.
+        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
     """
     return adaptive_reliability(confidences, correct, bins).error()
 
@@ -190,8 +193,7 @@ def _checked(confidences: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Flo
             f"invalid confidences of shape {values.shape} with correct of shape {hits.shape} and type {hits.dtype}: "
             "pass one bool for each confidence"
         )
-    if bins < 1:
-        raise ValueError(f"invalid number of bins {bins}: use at least 1")
+    check_number_of("bins", bins, MAX_BINS)
     return values, hits
 
 

@@ -24,8 +24,10 @@ def fractions(values: ArrayLike, name: str, axes: int) -> Floats:
         axes: Minimum number of axes: 0 for a number, 1 for a row.
 
     Raises:
-        ValueError: If there are too few axes, no elements, or a value is NaN or outside 0..1.
+        ValueError: If there are too few axes, no elements, or a value is NaN, masked or outside 0..1.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"invalid {name}: a masked array; pass its valid values, for example values.compressed()")
     array = np.asarray(values, np.float64)
     if array.ndim < axes or array.size == 0:
         needed = "a row of at least one number" if axes else "at least one number"
@@ -33,6 +35,14 @@ def fractions(values: ArrayLike, name: str, axes: int) -> Floats:
     if not ((array >= 0) & (array <= 1)).all():
         raise ValueError(f"invalid {name} {value_range(array)}: use fractions 0..1, not percent")
     return array
+
+
+def check_number_of(what: str, number: Any, maximum: int) -> None:
+    """Raise ValueError if a number of draws or bins is not an integer from 1 to a maximum."""
+    from corruptions.validation import is_integer  # the package imports the kernels
+
+    if not is_integer(number) or not 1 <= number <= maximum:
+        raise ValueError(f"invalid number of {what} {number!r:.80}: use an integer from 1 to {maximum}")
 
 
 def check_covers(figures: Mapping[str, object], baseline: Mapping[str, object]) -> None:

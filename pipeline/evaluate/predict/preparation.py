@@ -168,7 +168,10 @@ def checked_steps(steps: Iterable[Any], text: str | None = None) -> Steps:
         UserError: A name is unknown, or a value is not a number above 0 and up to 8192.
     """
     try:
-        return _STEPS.validate_python(tuple(map(tuple, steps)))
+        pairs = tuple(map(tuple, steps))
+        if any(isinstance(value, bool) for pair in pairs for value in pair):
+            raise TypeError
+        return _STEPS.validate_python(pairs)
     except (ValidationError, TypeError) as error:
         raise UserError(
             f"invalid steps {shown(str(steps) if text is None else text)}: use pairs of a name and a value above 0 and "

@@ -142,6 +142,10 @@ def test_corrupt_names_the_value_and_what_is_allowed(
         ({}, ValueError, "draws of candidate 'Rotate' must have angle, not none"),
         ({"angle": 1, "scale": 2}, ValueError, "draws of candidate 'Rotate' must have angle, not angle, scale"),
         ([("angle", 1)], TypeError, "draws must be a mapping as returned by corruptions.draw, not list"),
+        ({"angle": np.nan}, ValueError, "draw 'angle' must have finite numbers of at most 16777216, not nan"),
+        ({"angle": [(1, -np.inf)]}, ValueError, "draw 'angle' must have finite numbers .*, not -inf"),
+        ({"angle": np.array([1.0, 2**24 + 2])}, ValueError, "draw 'angle' must have finite numbers"),
+        ({"angle": True}, ValueError, "draw 'angle' must have finite numbers .*, not True"),
     ],
 )
 def test_apply_names_missing_and_unknown_draws(draws: Any, error: type[Exception], message: str) -> None:
