@@ -109,6 +109,11 @@ class Augmentation:
         result = _as_kind_of(image, self._augmented(clean, *numbers))
         return (_as_kind_of(image, clean), result) if self.pair else result
 
+    def __repr__(self) -> str:
+        """Return the constructor with its main arguments."""
+        names = ("names", "severities", "probability", "profile", "seed", "pair")
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
     def _augmented(self, clean: Image, chance: int, which: int, how_strong: int, seed: int) -> Image:
         """Return a new image that the four random numbers decide."""
         name, severity = _choose(self.names, which), _choose(self.severities, how_strong)

@@ -6,6 +6,7 @@ manifest, and rendered data sets, whose samples are made when they are read.
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 import pyarrow as pa
 
 import manifests
+from corruptions.validation import is_integer
 from manifests import Row
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, file_digest
 from pipeline.datasets.samples import Sample
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 MAX_PAYLOAD_BYTES = 2**28
 """Maximum payload size of a sample in bytes. Rows of a manifest with a larger size are refused."""
+
+OK_ROWS: manifests.Filters = {"status": [manifests.OK]}
+"""Filter for the samples that did not fail."""
 
 MAX_CHUNKS = 2**20
 """Maximum number of chunks of a data set, because readers keep a list of them."""
@@ -134,6 +139,26 @@ class DataSet:
         """Return the kind, the name and the folder."""
         return f"<{type(self).__name__} data set {printable(self.name)!r} in {printable(self.location.folder)}>"
 
+    def __len__(self) -> int:
+        """Return the number of samples that did not fail. Raise UserError like :meth:`rows`."""
+        return sum(self.counts().values())
+
+    def _repr_html_(self) -> str:
+        """Return the numbers of samples by transform and level, for a notebook."""
+        title = f"<p>{html.escape(repr(self))}</p>"
+        try:
+            counts = self.counts()
+        except UserError as error:
+            return f"{title}<p>{html.escape(str(error))}</p>"
+        levels = sorted({condition.level for condition in counts})
+        lines = [["samples", *(f"level {level}" for level in levels)]]
+        lines += (
+            [printable(name), *(f"{counts.get(Condition(name, level), 0):,}" for level in levels)]
+            for name in dict.fromkeys(condition.transform for condition in counts)
+        )
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines)
+        return f"{title}<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
+
     @property
     def family(self) -> Family:
         """The family of its transforms."""
@@ -174,6 +199,19 @@ class DataSet:
             UserError: As for :meth:`rows`.
         """
         return _read_manifest(self.store, manifests.read_tables, columns, where)
+
+    def counts(self, where: manifests.Filters = OK_ROWS) -> dict[Condition, int]:
+        """Return the number of samples of each condition, in manifest order. Raise UserError like :meth:`rows`.
+
+        Args:
+            where: Column -> allowed values. Default: the samples that did not fail.
+        """
+        counts = Counter[Condition]()
+        for table in self.tables(("transform", "level"), where):
+            groups = table.group_by(["transform", "level"], use_threads=False).aggregate([([], "count_all")])
+            for each in groups.to_pylist():
+                counts[Condition(each["transform"], each["level"])] += each["count_all"]
+        return dict(counts)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of the data set, in manifest order.
@@ -231,7 +269,7 @@ class DataSet:
 
     def chunks_of(self, transform: str | None = None, level: int | None = None) -> Iterator[Chunk]:
         """Yield the chunks of a transform and level. Raise UserError like :meth:`samples`."""
-        if not (isinstance(transform, str | None) and (level is None or hasattr(level, "__index__"))):
+        if not (isinstance(transform, str | None) and (level is None or is_integer(level))):
             raise UserError(
                 f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
                 '"fog", 5; omit both to read all conditions'

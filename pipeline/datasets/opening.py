@@ -182,7 +182,10 @@ def read_recipe(store: Store) -> Recipe:
 def _check_recipe(store: Store) -> None:
     """Raise UserError for a folder without a recipe."""
     if store.size(RECIPE_FILE) < 0:
-        raise UserError(f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set")
+        raise UserError(
+            f"{store.root} is not a data set: it has no {RECIPE_FILE}; give the folder of a data set, "
+            "or make one of a folder of photographs with robustshards render (rs.render)"
+        )
 
 
 def _settings(store: Store, name: str) -> bytes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -21,15 +20,12 @@ from pipeline.datasets.adversarial import MAGNIFIED, CleanPixels, clean_pixels, 
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.norms import Stored, in_8_bits
 from pipeline.datasets.opening import open_data_set
-from pipeline.datasets.samples import Sample
+from pipeline.datasets.samples import MEDIA_TYPES, Sample, figure, pictures
 from pipeline.errors import RefusedFileError, UnfinishedError, UserError
-from pipeline.images.encoders import Jpeg, Png
+from pipeline.images.encoders import Png
 from pipeline.storage import local_path, open_regular
 from pipeline.text import printable
 from pipeline.transforms.family import Draws
-
-FRAMES_SHOWN = 7
-"""Number of frames shown of a sequence, evenly spaced from the first to the last."""
 
 DRAWS_SHOWN = 40
 """Number of characters shown of what was drawn for a sample. All of it is in a tooltip."""
@@ -41,9 +37,6 @@ MAX_ROWS = 10_000
 """Maximum number of samples of one transform on a page: 100 images at 100 levels."""
 
 DOCTYPE = "<!doctype html>"
-
-MEDIA_TYPES: Mapping[str, str] = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png"}
-"""Payloads that browsers can show: suffix -> media type."""
 
 STYLE = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
@@ -124,9 +117,9 @@ def _write(data_set: DataSet, chosen: Collection[str], clean: CleanPixels | None
         lines: list[list[str]] = []
         for image in _by_image(group):
             lines.append([])
-            for figure in (figure for row in image for figure in _figures(data_set, row, clean)):
-                lines[-1].append(figure)
-                size += len(figure)
+            for shown in (shown for row in image for shown in _figures(data_set, row, clean)):
+                lines[-1].append(shown)
+                size += len(shown)
                 if size > MAX_PAGE:
                     raise UserError(
                         f"the page would be larger than {MAX_PAGE} bytes, the maximum: show fewer images (--images)"
@@ -134,8 +127,8 @@ def _write(data_set: DataSet, chosen: Collection[str], clean: CleanPixels | None
         if all(len(line) == 1 for line in lines):  # one picture per image: put them on one line
             lines = [[figure for line in lines for figure in line]]
         count += sum(map(len, lines))
-        shown = (f"<div class=line style='--pictures:{len(line)}'>{''.join(line)}</div>" for line in lines)
-        file.write(f"<h2>{html.escape(transform)}</h2>{''.join(shown)}")
+        grids = (f"<div class=line style='--pictures:{len(line)}'>{''.join(line)}</div>" for line in lines)
+        file.write(f"<h2>{html.escape(transform)}</h2>{''.join(grids)}")
     file.write("</body></html>\n")
     return count
 
@@ -180,13 +173,9 @@ def _figures(data_set: DataSet, row: Row, clean: CleanPixels | None) -> Iterator
         return
     drawn = _drawn(data_set.draws(row._asdict()) or {})
     sample = data_set.pick(row)
-    for frame, media, data in _pictures(sample) if clean is None else _attacked(sample, clean.of(row)):
-        alt, caption = html.escape(f"{name} {row.transform}{level}{frame}"), html.escape(f"{name}{level}{frame}")
-        picture = base64.b64encode(data).decode()
-        yield (
-            f'<figure><img loading=lazy alt="{alt}" src="data:{media};base64,{picture}">'
-            f"<figcaption>{caption}{drawn}</figcaption></figure>"
-        )
+    for frame, media, data in pictures(sample) if clean is None else _attacked(sample, clean.of(row)):
+        alt = f"{name} {row.transform}{level}{frame}"
+        yield figure(alt, media, data, html.escape(f"{name}{level}{frame}") + drawn)
 
 
 def _drawn(draws: Draws) -> str:
@@ -198,7 +187,7 @@ def _drawn(draws: Draws) -> str:
 
 
 def _attacked(sample: Sample, clean: Stored) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the pictures of a clean and an attacked image and their difference, as :func:`_pictures` does."""
+    """Yield the pictures of a clean and an attacked image and their difference, as :func:`pictures` does."""
     attacked = sample.pixels()
     pictures = {
         ", clean": in_8_bits(clean),
@@ -207,21 +196,3 @@ def _attacked(sample: Sample, clean: Stored) -> Iterator[tuple[str, str, bytes]]
     }
     for which, picture in pictures.items():
         yield which, MEDIA_TYPES[Png.suffix], Png().encode(picture)
-
-
-def _pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
-    """Yield frame name, media type and data of each picture. Raise UserError if the sample cannot be decoded."""
-    if sample.encoder.suffix in sample.members and sample.suffix in MEDIA_TYPES:
-        yield "", MEDIA_TYPES[sample.suffix], sample.payload()
-        return
-    try:
-        pixels = sample.pixels()
-    except ValueError as error:
-        raise UserError(f"cannot decode {sample.row.key} ({error}): run robustshards verify") from error
-    frames: Sequence[tuple[str, np.ndarray]] = [("", pixels)]
-    if pixels.ndim == 4:
-        indices = np.unique(np.linspace(0, len(pixels) - 1, FRAMES_SHOWN).round().astype(int))
-        frames = [(f", frame {index}", pixels[index]) for index in indices]
-    encoder = Jpeg(quality=90) if pixels.ndim == 4 else Png()
-    for which, frame in frames:
-        yield which, MEDIA_TYPES[encoder.suffix], encoder.encode(np.ascontiguousarray(in_8_bits(frame)))

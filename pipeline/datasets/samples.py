@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import html
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,7 +17,10 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from manifests import Row
-from pipeline.images.encoders import Encoder, decode_members, encode_members, stored_pixels
+from pipeline.datasets.norms import in_8_bits
+from pipeline.errors import UserError
+from pipeline.images.encoders import Encoder, Jpeg, Png, decode_members, encode_members, stored_pixels
+from pipeline.text import printable
 from pipeline.transforms.family import Draws
 
 DESCRIBED_COLUMNS = (
@@ -23,6 +28,12 @@ DESCRIBED_COLUMNS = (
     *("transform", "version"),
 )
 """Columns of the manifest that the JSON member of a sample contains."""
+
+FRAMES_SHOWN = 7
+"""Number of frames shown of a sequence, evenly spaced from the first to the last."""
+
+MEDIA_TYPES: Mapping[str, str] = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png"}
+"""Payloads that browsers can show: suffix -> media type."""
 
 
 class Sample:
@@ -75,8 +86,20 @@ class Sample:
         (data,) = self.members.values()
         return data
 
+    def __repr__(self) -> str:
+        """Return the key, the size and the label."""
+        row = self.row
+        frames = f"{row.frames} frames of " if (row.frames or 1) > 1 else ""
+        return f"<Sample {printable(row.key)!r}: {frames}{row.width} x {row.height}, label {row.label}>"
 
-@dataclass(frozen=True)
+    def _repr_html_(self) -> str:
+        """Return its picture, or some of its frames, for a notebook."""
+        key = printable(self.row.key)
+        shown = (figure(f"{key}{frame}", media, data, html.escape(frame[2:])) for frame, media, data in pictures(self))
+        return f"<p>{html.escape(repr(self))}</p><div style='display: flex'>{''.join(shown)}</div>"
+
+
+@dataclass(frozen=True, repr=False)
 class StoredSample(Sample):
     """A sample that was read. ``stored``: its payload members, suffix -> bytes."""
 
@@ -90,7 +113,7 @@ class StoredSample(Sample):
         return self.stored
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RenderedSample(Sample):
     """A sample that was made when it was read. Its payload is encoded only if it is needed.
 
@@ -171,3 +194,36 @@ def side_members(columns: Mapping[str, Any], draws: Draws | None = None) -> dict
         drawn = json.dumps(draws, separators=(",", ":")).encode()
         description = b'%b,"draws":%b}' % (description.removesuffix(b"}"), drawn)
     return {".cls": str(columns["label"]).encode(), ".json": description}
+
+
+def pictures(sample: Sample) -> Iterator[tuple[str, str, bytes]]:
+    """Yield frame name, media type and data of each picture. Raise UserError if the sample cannot be decoded."""
+    if sample.encoder.suffix in sample.members and sample.suffix in MEDIA_TYPES:
+        yield "", MEDIA_TYPES[sample.suffix], sample.payload()
+        return
+    try:
+        pixels = sample.pixels()
+    except ValueError as error:
+        raise UserError(f"cannot decode {sample.row.key} ({error}): run robustshards verify") from error
+    frames: Sequence[tuple[str, np.ndarray]] = [("", pixels)]
+    if pixels.ndim == 4:
+        indices = np.unique(np.linspace(0, len(pixels) - 1, FRAMES_SHOWN).round().astype(int))
+        frames = [(f", frame {index}", pixels[index]) for index in indices]
+    encoder = Jpeg(quality=90) if pixels.ndim == 4 else Png()
+    for which, frame in frames:
+        yield which, MEDIA_TYPES[encoder.suffix], encoder.encode(np.ascontiguousarray(in_8_bits(frame)))
+
+
+def figure(alt: str, media: str, data: bytes, caption: str) -> str:
+    """Return the HTML of a picture.
+
+    Args:
+        alt: Alternative text, not escaped.
+        media: Media type.
+        data: Encoded picture.
+        caption: HTML below the picture.
+    """
+    source = f"data:{media};base64,{base64.b64encode(data).decode()}"
+    return (
+        f'<figure><img loading=lazy alt="{html.escape(alt)}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+    )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from typing import Any
 
 from torch.utils.data import Dataset
 
 import manifests
+from corruptions.validation import check_integer, is_integer
 from manifests import Row
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import named_conditions
-from pipeline.loaders.rows import RowTable, all_rows, check_ids, check_samples, count_samples, filters
+from pipeline.loaders.rows import RowTable, all_rows, check_ids, check_samples, filters
+from pipeline.text import counted, printable
 
 
 class Images(Dataset[Any]):
@@ -61,7 +62,7 @@ class Images(Dataset[Any]):
         data_set = open_data(data)
         self._items = Items(data_set, as_, input_transform, columns)
         chosen = check_ids(ids)
-        if not (isinstance(transform, str | None) and (level is None or hasattr(level, "__index__"))):
+        if not (isinstance(transform, str | None) and (level is None or is_integer(level))):
             raise UserError(
                 f"invalid transform {transform!r} or level {level!r}: pass one name and one integer, for example "
                 '"fog", 5; omit both to read all conditions, or use Stream for a list of them'
@@ -69,10 +70,11 @@ class Images(Dataset[Any]):
         self._filters = filters(transform, level, chosen)
         self._loaded: RowTable | None = self._load()
         self._length = len(self._loaded)
+        self._name = data_set.name
         check_samples(self._loaded.tables, chosen, unlabelled, data_set.name)
         if not self._length:
             wanted = " ".join(str(part) for part in (transform, level) if part is not None) or "any transform"
-            held = named_conditions(count_samples(data_set, None))
+            held = named_conditions(data_set.counts())
             raise UserError(f"{data_set.name} has no samples of {wanted}; it has {held}")
 
     def __len__(self) -> int:
@@ -80,6 +82,14 @@ class Images(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return self._items.of(self.row(index))
+
+    def __repr__(self) -> str:
+        """Return the data set, the condition, the number of samples and their form."""
+        chosen = "".join(
+            f", {name} {value!r}" for name in ("transform", "level") for value in self._filters.get(name, ())
+        )
+        samples = counted(self._length, "sample")
+        return f"<Images of {printable(self._name)!r}{chosen}: {samples} as {self._items.form}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
@@ -92,10 +102,11 @@ class Images(Dataset[Any]):
 
         Raises:
             IndexError: If there is no such sample.
+            TypeError: If the index is not an integer.
         """
         if self._loaded is None:
             self._loaded = self._load()
-        return self._loaded[operator.index(index)]
+        return self._loaded[check_integer(index, "index")]
 
     def _load(self) -> RowTable:
         return all_rows(self._items.data_set.tables(manifests.COLUMNS, self._filters))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.validation import is_integer
 from pipeline.errors import UserError
 from pipeline.text import shown
 from pipeline.transforms.family import Condition
@@ -58,7 +59,7 @@ def _parse_step(entry: Any, counts: Mapping[Condition, int], name: str) -> Step:
 
 
 def _is_pair(entry: Sequence[Any]) -> bool:
-    return len(entry) == 2 and isinstance(entry[0], str) and hasattr(entry[1], "__index__")
+    return len(entry) == 2 and isinstance(entry[0], str) and is_integer(entry[1])
 
 
 def _is_number(part: Any, counts: Mapping[Condition, int]) -> bool:
@@ -101,7 +102,7 @@ def check_seed(seed: Any) -> int | None:
     """Return the seed of a stream, or None for a stream that is not shuffled; raise UserError for other values."""
     if seed is None:
         return None
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < SEED_LIMIT:
+    if not is_integer(seed) or not 0 <= operator.index(seed) < SEED_LIMIT:
         raise UserError(
             f"invalid shuffle {seed!r}: pass a seed, which is an integer from 0, or None for the order of the manifest"
         )

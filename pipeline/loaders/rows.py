@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
 from pipeline.sources.base import UNLABELLED
 from pipeline.text import counted, shown
-from pipeline.transforms.family import Condition
 
 
 class RowTable:
@@ -112,15 +110,3 @@ def check_samples(tables: Iterable[pa.Table], ids: frozenset[str] | None, unlabe
             f"{name} has {counted(without, 'image')} without labels, so no accuracy can be computed: pass "
             f"unlabelled=True to get {UNLABELLED} as their label"
         )
-
-
-def count_samples(data_set: DataSet, ids: frozenset[str] | None) -> dict[Condition, int]:
-    """Return the number of samples of each condition that did not fail, in manifest order. Raise UserError."""
-    counts: dict[Condition, int] = {}
-    for table in data_set.tables(("transform", "level"), filters(ids=ids)):
-        for each in (
-            table.group_by(["transform", "level"], use_threads=False).aggregate([([], "count_all")]).to_pylist()
-        ):
-            condition = Condition(each["transform"], each["level"])
-            counts[condition] = counts.get(condition, 0) + each["count_all"]
-    return counts

@@ -12,15 +12,34 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 import manifests
+from corruptions.validation import is_integer
 from pipeline.errors import UserError
 from pipeline.loaders.items import Data, Form, InputTransform, Items, open_data
 from pipeline.loaders.order import Share, Step, check_seed, parse_steps, visiting_order
-from pipeline.loaders.rows import RowTable, check_ids, check_samples, count_samples, filters, rows_at
+from pipeline.loaders.rows import RowTable, check_ids, check_samples, filters, rows_at
+from pipeline.text import counted, printable
 
 _STREAM = "stream"
 """Key of a state with the digest of what decides the items of the stream. The others are the fields of Progress."""
+
+
+class Batch(tuple[Any, ...]):
+    """A batch of a stream, which a loader must not batch again."""
+
+    __slots__ = ()
+
+
+def _refuse_batches(batches: Any, **options: Any) -> Any:
+    raise UserError(
+        "this stream makes the batches: pass batch_size=None to DataLoader, as in DataLoader(stream, batch_size=None), "
+        "or omit batch_size of the stream"
+    )
+
+
+default_collate_fn_map[Batch] = _refuse_batches
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ class Stream(IterableDataset[Any]):
         columns_to_check = ("label",) if self._ids is None else ("label", "source_id")
         tables = data_set.tables(columns_to_check, filters(ids=self._ids))
         check_samples(tables, self._ids, unlabelled, data_set.name)
-        self._counts = count_samples(data_set, self._ids)
+        self._counts = data_set.counts(filters(ids=self._ids))
         self._steps = parse_steps(conditions, self._counts, data_set.name)
         self._name = data_set.name
         self._next = self._latest = Progress()
@@ -112,6 +131,13 @@ class Stream(IterableDataset[Any]):
         self._latest, self._next = self._next, Progress()
         return self._read(self._share(self._latest.origin), self._latest.reached)
 
+    def __repr__(self) -> str:
+        """Return the data set and the numbers of items and steps."""
+        size = "samples" if self._batch_size is None else f"batches of {self._batch_size}"
+        shuffled = "" if self._seed is None else f", shuffle={self._seed}"
+        steps = counted(len(self._steps), "step")
+        return f"<Stream of {printable(self._name)!r}: {len(self):,} {size} in {steps}{shuffled}>"
+
     def __getstate__(self) -> dict[str, Any]:
         # A spawned loader process does not know torch.distributed.
         return {**self.__dict__, "_ranks": self._current_ranks()}
@@ -124,8 +150,9 @@ class Stream(IterableDataset[Any]):
         Raises:
             UserError: If the position is outside of 0 .. ``len(stream)``.
         """
-        if not hasattr(position, "__index__") or not 0 <= position <= len(self):
-            raise UserError(f"invalid position {position!r}: the stream has {len(self)} items on this rank")
+        items = len(self)
+        if not is_integer(position) or not 0 <= operator.index(position) <= items:
+            raise UserError(f"invalid position {position!r}: the stream has {items} items on this rank")
         self._next = self._latest = Progress(operator.index(position), operator.index(position))
 
     def state_dict(self) -> dict[str, Any]:
@@ -173,7 +200,7 @@ class Stream(IterableDataset[Any]):
         if self._batch_size is None:
             return samples[0]
         try:
-            return tuple(default_collate(samples))
+            return Batch(default_collate(samples))
         except RuntimeError as error:
             shapes = sorted({str(tuple(np.shape(image))) for image, *_ in samples})
             raise UserError(
@@ -213,7 +240,7 @@ class Stream(IterableDataset[Any]):
 def _check_batch_size(batch_size: Any, items: Items) -> int | None:
     if batch_size is None:
         return None
-    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
+    if not is_integer(batch_size) or operator.index(batch_size) < 1:
         raise UserError(f"invalid batch_size {batch_size!r}: use an integer of at least 1, or None for single samples")
     if items.form == "pil" and items.input_transform is None:
         raise UserError("PIL images cannot be batched: omit as_, or pass an input_transform that makes tensors")
@@ -224,7 +251,7 @@ def _check_ranks(rank: Any, world_size: Any) -> tuple[int, int] | None:
     """Return rank and number of ranks, or None if torch.distributed decides."""
     if rank is None and world_size is None:
         return None
-    if not (hasattr(rank, "__index__") and hasattr(world_size, "__index__") and 0 <= rank < world_size):
+    if not (is_integer(rank) and is_integer(world_size) and 0 <= operator.index(rank) < operator.index(world_size)):
         raise UserError(
             f"invalid rank {rank!r} and world_size {world_size!r}: pass both, with 0 <= rank < world_size, or neither"
         )

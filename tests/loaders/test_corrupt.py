@@ -99,6 +99,12 @@ def test_other_tensors_are_refused(image: torch.Tensor) -> None:
         Corrupt()(image)
 
 
+def test_repr_shows_the_arguments() -> None:
+    assert repr(Corrupt("speckle_noise", 3, seed=5)) == (
+        "Corrupt(names=('speckle_noise',), severities=(3,), probability=1.0, profile='imagenet', seed=5, pair=False)"
+    )
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="foggy"):
         Corrupt("foggy")

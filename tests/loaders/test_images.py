@@ -60,8 +60,9 @@ def test_negative_indices_count_from_the_end(built_once: Path) -> None:
     for index in (len(images), -len(images) - 1):
         with pytest.raises(IndexError, match=rf"index {index} is out of range: there are 24 samples"):
             images[index]
-    with pytest.raises(TypeError):
-        images["0"]
+    for index in ("0", True):
+        with pytest.raises(TypeError, match="index must be an integer"):
+            images[index]
 
 
 def test_forms_have_equal_pixels(built_once: Path) -> None:
@@ -187,6 +188,7 @@ def test_unlabelled_images_need_consent(tmp_path: Path) -> None:
         ({"transform": ["contrast"]}, r"invalid transform \['contrast'\] or level None: pass one name and one integer"),
         ({"transform": "contrast", "level": (1, 3)}, r"invalid transform 'contrast' or level \(1, 3\)"),
         ({"transform": "contrast", "level": "1"}, "invalid transform 'contrast' or level '1'"),
+        ({"transform": "contrast", "level": True}, "invalid transform 'contrast' or level True"),
         ({"as_": "numpy"}, "invalid as_ 'numpy': use 'pil', 'tensor', 'array'"),
         ({"columns": ["label", "corruption"]}, r"invalid columns \['corruption'\]: use names among key, shard"),
         ({"columns": ["payload_sha256"]}, "invalid columns"),
@@ -201,7 +203,7 @@ def test_invalid_arguments_are_refused(built_once: Path, options: dict[str, obje
 
 
 def test_location_without_a_data_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(rs.UserError, match=r"is not a data set: it has no recipe.toml"):
+    with pytest.raises(rs.UserError, match=r"no recipe.toml; .* photographs with robustshards render \(rs.render\)"):
         Images(tmp_path)
     with pytest.raises(rs.UserError, match="invalid data 3: pass the folder or URL of a data set"):
         Images(3)

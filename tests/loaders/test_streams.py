@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import robustshards as rs
 from robustshards.torch import Images, Stream
@@ -165,6 +166,22 @@ def test_images_of_different_sizes_cannot_be_batched(tmp_path: Path) -> None:
     assert [image.shape[1] for image, _ in Stream(index)] == [16, 20]
 
 
+def test_batches_are_not_batched_again(built_once: Path) -> None:
+    stream = Stream(built_once, batch_size=4)
+    with pytest.raises(rs.UserError, match=r"pass batch_size=None to DataLoader, .*, or omit batch_size of the stream"):
+        next(iter(DataLoader(stream)))
+    images, labels = next(iter(DataLoader(Stream(built_once), batch_size=3)))
+    assert (images.shape, labels.shape) == ((3, 3, 224, 224), (3,))
+
+
+def test_repr_names_the_data_set_and_the_items(built_once: Path) -> None:
+    stream = Stream(built_once, CONDITIONS, batch_size=4, shuffle=7)
+    assert repr(stream) == "<Stream of 'imagenet-c': 9 batches of 4 in 4 steps, shuffle=7>"
+    assert repr(Stream(built_once, [("contrast", 1)])) == "<Stream of 'imagenet-c': 6 samples in 1 step>"
+    images = Images(built_once, "contrast", 3)
+    assert repr(images) == "<Images of 'imagenet-c', transform 'contrast', level 3: 6 samples as tensor>"
+
+
 def test_level_may_be_omitted_if_there_is_one(tmp_path: Path) -> None:
     write_image(tmp_path / "data" / "fog" / "4" / "a" / "image.png")
     index = index_of(tmp_path / "data")
@@ -187,7 +204,9 @@ def test_level_may_be_omitted_if_there_is_one(tmp_path: Path) -> None:
         ([("contrast", "3")], {}, r"invalid condition \"\('contrast', '3'\)\": pass a pair"),
         (None, {"shuffle": True}, "invalid shuffle True: pass a seed, which is an integer from 0, or None"),
         (None, {"shuffle": -1}, "invalid shuffle -1"),
+        ([("contrast", True)], {}, r"invalid condition \"\('contrast', True\)\""),
         (None, {"batch_size": 0}, "invalid batch_size 0: use an integer of at least 1"),
+        (None, {"rank": False, "world_size": True}, "invalid rank False and world_size True"),
         (None, {"batch_size": 2, "as_": "pil"}, "PIL images cannot be batched"),
         (None, {"rank": 2, "world_size": 2}, "invalid rank 2 and world_size 2: pass both"),
         (None, {"rank": "0", "world_size": 2}, "invalid rank '0' and world_size 2: pass both"),
