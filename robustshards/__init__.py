@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pipeline.recipes import library as recipes
     from pipeline.transforms.imagenet_s import render as system_noise
     from robustshards import torch
+    from robustshards._recipes import sample_seed
     from robustshards._version import __version__ as __version__
     from robustshards.benchmarking import Benchmark, benchmark
     from robustshards.building import build
@@ -89,6 +90,7 @@ _TARGETS = {
     "recipes": "pipeline.recipes.library:",
     "render": "robustshards.rendering:render",
     "report": "robustshards.reporting:report",
+    "sample_seed": "robustshards._recipes:sample_seed",
     "system_noise": "pipeline.transforms.imagenet_s:render",
     "torch": "robustshards.torch:",
 }
@@ -120,6 +122,7 @@ __all__ = [
     "recipes",
     "render",
     "report",
+    "sample_seed",
     "system_noise",
     "torch",
 ]

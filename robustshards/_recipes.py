@@ -7,12 +7,14 @@ from os import PathLike
 from typing import Any
 
 from pipeline.config import integer
+from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.levels import parse_levels
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.listed_classes import read_classes
+from pipeline.transforms import seeds
 from robustshards._arguments import Location, as_list, location
 
 
@@ -47,6 +49,36 @@ def chosen_recipe(
         fields=_fields(fields), **choices,
     )  # fmt: skip
     return changes.applied_to(recipe if isinstance(recipe, Recipe) else library.load(location(recipe, "recipe")))
+
+
+def sample_seed(recipe: Location | Recipe | DataSet, source_id: str, transform: str, level: int) -> int:
+    """Return the seed from which a build draws the random numbers of a sample.
+
+    ``corrupt(prepared, row.transform, row.level, profile=row.profile, seed=seed)`` with the seed of a row of the
+    manifest gives the pixels of its sample before encoding, where ``prepared`` is the clean image after the steps of
+    the recipe. For sequences, ``perturb(photograph, row.transform, difficulty=row.level, profile=row.profile,
+    seed=seed)`` does.
+
+    Args:
+        recipe: The recipe of the data set: what ``open`` or ``render`` returns, a ``Recipe``, the name of a shipped
+            recipe, or the path of a .toml file, for example ``recipe.toml`` of a built data set.
+        source_id: Id of the source image, which is the column ``source_id`` of the manifest.
+        transform: Name of the transform.
+        level: Level of the sample.
+
+    Returns:
+        The seed, 0 <= seed < 2**128.
+
+    Raises:
+        UserError: If an argument is invalid, or the data set has no recipe because other tools made it.
+    """
+    chosen = getattr(recipe, "recipe", recipe)
+    if isinstance(chosen, DataSet):
+        raise UserError(f"{chosen.name} has no recipe, since other tools made it: its seeds are unknown")
+    if not isinstance(source_id, str) or not isinstance(transform, str):
+        raise UserError(f"invalid source_id {source_id!r:.80} or transform {transform!r:.80}: pass a str")
+    seed = (chosen if isinstance(chosen, Recipe) else library.load(location(chosen, "recipe"))).seed
+    return seeds.sample_seed(seed, source_id, transform, integer(level, "level", minimum=0))
 
 
 def _names(names: str | Iterable[str] | None) -> list[str] | None:

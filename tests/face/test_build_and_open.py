@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import robustshards as rs
 from tests.conftest import Run
+from tests.factories.indexed_sets import index_of, write_folders
 
 SCRIPT = """
 import os, signal, sys
@@ -93,6 +97,9 @@ def test_fields_change_the_recipe(small_source: Path, tmp_path: Path) -> None:
         ({"fields": [1]}, r"invalid fields \[1\]"),
         ({"workers": 0}, "invalid workers 0: use an integer of at least 1"),
         ({"workers": "two"}, "invalid workers 'two'"),
+        ({"workers": True}, "invalid workers True: use an integer"),
+        ({"severities": True}, "invalid level True: use an integer"),
+        ({"limit": True}, "source.limit: invalid value True: must be a valid integer"),
         ({"address": 6379}, "invalid address 6379"),
         ({"executor": "slurm"}, "'slurm'"),
         ({"executor": "local", "address": "127.0.0.1:6379"}, "127.0.0.1:6379"),
@@ -164,6 +171,72 @@ def test_missing_condition_raises_user_error(choice: tuple[str | None, int | Non
 def test_choice_of_the_wrong_type_raises_user_error(choice: Any, data_folder: Path) -> None:
     with pytest.raises(rs.UserError, match=r"invalid transform .* or level .*: pass one name and one integer"):
         next(rs.open(data_folder).samples(*choice))
+
+
+def test_notebooks_show_data_sets_and_samples(data_folder: Path, copied: Path) -> None:
+    data = rs.open(data_folder)
+    sample = next(data.samples("contrast", 3))
+    assert len(data) == 24
+    assert "<td>contrast</td><td>6</td><td>6</td>" in data._repr_html_()
+    assert repr(sample) == "<Sample 'class0/image0-contrast-3': 224 x 224, label 0>"
+    picture = base64.b64encode(sample.payload()).decode()
+    assert f'src="data:image/png;base64,{picture}"' in sample._repr_html_()
+    hostile = replace(sample, row=sample.row._replace(key='a/"><script>&\u202e\n-contrast-3'))
+    assert hostile._repr_html_().count("&quot;&gt;&lt;script&gt;&amp;  -contrast-3") == 2
+    hostile = replace(data, name="<b>\x1b")
+    assert "&lt;b&gt;" in hostile._repr_html_()
+    assert "<b>" not in hostile._repr_html_()
+    (copied / "manifest.parquet").unlink()
+    assert "the data set is not finished" in rs.open(copied)._repr_html_()
+
+
+def test_sample_seed_makes_stored_pixels_again(small_source: Path, tmp_path: Path) -> None:
+    chosen = {"limit": 2, "seed": 5, "cache": tmp_path / "cache"}
+    clean = {sample.row.source_id: sample for sample in rs.render("imagenet-c-clean", small_source, **chosen).samples()}
+    noise = ("gaussian_noise", "frost", "elastic_transform")
+    for encoder in ("png", "npy"):
+        data = rs.render("imagenet-c", small_source, only=noise, fields={"encoder": {"name": encoder}}, **chosen)
+        rows = list(data.rows())
+        assert len(rows) == 30
+        for row in rows[::3]:
+            seed = rs.sample_seed(data, row.source_id, row.transform, row.level)
+            prepared = clean[row.source_id].pixels()
+            made = rs.corrupt(prepared, row.transform, row.level, profile=row.profile, seed=seed)
+            np.testing.assert_array_equal(made, data.pick(row).pixels())
+    recipe = f"{data.location.folder}/recipe.toml"
+    assert rs.sample_seed(recipe, row.source_id, row.transform, row.level) == seed
+    assert rs.sample_seed("imagenet-c", row.source_id, row.transform, row.level) != seed
+
+
+def test_sample_seed_makes_stored_sequences_again(small_source: Path, tmp_path: Path) -> None:
+    chosen = {"limit": 1, "only": ("gaussian_noise", "spatter"), "cache": tmp_path / "cache"}
+    data = rs.render("imagenet-p", small_source, fields={"encoder": {"name": "npy"}}, **chosen)
+    for sample in data.samples():
+        row = sample.row
+        with Image.open(small_source / row.origin) as image:
+            photograph = np.asarray(image.convert("RGB"))
+        seed = rs.sample_seed(data.recipe, row.source_id, row.transform, row.level)
+        made = rs.perturb(photograph, row.transform, difficulty=row.level, profile=row.profile, seed=seed)
+        np.testing.assert_array_equal(made, sample.pixels())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("imagenet-c", "a/b", "fog", True), "invalid level True: use an integer of at least 0"),
+        (("imagenet-c", 3, "fog", 1), "invalid source_id 3 or transform 'fog': pass a str"),
+        (("imagenet-z", "a/b", "fog", 1), "'imagenet-z'"),
+    ],
+)
+def test_sample_seed_refuses_invalid_arguments(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(rs.UserError, match=message):
+        rs.sample_seed(*arguments)
+
+
+def test_sample_seed_needs_a_recipe(tmp_path: Path) -> None:
+    index = index_of(write_folders(tmp_path / "data", ["a"]))
+    with pytest.raises(rs.UserError, match="has no recipe, since other tools made it"):
+        rs.sample_seed(rs.open(index), "a/b", "fog", 1)
 
 
 def test_damaged_shard_raises_user_error(data_folder: Path, copied: Path) -> None:
