@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from bench.report import markdown_line
 from bench.timing import medians
 from corruptions import c_bar
 from corruptions.catalogue import SEVERITIES
+from corruptions.literals import Severity
 
 Image = NDArray[np.uint8]
 OURS, PUBLISHED = "robustshards", "NumPy and SciPy"
@@ -52,7 +54,7 @@ def _measured(image: Image, name: str, profile: str, seconds: float) -> BarTime:
     return BarTime(name, *(float(np.mean([each[who] for each in times])) for who in (OURS, PUBLISHED)))
 
 
-def _ours(image: Image, name: str, severity: int, profile: str, seeds: Iterator[int]) -> Image:
+def _ours(image: Image, name: Any, severity: Severity, profile: Any, seeds: Iterator[int]) -> Image:
     """Corrupt an image with a new seed at each call, as in a build."""
     return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))
 

@@ -17,6 +17,7 @@ import corruptions
 from bench.peers import ALBUMENTATIONS
 from bench.report import markdown_line
 from bench.timing import medians
+from corruptions.literals import Name
 
 Image = NDArray[np.uint8]
 OURS, PEER = "robustshards", ALBUMENTATIONS[0]
@@ -83,7 +84,7 @@ def measure(image: Image, albumentations: ModuleType, seconds: float) -> list[Ca
     return [_measured(image, name, albumentations, seconds) for name in corruptions.names("candidates")]
 
 
-def _measured(image: Image, name: str, albumentations: ModuleType, seconds: float) -> CandidateTime:
+def _measured(image: Image, name: Name, albumentations: ModuleType, seconds: float) -> CandidateTime:
     calls: dict[str, Callable[[], object]] = {OURS: partial(_ours, image, name, iter(range(1 << 62)))}
     if name in SAME:
         calls[PEER] = partial(_transformed, SAME[name](albumentations), image)
@@ -91,7 +92,7 @@ def _measured(image: Image, name: str, albumentations: ModuleType, seconds: floa
     return CandidateTime(name, times[OURS], times.get(PEER))
 
 
-def _ours(image: Image, name: str, seeds: Iterator[int]) -> Image:
+def _ours(image: Image, name: Name, seeds: Iterator[int]) -> Image:
     """Corrupt an image with a new seed at each call, as in a build."""
     return corruptions.corrupt(image, name, seed=next(seeds))
 

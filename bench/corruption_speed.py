@@ -13,6 +13,7 @@ import corruptions
 from bench.peers import Corrupt, works
 from bench.timing import medians
 from corruptions.catalogue import SEVERITIES
+from corruptions.literals import Name, Profile, Severity
 from pipeline.images.encoders import Jpeg
 
 Image = NDArray[np.uint8]
@@ -38,7 +39,7 @@ class Row:
         return self.fastest / self.milliseconds[OURS]
 
 
-def measure(image: Image, profile: str, peers: Mapping[str, Corrupt], seconds: float) -> list[Row]:
+def measure(image: Image, profile: Profile, peers: Mapping[str, Corrupt], seconds: float) -> list[Row]:
     """Return a row for each of the 19 corruptions. Each call has three turns of ``seconds`` per severity."""
     return [_row(image, name, profile, peers, seconds) for name in corruptions.names("all")]
 
@@ -48,7 +49,7 @@ def mean_ratio(rows: list[Row]) -> float:
     return sum(row.fastest for row in rows) / sum(row.milliseconds[OURS] for row in rows)
 
 
-def _row(image: Image, name: str, profile: str, peers: Mapping[str, Corrupt], seconds: float) -> Row:
+def _row(image: Image, name: Name, profile: Profile, peers: Mapping[str, Corrupt], seconds: float) -> Row:
     able = {peer: corrupt for peer, corrupt in peers.items() if works(corrupt, image, name, SEVERITIES[-1])}
     times = []
     for severity in SEVERITIES:
@@ -64,6 +65,6 @@ def _row(image: Image, name: str, profile: str, peers: Mapping[str, Corrupt], se
     return Row(name, means, float(np.mean(fastest)), min(able, key=lambda peer: means[peer]))
 
 
-def _ours(image: Image, name: str, severity: int, profile: str, seeds: Iterator[int]) -> Image:
+def _ours(image: Image, name: Name, severity: Severity, profile: Profile, seeds: Iterator[int]) -> Image:
     """Corrupt an image with a new seed at each call, as in a build."""
     return corruptions.corrupt(image, name, severity, profile=profile, seed=next(seeds))

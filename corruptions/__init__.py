@@ -17,6 +17,7 @@ from corruptions.c_bar.catalogue import BarCorruption
 from corruptions.candidates.catalogue import Candidate
 from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
 from corruptions.draws import DrawSource, FastDraws
+from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.registry import Registry, find
 
 if TYPE_CHECKING:
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS",
+    "SEVERITIES",
     "Augmentation",
     "Candidate",
     "Corruption",
+    "Group",
+    "Name",
     "Options",
+    "Profile",
+    "Severity",
     "apply",
     "corrupt",
     "corruptor",
@@ -42,7 +48,7 @@ DEFAULTS = Options()
 """Options used where a call gives none."""
 
 _REGISTRY = Registry("corruption", (*noise.CORRUPTIONS, *blur.CORRUPTIONS, *weather.CORRUPTIONS, *digital.CORRUPTIONS))
-GROUPS: Mapping[str, tuple[str, ...]] = {**_REGISTRY.groups, "extra": _REGISTRY.names("validation")}
+GROUPS: Mapping[Any, tuple[Any, ...]] = {**_REGISTRY.groups, "extra": _REGISTRY.names("validation")}
 """Group -> names in published order: benchmark (15), validation (4), all (19), the four parts of the benchmark, and
 extra, the name of validation in the published archives."""
 
@@ -59,7 +65,7 @@ Maker = Callable[[NDArray[np.uint8], DrawSource], Image]
 """A function of an image and a source of random numbers that returns the corrupted image."""
 
 
-def names(group: str = "benchmark") -> tuple[str, ...]:
+def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could not be keys of a Mapping[str, ...]
     """Return the names of a group in published order.
 
     Args:
@@ -79,10 +85,10 @@ def names(group: str = "benchmark") -> tuple[str, ...]:
 
 def corrupt(
     image: NDArray[np.uint8],
-    name: str,
-    severity: int = 1,
+    name: Name,
+    severity: Severity = 1,
     *,
-    profile: str = "imagenet",
+    profile: Profile = "imagenet",
     seed: int | None = None,
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
@@ -127,7 +133,8 @@ def corruptor(
 ) -> Callable[[Image, int], Image]:
     """Return :func:`corrupt` as a function of (image, seed), with the name and the parameters looked up once.
 
-    Use it to apply one corruption to many images.
+    Use it to apply one corruption to many images, or for a name that is known only when the program runs: type checkers
+    accept any.
 
     Args:
         name: Name of a corruption or candidate, as in :func:`corrupt`.
@@ -147,7 +154,7 @@ def corruptor(
     return lambda image, seed: make(validation.to_rgb(image, smallest), FastDraws(seed))
 
 
-def draw(image: NDArray[np.uint8], name: str, *, seed: int | None = None) -> dict[str, Any]:
+def draw(image: NDArray[np.uint8], name: Name, *, seed: int | None = None) -> dict[str, Any]:
     """Return what a candidate draws for an image.
 
     ``apply(image, name, draw(image, name, seed=seed))`` equals ``corrupt(image, name, seed=seed)``.
@@ -169,7 +176,7 @@ def draw(image: NDArray[np.uint8], name: str, *, seed: int | None = None) -> dic
     return row.draw(validation.draw_source(rgb, seed), rgb)
 
 
-def apply(image: NDArray[np.uint8], name: str, draws: Mapping[str, Any]) -> Image:
+def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Image:
     """Return the image corrupted by a candidate with given draws.
 
     Args:

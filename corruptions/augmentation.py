@@ -15,13 +15,14 @@ from PIL import Image as PillowImage
 
 import corruptions
 from corruptions.catalogue import Image, Options
+from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.validation import check_integer, to_rgb
 
 ACKNOWLEDGEMENT = "I train on the benchmark"
 """The sentence that allows corruptions of a benchmark."""
-BENCHMARK_GROUPS = ("benchmark", "syn2nat", "c-bar")
+BENCHMARK_GROUPS: tuple[Group, ...] = ("benchmark", "syn2nat", "c-bar")
 """Groups of corruptions that measure robustness, for which models should not be trained."""
-DISJOINT_GROUPS = ("all", "c-bar", "candidates")
+DISJOINT_GROUPS: tuple[Group, ...] = ("all", "c-bar", "candidates")
 """Groups that together have every corruption."""
 UNCHANGED = 0
 """The severity that leaves an image unchanged."""
@@ -61,10 +62,10 @@ class Augmentation:
 
     def __init__(
         self,
-        names: str | Sequence[str] = "extra",
-        severities: int | Sequence[int] = (1, 2, 3),
+        names: Name | Group | Sequence[Name] = "extra",
+        severities: Severity | Sequence[int] = (1, 2, 3),
         probability: float = 0.5,
-        profile: str = "imagenet",
+        profile: Profile = "imagenet",
         seed: int = 0,
         *,
         pair: bool = False,
@@ -127,13 +128,14 @@ class Augmentation:
         return f"{current_process().name}/{self._calls}"
 
 
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+def _listed(names: Any) -> tuple[Any, ...]:
     """Return the names of corruptions that the user asks for, in an order that is the same in every process."""
     if isinstance(names, str):
         if any(names in corruptions.names(group) for group in DISJOINT_GROUPS):
             return (names,)
+        group: Any = names
         try:
-            return corruptions.names(names)
+            return corruptions.names(group)
         except ValueError as error:
             raise ValueError(f"{error}, or pass the name of a corruption") from None
     if isinstance(names, Set) or not isinstance(names, Iterable):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corruptions.literals import Severity
 from corruptions.motion import BACKENDS
 from corruptions.registry import find
 
@@ -19,7 +20,7 @@ Image = NDArray[np.uint8]
 PROFILE_SIDES: Mapping[str, int] = {"imagenet": 224, "inception": 299, "tiny": 64, "cifar": 32}
 """Profile -> side in pixels of the images for which its parameters were published."""
 
-SEVERITIES = (1, 2, 3, 4, 5)
+SEVERITIES: tuple[Severity, ...] = (1, 2, 3, 4, 5)
 """All severities, mildest first."""
 
 

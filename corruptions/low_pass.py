@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isqrt
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ def _around_circle(p: int, q: int) -> int:
     return isqrt(p * p + q * q - 1) + 1 if p or q else 0
 
 
+ShapeName = Literal["circle", "square"]
+"""Names of shapes that type checkers accept."""
+
 SHAPES: Mapping[str, Shape] = {
     "circle": Shape(_in_circle, _around_circle),
     "square": Shape(lambda bandwidth, p: bandwidth if p <= bandwidth else -1, max),
@@ -71,7 +74,7 @@ class Spectra(NamedTuple):
         return self.channels.nbytes
 
 
-def low_pass(image: NDArray[np.uint8], bandwidth: int, *, shape: str = DEFAULT) -> Image:
+def low_pass(image: NDArray[np.uint8], bandwidth: int, *, shape: ShapeName = "circle") -> Image:
     """Return an image without its frequencies above a bandwidth.
 
     Values are rounded to the nearest level, halves up, and clipped. Bandwidth 0 leaves the mean of each channel. At

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from corruptions import validation
 from corruptions.catalogue import Image, Options
+from corruptions.literals import Difficulty, PerturbationName, Profile
 from corruptions.preparation import PROFILE_STEPS
 from corruptions.registry import Registry
 from perturbations import blur, geometry, noise, weather
@@ -38,16 +40,16 @@ _REGISTRY = Registry(
 GROUPS = _REGISTRY.groups
 """Group -> names in published order: benchmark (10), validation (4), all (14), and the four parts of the benchmark."""
 
-names = _REGISTRY.names
+names: Callable[..., tuple[Any, ...]] = _REGISTRY.names
 get = _REGISTRY.get
 
 
 def perturb(
     source: NDArray[np.uint8],
-    name: str,
+    name: PerturbationName,
     *,
-    profile: str = "imagenet",
-    difficulty: int = 1,
+    profile: Profile = "imagenet",
+    difficulty: Difficulty = 1,
     seed: int | None = None,
     rng: np.random.RandomState | None = None,
     options: Options = DEFAULTS,
@@ -89,6 +91,8 @@ def perturb_views(
 ) -> Frames:
     """Return a sequence of a photograph that was prepared once for several sequences. See :func:`perturb`.
 
+    Type checkers accept any name, also one that is known only when the program runs.
+
     Args:
         views: The photograph, prepared by :func:`make_views` with any steps.
         name: Name of a perturbation. ``names("all")`` lists them.
@@ -111,11 +115,11 @@ def perturb_views(
 
 def frame(
     source: NDArray[np.uint8],
-    name: str,
+    name: PerturbationName,
     index: int,
     *,
-    profile: str = "imagenet",
-    difficulty: int = 1,
+    profile: Profile = "imagenet",
+    difficulty: Difficulty = 1,
     seed: int | None = None,
     options: Options = DEFAULTS,
 ) -> Image:
@@ -150,7 +154,7 @@ def frame(
     return result
 
 
-def frame_count(name: str, profile: str = "imagenet") -> int:
+def frame_count(name: PerturbationName, profile: Profile = "imagenet") -> int:
     """Return the number of frames of a sequence.
 
     Args:

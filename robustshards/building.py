@@ -10,7 +10,9 @@ from pipeline.build.quota import parse_size
 from pipeline.build.result import BuildResult
 from pipeline.build.run import BuildRequest, run_build
 from pipeline.config import integer
+from pipeline.execution.pools import ExecutorName
 from pipeline.execution.silent import SilentWatcher
+from pipeline.images.encoders import EncoderName
 from pipeline.recipes.schema import Recipe
 from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
@@ -32,7 +34,7 @@ def build(
     classes: Location | Sequence[str] | None = None,
     shard_size: int | None = None,
     seed: int | None = None,
-    encoder: str | None = None,
+    encoder: EncoderName | None = None,
     quality: int | None = None,
     decoder: str | None = None,
     resize: str | None = None,
@@ -40,7 +42,7 @@ def build(
     frost_folder: Location | None = None,
     workers: int | None = None,
     address: str | None = None,
-    executor: str = "auto",
+    executor: ExecutorName = "auto",
     retry_failed: bool = False,
     max_bytes: float | str | None = None,
 ) -> BuildResult:

@@ -16,6 +16,8 @@ from pipeline.datasets.base import Location as DataSetLocation
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
+from pipeline.evaluate.results.folder import Precision
+from pipeline.execution.pools import ExecutorName
 from pipeline.execution.silent import SilentWatcher
 from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
@@ -37,7 +39,7 @@ def evaluate(
     name: str | None = None,
     note: str | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     batch_size: int = 0,
     input_size: int | None = None,
     mean: Triple | None = None,
@@ -49,7 +51,7 @@ def evaluate(
     loaders: int | None = None,
     workers: int = 0,
     address: str | None = None,
-    executor: str = "auto",
+    executor: ExecutorName = "auto",
     ordered: bool = False,
     trust_model: bool = False,
     progress: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from pipeline.errors import UserError
 from pipeline.execution.base import Pool, Worker
@@ -27,6 +27,9 @@ class Executor(StrEnum):
     RAY = "ray"
     LOCAL = "local"
 
+
+ExecutorName = Literal["auto", "ray", "local"]
+"""Names of executors that type checkers accept."""
 
 CLUSTER_EXECUTORS = frozenset({Executor.AUTO, Executor.RAY})
 """Executors that can join a Ray cluster."""

@@ -292,6 +292,9 @@ def npy_header(shape: tuple[int, ...], description: str = "|u1") -> bytes:
 
 AnyEncoder = Annotated[Jpeg | Png | Npy | Mp4, Field(discriminator="name")]
 
+EncoderName = Literal["jpeg", "png", "npy", "mp4"]
+"""Names of encoders that type checkers accept."""
+
 ENCODERS: Mapping[str, type[Encoder]] = {
     encoder.model_fields["name"].default: encoder for encoder in get_args(get_args(AnyEncoder)[0])
 }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import corruptions
 from corruptions.augmentation import Augmentation, check_natural
 from corruptions.catalogue import Options
+from corruptions.literals import Group, Name, Profile, Severity
 
 CHANNELS = (1, 3)
 """Numbers of channels of grey and RGB images."""
@@ -44,12 +45,12 @@ class Corrupt(Augmentation):
 
     def __init__(
         self,
-        names: str | Sequence[str] = "extra",
-        severities: int | Sequence[int] = (1, 2, 3),
+        names: Name | Group | Sequence[Name] = "extra",
+        severities: Severity | Sequence[int] = (1, 2, 3),
         seed: int = 0,
         *,
         probability: float = 1.0,
-        profile: str = "imagenet",
+        profile: Profile = "imagenet",
         pair: bool = False,
         acknowledge: str = "",
         options: Options = corruptions.DEFAULTS,

@@ -6,6 +6,7 @@ Source: Laugros, Caplier & Ospici, BMVC 2021.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,8 @@ def _corrupt(condition: Condition, rendering: Rendering) -> Render:
 
 def _draws(condition: Condition, seed: int, height: int, width: int) -> Draws:
     """Return the draws without fields, arrays with a value for each pixel. Only fields depend on an image's content."""
-    drawn = corruptions.draw(np.zeros((height, width, 3), np.uint8), condition.transform, seed=seed)
+    candidate: Any = condition.transform
+    drawn = corruptions.draw(np.zeros((height, width, 3), np.uint8), candidate, seed=seed)
     arrays = {name: value for name, value in drawn.items() if isinstance(value, np.ndarray)}
     small = {name: value.tolist() for name, value in arrays.items() if value.shape[:2] != (height, width)}
     return {name: small.get(name, value) for name, value in drawn.items() if name in small or name not in arrays}

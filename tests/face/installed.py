@@ -23,17 +23,22 @@ REMOVED_VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", 
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel from a copy of its packages and return its path."""
-    copy = folder / "source"
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    copy = copied_project(folder / "source")
     run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), "."],
         copy,
     )
     (wheel,) = folder.glob("robustshards-*.whl")
     return wheel
+
+
+def copied_project(copy: Path) -> Path:
+    """Copy what the wheel is built from, and return the folder."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    return copy
 
 
 def environment_with(wheel: Path, folder: Path) -> Path:

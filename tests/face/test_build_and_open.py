@@ -175,13 +175,13 @@ def test_choice_of_the_wrong_type_raises_user_error(choice: Any, data_folder: Pa
 
 def test_notebooks_show_data_sets_and_samples(data_folder: Path, copied: Path) -> None:
     data = rs.open(data_folder)
-    sample = next(data.samples("contrast", 3))
+    sample: Any = next(data.samples("contrast", 3))
     assert len(data) == 24
     assert "<td>contrast</td><td>6</td><td>6</td>" in data._repr_html_()
     assert repr(sample) == "<Sample 'class0/image0-contrast-3': 224 x 224, label 0>"
     picture = base64.b64encode(sample.payload()).decode()
     assert f'src="data:image/png;base64,{picture}"' in sample._repr_html_()
-    hostile = replace(sample, row=sample.row._replace(key='a/"><script>&\u202e\n-contrast-3'))
+    hostile: Any = replace(sample, row=sample.row._replace(key='a/"><script>&\u202e\n-contrast-3'))
     assert hostile._repr_html_().count("&quot;&gt;&lt;script&gt;&amp;  -contrast-3") == 2
     hostile = replace(data, name="<b>\x1b")
     assert "&lt;b&gt;" in hostile._repr_html_()
@@ -211,11 +211,12 @@ def test_sample_seed_makes_stored_pixels_again(small_source: Path, tmp_path: Pat
 def test_sample_seed_makes_stored_sequences_again(small_source: Path, tmp_path: Path) -> None:
     chosen = {"limit": 1, "only": ("gaussian_noise", "spatter"), "cache": tmp_path / "cache"}
     data = rs.render("imagenet-p", small_source, fields={"encoder": {"name": "npy"}}, **chosen)
+    recipe = rs.recipes.load(f"{data.location.folder}/recipe.toml")
     for sample in data.samples():
         row = sample.row
         with Image.open(small_source / row.origin) as image:
             photograph = np.asarray(image.convert("RGB"))
-        seed = rs.sample_seed(data.recipe, row.source_id, row.transform, row.level)
+        seed = rs.sample_seed(recipe, row.source_id, row.transform, row.level)
         made = rs.perturb(photograph, row.transform, difficulty=row.level, profile=row.profile, seed=seed)
         np.testing.assert_array_equal(made, sample.pixels())
 

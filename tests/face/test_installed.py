@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import zipfile
 from pathlib import Path
 
 from pipeline.software import PACKAGES
 from tests.conftest import ROOT
-from tests.face.installed import build_wheel, environment_with, run
+from tests.face.installed import build_wheel, copied_project, environment_with, run
 
 DATA = ("*.toml", "*.jpg", "*.j2", "*.json", "py.typed")
 """Data files that the wheel must contain."""
@@ -46,6 +47,14 @@ print(json.dumps({
 def digests(folder: Path) -> dict[str, str]:
     files = sorted(folder.glob("shards/**/*.tar"))
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_editable_installs_are_a_path_that_type_checkers_follow(tmp_path: Path) -> None:
+    copy = copied_project(tmp_path / "source")
+    name = run([sys.executable, "-c", "import setuptools.build_meta as b; print(b.build_editable('.'))"], copy)
+    with zipfile.ZipFile(copy / name.splitlines()[-1]) as wheel:
+        assert [wheel.read(each).decode().strip() for each in wheel.namelist() if each.endswith(".pth")] == [str(copy)]
+        assert not [each for each in wheel.namelist() if each.endswith(".py")]
 
 
 def test_wheel_builds_verifies_and_evaluates_from_command_and_python(small_source: Path, tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_negative_indices_count_from_the_end(built_once: Path) -> None:
     for index in (len(images), -len(images) - 1):
         with pytest.raises(IndexError, match=rf"index {index} is out of range: there are 24 samples"):
             images[index]
-    for index in ("0", True):
+    for invalid in ("0", True):
         with pytest.raises(TypeError, match="index must be an integer"):
-            images[index]
+            images[invalid]
 
 
 def test_forms_have_equal_pixels(built_once: Path) -> None:
