@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+import cv2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -229,7 +230,11 @@ class Rendered(DataSet):
     @cached_property
     def _renderer(self) -> Renderer:
         self._check_software()
-        return ready_renderer(self.recipe, self.frost_folder)
+        threads = cv2.getNumThreads()
+        try:
+            return ready_renderer(self.recipe, self.frost_folder)
+        finally:
+            cv2.setNumThreads(threads)  # this may be the user's process
 
     @cached_property
     def _source(self) -> Source:

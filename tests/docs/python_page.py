@@ -89,7 +89,8 @@ assert prepared.shape == (224, 224, 3)
 ## Data sets
 
 `rs.build` writes what `robustshards build` writes, and resumes in the same way. `rs.open` reads it; each sample is
-compared with its digest:
+compared with its digest. `len(data)` is the number of samples. Notebooks show a data set as a table, a sample as a
+picture:
 
 ```python
 import robustshards as rs
@@ -133,6 +134,22 @@ import robustshards as rs
 
 ce = rs.metrics.corruption_error([0.2, 0.3, 0.4], baseline=[0.4, 0.5, 0.6])
 assert abs(ce - 0.6) < 1e-9
+```
+
+## Types
+
+The package is typed. Type checkers refuse unknown names of corruptions and perturbations, severities, profiles,
+precisions and executors, as in `rs.corrupt(image, "fogg")`. For a name or a severity that is known only when the
+program runs, `rs.corruptions.corruptor` accepts any. Transforms of data sets are `str`, since
+[packages can add families](families.md).
+
+```python
+import numpy as np
+import robustshards as rs
+
+image = np.full((224, 224, 3), 128, np.uint8)
+for name in "fog,snow".split(","):
+    corrupted = rs.corruptions.corruptor(name, severity=3)(image, 1)
 ```
 
 ## Errors
