@@ -226,6 +226,11 @@ class _Budgets:
             self._watcher.on_event(event)
         self._watcher.advanced(tally.total().images)
 
+    def kept(self, done: SearchCounts) -> str:
+        """Return how many parts of the results are finished."""
+        parts = len(self._blocks) - len(self._missing) + done.blocks
+        return f"{parts:,} of {counted(len(self._blocks), 'part')} are kept"
+
     def finish(self, done: SearchCounts) -> bool:
         """Record the counts, and return whether every image was searched."""
         self.result.done = done

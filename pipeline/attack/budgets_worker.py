@@ -56,6 +56,11 @@ class SearchCounts:
     images: int = 0
     failed: int = 0
 
+    @property
+    def parts(self) -> int:
+        """Return the number of finished blocks."""
+        return self.blocks
+
     def add(self, other: SearchCounts) -> None:
         """Add other counts to these."""
         self.blocks += other.blocks

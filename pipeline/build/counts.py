@@ -34,6 +34,11 @@ class BuildCounts:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     rendering: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
+    @property
+    def parts(self) -> int:
+        """Return the number of published shards."""
+        return self.shards
+
     def add_time(self, stage: str, start: float) -> float:
         """Add the time since ``start`` to a stage.
 

@@ -37,6 +37,7 @@ from pipeline.sources.base import Source
 from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
 from pipeline.storage import Store, is_url, local_path, open_store
 from pipeline.storage.trusted_locations import absolute, remember
+from pipeline.text import counted
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,10 @@ class Build:
         if not isinstance(event, Progress) or event.finished:
             self._watcher.on_event(event)
         self._watcher.reported(tally)
+
+    def kept(self, done: BuildCounts) -> str:
+        """Return how many shards of the data set are finished."""
+        return f"{self.result.shards_before + done.shards:,} of {counted(self._plan.shards, 'shard')} are kept"
 
     def finish(self, done: BuildCounts) -> bool:
         """Store the counts of this run, and return whether every shard is finished."""

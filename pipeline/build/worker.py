@@ -25,14 +25,22 @@ from pipeline.transforms.family import Condition
 REPORT_EVERY_S = 0.5
 """Minimum interval between two reports of a worker, in seconds."""
 
-PUBLISHING_THREADS = 4
-"""Number of threads that publish the shards of a work item."""
+SHARDS_AT_ONCE = 4
+"""Number of shards that a worker makes at the same time, and publishes in as many threads. An interruption loses only
+these, so they should take seconds."""
+
+KEPT_BYTES = 2**28
+"""Maximum size of the prepared images of a work item that are kept for its next shards. If they are larger, the
+remaining shards are made at the same time, because preparing an image again takes longer than an output."""
 
 BATCH_IMAGES, BATCH_BYTES = 8, 2**24
 """Maximum number of images in a batch, and maximum bytes of its prepared images or outputs. Stages process whole
 batches, so that their code and tables stay in the CPU caches. A larger image is processed alone to limit memory."""
 
 Shards = Mapping[Condition, ShardBuilder]
+
+Kept = dict[str, PreparedImage | None]
+"""Id -> the prepared image; None if it is too large to be kept."""
 
 
 @dataclass(frozen=True)
@@ -64,48 +72,53 @@ class BuildWorker:
         self._maker = SampleMaker(source, renderer, job.recipe.encoder, sorted(roots, key=len, reverse=True))
 
     def run(self, attempt: Attempt[WorkItem]) -> Iterator[BuildCounts | CurrentItem]:
-        """Make and publish the shards of a work item. Each source image is read and prepared once for all shards.
+        """Make and publish the shards of a work item, a few at a time. Each source image is prepared once for all.
 
         Args:
             attempt: The work item, and the images and samples to report or to skip.
 
         Yields:
-            The counts so far, at most every ``REPORT_EVERY_S`` seconds and once at the end; always the same object,
-            which is updated. If the attempt asks for it, also the item to be processed next.
+            The counts so far, whenever shards are published and at most every ``REPORT_EVERY_S`` seconds in between;
+            always the same object, which is updated. If the attempt asks for it, also the item to be processed next.
 
         Raises:
             OSError: A shard cannot be written.
             UnreachableError: The source or the output does not respond.
         """
         counts, reported = BuildCounts(), time.monotonic()
-        with ExitStack() as stack:
-            shards = {
-                task.condition: stack.enter_context(ShardBuilder(task, self._recipe, self._store.scratch()))
-                for task in attempt.work.tasks
-            }
-            for report in self._make(shards, attempt, counts):
-                if isinstance(report, CurrentItem):
-                    yield report
-                elif time.monotonic() - reported > REPORT_EVERY_S:
-                    yield report
-                    reported = time.monotonic()
-            if attempt.report_items:
-                yield CurrentItem(None)
-            self._publish(shards, len(attempt.work.images), counts)
-        yield counts
+        images, tasks, kept = attempt.work.images, list(attempt.work.tasks), Kept()
+        if attempt.report_items:
+            yield CurrentItem(images[0].id)
+        self._prepared(images[0], kept, attempt, counts)
+        while tasks:
+            now = tasks[: len(tasks) if None in kept.values() else SHARDS_AT_ONCE]
+            del tasks[: len(now)]
+            with ExitStack() as stack:
+                shards = {
+                    task.condition: stack.enter_context(ShardBuilder(task, self._recipe, self._store.scratch()))
+                    for task in now
+                }
+                for report in self._make(shards, kept, attempt, counts):
+                    if isinstance(report, CurrentItem):
+                        yield report
+                    elif time.monotonic() - reported > REPORT_EVERY_S:
+                        yield report
+                        reported = time.monotonic()
+                if attempt.report_items:
+                    yield CurrentItem(None)
+                self._publish(shards, len(images), counts)
+            yield counts
+            reported = time.monotonic()
 
     def _make(
-        self, shards: Shards, attempt: Attempt[WorkItem], counts: BuildCounts
+        self, shards: Shards, kept: Kept, attempt: Attempt[WorkItem], counts: BuildCounts
     ) -> Iterator[BuildCounts | CurrentItem]:
         """Add the samples of all images to the shards, in order; yield the counts after each batch."""
         batch: list[PreparedImage] = []
         for image in attempt.work.images:
-            if image.id in attempt.quarantined:
-                batch.append(quarantined(image))
-            else:
-                if attempt.report_items:
-                    yield CurrentItem(image.id)
-                batch.append(self._maker.prepare(image, counts))
+            if attempt.report_items and image.id not in attempt.quarantined:
+                yield CurrentItem(image.id)
+            batch.append(self._prepared(image, kept, attempt, counts))
             has_room = len(batch) < BATCH_IMAGES and sum(each.size for each in batch) < BATCH_BYTES
             if attempt.report_items or not has_room:
                 yield from self._make_batch(batch, shards, attempt, counts)
@@ -134,10 +147,20 @@ class BuildWorker:
         _append(self._maker.finish(outputs, counts), shards, counts)
         yield counts
 
+    def _prepared(
+        self, image: SourceImage, kept: Kept, attempt: Attempt[WorkItem], counts: BuildCounts
+    ) -> PreparedImage:
+        """Return a prepared image, and keep it if it is not larger than its share of ``KEPT_BYTES``."""
+        if image.id in attempt.quarantined:
+            return quarantined(image)
+        prepared = kept.get(image.id) or self._maker.prepare(image, counts)
+        kept[image.id] = prepared if prepared.size * len(attempt.work.images) <= KEPT_BYTES else None
+        return prepared
+
     def _publish(self, shards: Shards, images: int, counts: BuildCounts) -> None:
         """Publish the shards in parallel, because publishing waits for the disk. Raises OSError."""
         start = time.perf_counter()
-        with thread_pool(PUBLISHING_THREADS) as pool:
+        with thread_pool(SHARDS_AT_ONCE) as pool:
             sizes = list(pool.map(lambda shard: shard.publish(self._store), shards.values()))
         for condition, size in zip(shards, sizes, strict=True):
             counts.add_shard(str(condition), images, size)

@@ -30,7 +30,8 @@ WIDEST = 10_000
 AGAIN = "run the same command again"
 """Advice after an interruption of a command that starts from the beginning."""
 
-CONTINUE = "finished shards are kept. Run the same command to continue"
+TO_CONTINUE = "Run the same command to continue"
+CONTINUE = f"finished shards are kept. {TO_CONTINUE}"
 """Advice after an interruption of a command that resumes."""
 
 
@@ -143,9 +144,9 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
         _fail(f"{error}; {advice}", Exit.INCOMPLETE, as_json)
     except MemoryError:
         _fail("out of memory: use a machine with more memory, or fewer or smaller images", Exit.USAGE, as_json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:  # of a job, it says what is kept
         cause, code = _interruption(preempted_exit)
-        _fail(f"{cause}; {advice}", code, as_json)
+        _fail(f"{cause}; {f'{error}. {TO_CONTINUE}' if str(error) else advice}", code, as_json)
 
 
 @contextmanager

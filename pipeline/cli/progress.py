@@ -9,7 +9,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -24,6 +24,7 @@ from rich.text import Text
 
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan
+from pipeline.cli import signals
 from pipeline.datasets.findings import Findings
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Event, Failed, Tally
@@ -40,6 +41,26 @@ _error_console = partial(Console, stderr=True, highlight=False, markup=False, em
 """Console on standard error; names that look like markup are printed literally."""
 
 
+class _Bars(Progress):
+    """Progress bars above which the handler of Ctrl-C prints its line."""
+
+    def start(self) -> None:
+        """Show the bars."""
+        super().start()
+        signals.displays.append(self.console.print)
+
+    def stop(self) -> None:
+        """Leave or remove the bars."""
+        signals.displays.clear()
+        super().stop()
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bars, and an empty line to which the terminal writes ``^C``, because a full one would be broken."""
+        yield from super().get_renderables()
+        if signals.displays:
+            yield ""
+
+
 class _Rate(ProgressColumn):
     """Column with the number of images per second."""
 
@@ -52,7 +73,7 @@ class Display:
 
     def __init__(self) -> None:
         self._console = _error_console()
-        self._bars = Progress(
+        self._bars = _Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -140,7 +161,7 @@ def counting(verb: str) -> Iterator[Callable[[Findings], None]]:
         A function to call with the findings so far.
     """
     console = _error_console()
-    with Progress(
+    with _Bars(
         TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
     ) as bar:
         row = bar.add_task(f"{verb} 0 samples")
@@ -182,7 +203,7 @@ class FrameCount:
     def __init__(self, verb: str = "predict", participle: str = "predicted") -> None:
         """Start without a bar. ``verb`` and its participle say what is done with the images."""
         self._console, self._verb, self._participle = _error_console(), verb, participle
-        self._bar = Progress(
+        self._bar = _Bars(
             BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
         )
         self._row = TaskID(0)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -38,6 +39,9 @@ def preempted() -> bool:
     return signal.SIGTERM in _received
 
 
+displays: list[Callable[[str], object]] = []
+"""Functions that print a line above the progress bars that are shown, which direct output would break."""
+
 _received: list[int] = []
 """The first signal. It is not an exception of its own, because Ray replaces any exception by KeyboardInterrupt."""
 
@@ -62,16 +66,24 @@ def _listen(reader: int) -> None:
             if signum == signal.SIGINT and stopping:
                 _stop_at_once()
             if signum == signal.SIGINT:
-                _write_error(b"interrupted: stopping the workers; press Ctrl-C again to stop at once\n")
+                _above_bars("interrupted: finishing what takes seconds; press Ctrl-C again to stop at once")
             stopping = stopping or signum in (signal.SIGINT, signal.SIGTERM)
 
 
 def _stop_at_once() -> NoReturn:
     """Exit, which kills all child processes. Finished files are kept."""
     if os.isatty(2):
-        _write_error(_SHOW_CURSOR)
+        _write_error(_SHOW_CURSOR + b"\n" * len(displays))
     _write_error(b"error: stopped at once; finished shards are kept. Run the same command to continue\n")
     os._exit(Exit.INTERRUPTED)
+
+
+def _above_bars(text: str) -> None:
+    """Print a line, above the progress bars if there are any."""
+    if displays:
+        displays[-1](text)
+    else:
+        _write_error(f"{text}\n".encode())
 
 
 def _write_error(text: bytes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from pipeline.errors import UnreachableError, UserError
-from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Work
+from pipeline.execution.work import Attempt, Counts, CurrentItem, Event, Progress, Work
 
 Counts_co = TypeVar("Counts_co", covariant=True)
 
@@ -31,6 +31,9 @@ class Pool(Protocol[Work, Counts]):
 
     def run(self, items: Iterator[Work], /) -> Iterator[Event[Counts, Work]]:
         """Run all work items and yield an event for each report, failure and result."""
+
+    def drain(self) -> Iterator[Progress[Counts, Work]]:
+        """After an interruption of :meth:`run`, let workers publish what they soon finish, and yield their reports."""
 
 
 @dataclass(frozen=True)

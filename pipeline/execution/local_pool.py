@@ -31,7 +31,7 @@ from pipeline.execution.base import (
 from pipeline.execution.local_worker import LENGTH, frame
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.execution.scheduler import Scheduler
-from pipeline.execution.work import Attempt, Counts, Event, Work
+from pipeline.execution.work import Attempt, Counts, Event, Progress, Work
 from pipeline.software import installation
 
 _CHECK_S = 1.0
@@ -70,6 +70,10 @@ class LocalPool(Generic[Job, Work, Counts]):
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items and yield the events of the :class:`Scheduler`."""
         return self._scheduler.run(items)
+
+    def drain(self) -> Iterator[Progress[Counts, Work]]:
+        """Let the workers publish what they soon finish, as the :class:`Scheduler` does."""
+        return self._scheduler.drain()
 
     def close(self) -> None:
         """Kill the workers and wait until they have ended."""

@@ -183,3 +183,7 @@ class InProcessPool(Generic[Job, Work, Counts]):
             for content in worker.run(Attempt(work)):
                 if not isinstance(content, CurrentItem):
                     yield Progress(index, work, content)
+
+    def drain(self) -> Iterator[Progress[Counts, Work]]:
+        """Yield nothing: the interruption has ended the work."""
+        yield from ()

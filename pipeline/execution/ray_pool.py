@@ -65,6 +65,10 @@ class RayPool(Generic[Job, Work, Counts]):
                 self._metrics.count(event.counts.measures())
             yield event
 
+    def drain(self) -> Iterator[Progress[Counts, Work]]:
+        """Let the workers publish what they soon finish, as the :class:`Scheduler` does."""
+        return self._scheduler.drain()
+
     def close(self) -> None:
         """Kill the workers."""
         self._scheduler.close()

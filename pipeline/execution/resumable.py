@@ -33,6 +33,9 @@ class ResumableJob(Protocol[Work, Counts]):
     def handle(self, event: Event[Counts, Work], tally: Tally[Counts]) -> None:
         """Handle an event of the pool; ``tally`` already includes it."""
 
+    def kept(self, done: Counts) -> str:
+        """Return what an interruption keeps, for a message, given the sum of the work done; empty if unknown."""
+
     def finish(self, done: Counts) -> bool:
         """Store the sum of the work done, and return whether every part is committed."""
 
@@ -56,16 +59,25 @@ def run_resumable(store: Store, job: ResumableJob[Work, Counts], tally: Tally[Co
 
     Raises:
         UserError: The output contains something else, or another run is writing to it.
+        KeyboardInterrupt: The work was interrupted; the message says what is kept.
     """
+
+    def handle(events: Iterator[Event[Counts, Work]]) -> None:
+        for event in events:
+            tally.add(event)
+            job.handle(event, tally)
+
     with store.exclusive():
         job.claim()
         if job.find_missing():
             with job.open_pool() as pool:
                 store.remove(job.merged)  # not earlier: if no worker can start, the file is kept
-                for items in job.rounds(pool.workers):
-                    for event in pool.run(items):
-                        tally.add(event)
-                        job.handle(event, tally)
+                try:
+                    for items in job.rounds(pool.workers):
+                        handle(pool.run(items))
+                except KeyboardInterrupt as interruption:
+                    handle(pool.drain())
+                    raise KeyboardInterrupt(job.kept(tally.total())) from interruption
         if job.finish(tally.total()):
             job.merge()
         job.record()

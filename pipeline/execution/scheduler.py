@@ -34,11 +34,14 @@ MAX_FAILED_STARTS = 10
 STRAGGLER_FACTOR, STRAGGLER_MIN_S = 3.0, 5.0
 """An attempt is a straggler if it takes longer than this factor times the median duration, and this many seconds."""
 
+FINISH_S = 10.0
+"""Maximum time that an interrupted run waits for workers to publish their next parts, in seconds."""
+
 _TICK_S = 1.0
 """Interval between two searches for stragglers when no event arrives, in seconds."""
 
 _MEDIAN_WINDOW = 1000
-"""Number of most recently finished attempts used for the median duration."""
+"""Number of most recently finished attempts or parts used for the median duration."""
 
 
 @dataclass
@@ -70,10 +73,14 @@ class ItemRecord(Generic[Work]):
 
 @dataclass
 class _Run(Generic[Work, Counts]):
-    """A running attempt; ``item`` is the image or sample that the worker reported last."""
+    """A running attempt; ``item`` is the image or sample that the worker reported last.
+
+    ``part_since`` is when the worker began the part that it has not published yet.
+    """
 
     record: ItemRecord[Work]
     since: float
+    part_since: float
     item: str | None = None
     counts: Counts | None = None
 
@@ -97,7 +104,9 @@ class Scheduler(Generic[Work, Counts]):
         self._idle: dict[int, None] = {}
         self._running: dict[int, _Run[Work, Counts]] = {}
         self._failed_starts = 0
+        self._events: deque[WorkerEvent[Counts]] = deque()
         self._seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
+        self._part_seconds: deque[float] = deque(maxlen=_MEDIAN_WINDOW)
 
     def run(self, items: Iterator[Work]) -> Iterator[Event[Counts, Work]]:
         """Run all work items.
@@ -114,10 +123,42 @@ class Scheduler(Generic[Work, Counts]):
             UnfinishedError: No worker can be started for another reason.
         """
         while self._assign(items):
-            for event in self._engine.wait(_TICK_S):
+            for event in self._wait(_TICK_S):
                 if isinstance(event, WorkerStartFailed | AttemptRaised) and isinstance(event.error, UnreachableError):
                     raise event.error  # other work items would wait for the store one after another
                 yield from self._handle(event)
+
+    def drain(self) -> Iterator[Progress[Counts, Work]]:
+        """Wait until each worker that is expected to publish within ``FINISH_S`` has done so, and stop it then.
+
+        Call it after :meth:`run` was interrupted. No work is started or retried.
+
+        Yields:
+            Progress of the work items.
+        """
+        until = self._engine.now() + FINISH_S
+        awaited = {worker: run for worker, run in self._running.items() if self._publishes_by(run, until)}
+        while awaited and (left := until - self._engine.now()) > 0:
+            for event in self._wait(min(left, _TICK_S)):
+                worker, run = event.worker, awaited.get(event.worker)
+                since = run.part_since if run else 0.0
+                yield from (each for each in self._handle(event) if isinstance(each, Progress))
+                if run and (self._running.get(worker) is not run or run.part_since > since):
+                    del awaited[worker]
+                    if worker in self._running:
+                        self._drop(worker)
+
+    def _publishes_by(self, run: _Run[Work, Counts], until: float) -> bool:
+        """Return whether a worker should publish its next part by then. The first may take twice its time so far."""
+        now = self._engine.now()
+        expected = median(self._part_seconds) if self._part_seconds else 2 * (now - run.part_since)
+        return run.part_since + expected <= until
+
+    def _wait(self, timeout: float) -> Iterator[WorkerEvent[Counts]]:
+        """Yield the events of the engine. After an interruption, the next call yields those that were not taken."""
+        self._events.extend(self._engine.wait(0 if self._events else timeout))
+        while self._events:
+            yield self._events.popleft()
 
     def close(self) -> None:
         """Kill all workers."""
@@ -154,7 +195,7 @@ class Scheduler(Generic[Work, Counts]):
 
     def _begin(self, worker: int, record: ItemRecord[Work]) -> None:
         record.workers.add(worker)
-        self._running[worker] = _Run(record, self._engine.now())
+        self._running[worker] = _Run(record, now := self._engine.now(), now)
         self._engine.give(worker, record.attempt())
 
     def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
@@ -197,7 +238,11 @@ class Scheduler(Generic[Work, Counts]):
             case WorkerReported(content=CurrentItem(item=item)):
                 run.item = item
             case WorkerReported(content=content):
-                run.counts = cast(Counts, content)
+                counts, now = cast(Counts, content), self._engine.now()
+                if counts.parts > (run.counts.parts if run.counts else 0):
+                    self._part_seconds.append(now - run.part_since)
+                    run.part_since = now
+                run.counts = counts
                 yield Progress(record.index, record.work, run.counts)
             case AttemptFinished():
                 yield self._finished(worker, run)

@@ -27,6 +27,10 @@ class Measure:
 class Summable(Protocol):
     """Counts of finished work that can be added up."""
 
+    @property
+    def parts(self) -> int:
+        """Return the number of published parts, which an interruption keeps."""
+
     def add(self, other: Self, /) -> None:
         """Add other counts to these."""
 

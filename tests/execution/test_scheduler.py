@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -22,6 +23,7 @@ from pipeline.execution.base import (
     WorkerStartFailed,
 )
 from pipeline.execution.scheduler import (
+    FINISH_S,
     MAX_ATTEMPTS,
     MAX_FAILED_STARTS,
     MAX_FAILURES,
@@ -37,9 +39,13 @@ Item = tuple[str, ...]
 
 @dataclass
 class Parts:
-    """Counts of processed images."""
+    """Counts of processed images, each of which is a part."""
 
     images: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def parts(self) -> int:
+        return self.images.total()
 
     def add(self, other: Parts) -> None:
         self.images.update(other.images)
@@ -418,3 +424,41 @@ def test_an_item_is_split_only_once() -> None:
     whole, *others = outcome.of(Failed)
     assert whole.index == 3
     assert [event.work.images for event in others] == [("d", "a")] * MAX_ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "elapsed", "images"),
+    [
+        ((3, 3, 3), 4.0, "abde"),  # both workers publish their second image
+        ((3, 3, 3), 2.0, "ad"),  # nothing is known yet, and nothing takes long
+        ((30, 30, 30), 25.0, ""),  # the first image takes too long already
+        ((3, 30, 30), 4.0, "ad"),  # the second one takes longer than expected
+    ],
+)
+def test_an_interrupted_run_keeps_what_is_soon_published(
+    seconds: tuple[float, ...], elapsed: float, images: str
+) -> None:
+    def attempt(worker: int, attempt: Attempt[Item]) -> Script:
+        steps = process(worker, attempt)
+        return ((duration, event) for duration, (_, event) in zip((*seconds, 0), steps, strict=True))
+
+    class InterruptedEngine(SimulatedEngine[Item, Parts]):
+        def wait(self, timeout: float) -> Sequence[WorkerEvent[Parts]]:
+            if not interrupted and self.now() >= elapsed:
+                interrupted.append(self.now())
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    interrupted: list[float] = []
+    engine = InterruptedEngine(attempt)
+    scheduler, tally = Scheduler(engine, 2), Tally(Parts)
+    with suppress(KeyboardInterrupt):
+        for event in scheduler.run(iter(ITEMS)):
+            tally.add(event)
+    for event in scheduler.drain():
+        tally.add(event)
+    assert interrupted
+    assert tally.total().images == Counter(images)
+    assert engine.now() <= interrupted[0] + FINISH_S
+    scheduler.close()
+    assert not engine.alive

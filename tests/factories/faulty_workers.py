@@ -27,6 +27,7 @@ class Done:
     """The samples that were made."""
 
     samples: Counter[str] = field(default_factory=Counter)
+    parts: int = 0
 
     def add(self, other: Done) -> None:
         self.samples.update(other.samples)
@@ -121,6 +122,8 @@ def run_all(pool: Pool[tuple[str, ...], Done]) -> PoolReport:
 
 class WorkerFacts(dict[str, str]):
     """Facts about a worker process."""
+
+    parts = 0
 
     def add(self, other: WorkerFacts) -> None:
         self.update(other)

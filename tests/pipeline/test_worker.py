@@ -83,6 +83,36 @@ def test_bytes_do_not_depend_on_the_batch(
     assert (report.failed, report.shards, report.payload_bytes) == (4, 4, expected.payload_bytes)
 
 
+@pytest.mark.parametrize(("kept_bytes", "shards", "reads"), [(6 * OUTPUT_BYTES, [1, 2, 3, 4], 6), (1, [4], 7)])
+def test_shards_are_published_one_by_one_where_prepared_images_are_kept(
+    small_source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept_bytes: int,
+    shards: list[int],
+    reads: int,
+) -> None:
+    build(small_source, tmp_path / "default")
+    read: list[str] = []
+    original = ImageFolder.read
+    monkeypatch.setattr(worker, "SHARDS_AT_ONCE", 1)
+    monkeypatch.setattr(worker, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(worker, "REPORT_EVERY_S", 1e9)
+
+    def record(source: ImageFolder, image: SourceImage) -> Any:
+        read.append(image.id)
+        return original(source, image)
+
+    monkeypatch.setattr(ImageFolder, "read", record)
+    (tmp_path / "data" / "shards").mkdir(parents=True)
+    maker = BuildWorker(BuildJob(RECIPE, str(small_source), str(tmp_path / "data")))
+    reports = maker.run(Attempt(only_block(small_source)))
+    assert [report.parts for report in reports if isinstance(report, BuildCounts)] == shards
+    assert len(read) == reads
+    (tmp_path / "data" / "recipe.toml").touch()
+    assert data_digests(tmp_path / "data") == data_digests(tmp_path / "default")
+
+
 @pytest.mark.parametrize(
     ("byte_limit", "largest_batch"), [(1, 1), (2 * OUTPUT_BYTES, 2), (2 * OUTPUT_BYTES + 1, 3), (2**24, 12)]
 )

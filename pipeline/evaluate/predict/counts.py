@@ -28,6 +28,11 @@ class PredictionCounts:
     broken: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def parts(self) -> int:
+        """Return the number of finished chunks."""
+        return self.chunks
+
     def add(self, other: PredictionCounts) -> None:
         """Add the counts of another record."""
         self.chunks += other.chunks

@@ -191,6 +191,11 @@ class _Evaluation:
             self._watcher.on_event(event)
         self._watcher.advanced(tally.total().frames)
 
+    def kept(self, done: PredictionCounts) -> str:
+        """Return how many parts of the predictions are kept; those of an ordered evaluation are not used again."""
+        parts = 0 if self._table.run.ordered else self.result.chunks_before + done.chunks
+        return f"{parts:,} of {counted(len(self._chunks), 'part')} are kept"
+
     def finish(self, done: PredictionCounts) -> bool:
         """Record the counts, and return whether every chunk is predicted."""
         self.result.done = done
