@@ -52,14 +52,14 @@ class Photographs:
         if not self._checked[index]:
             data = self._read(image, sha256)
             self._checked[index] = True
-        cached = self._cache.get(index)
+        cached = self._cache.get(index, sha256)
         if cached is not None:
             return cached
         if data is None:
             data = self._read(image, sha256)
         prepared = self._renderer.prepare(self._renderer.decode(data, image.box))
         if plain_size(prepared):
-            self._cache.store(index, prepared)
+            self._cache.store(index, sha256, prepared)
         return prepared
 
     def _read(self, image: SourceImage, sha256: str) -> bytes | Image:

@@ -20,7 +20,7 @@ from corruptions.cache import user_cache
 from pipeline.errors import UserError
 from pipeline.images.fingerprints import decoder_fingerprint, resizer_fingerprint
 from pipeline.recipes.schema import Recipe
-from pipeline.storage import local_path
+from pipeline.storage import is_url, local_path
 
 OFF = "off"
 """Value of ``--cache`` that caches nothing."""
@@ -77,8 +77,8 @@ class CachePlan:
 class PreparedCache:
     """Prepared photographs of one listing and one preparation, uint8 RGB (H, W, 3), in one memory-mapped file.
 
-    A photograph is used after its digest was compared once, so that an entry that a crash left unfinished is made
-    again. Processes that write the same entry at the same time write the same bytes.
+    A photograph is used after its digest was compared once, so that an entry that a crash left unfinished, or that
+    belongs to another photograph or preparation, is made again. Processes that write the same entry at the same time write the same bytes.
 
     Args:
         plan: Where and how many.
@@ -88,32 +88,39 @@ class PreparedCache:
         self._plan = plan
         self._checked = np.zeros(plan.images, bool)
 
-    def get(self, index: int) -> NDArray[np.uint8] | None:
+    def get(self, index: int, sha256: str) -> NDArray[np.uint8] | None:
         """Return a photograph, which must not be modified; None if it is not in the cache.
 
         Args:
             index: Index of the photograph in the listing.
+            sha256: Digest of the source image.
         """
         if index >= self._plan.images or self.problem:
             return None
         pixels = self._pixels[index, : prod(self._plan.shape)].reshape(self._plan.shape)
         if not self._checked[index]:
             digest = self._digests[index].tobytes()
-            if not any(digest) or hashlib.sha256(pixels.data).digest() != digest:
+            if not any(digest) or self._digest(pixels.data, sha256) != digest:
                 return None
             self._checked[index] = True
         return pixels
 
-    def store(self, index: int, pixels: NDArray[np.uint8]) -> None:
-        """Store a photograph. Does nothing where it has no room."""
+    def store(self, index: int, sha256: str, pixels: NDArray[np.uint8]) -> None:
+        """Store a photograph, given its index in the listing and its digest. Does nothing where it has no room."""
         if index >= self._plan.images or pixels.shape != self._plan.shape or self.problem:
             return
         data = np.ascontiguousarray(pixels).data
         try:
             os.pwrite(self._files[0], data, index * self._plan.entry_bytes)
-            os.pwrite(self._files[1], hashlib.sha256(data).digest(), index * _DIGEST)
+            os.pwrite(self._files[1], self._digest(data, sha256), index * _DIGEST)
         except OSError:  # a full disk makes the evaluation slower, not wrong
             return
+
+    def _digest(self, pixels: memoryview, sha256: str) -> bytes:
+        """Return the digest of an entry: of its preparation, its source image and its pixels."""
+        state = hashlib.sha256(f"{self._plan.folder and self._plan.folder.name} {sha256}\n".encode())
+        state.update(pixels)
+        return state.digest()
 
     @cached_property
     def problem(self) -> str:
@@ -134,7 +141,7 @@ class PreparedCache:
 
     def _open(self, path: Path, size: int) -> int:
         """Return a descriptor of a file of at least a size, which is closed together with this object."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         weakref.finalize(self, os.close, descriptor)
         if os.fstat(descriptor).st_size < size:
             os.ftruncate(descriptor, size)  # a sparse file: room is taken when an entry is written
@@ -209,6 +216,8 @@ def make_room(plan: CachePlan) -> None:
 
 def _root(location: str | None) -> Path:
     """Return the folder of this user's caches, which other users cannot write to. Raise UserError if it is invalid."""
+    if location is not None and is_url(location):
+        raise UserError(f"invalid --cache {location}: use a folder of this machine, which is mapped, or --cache {OFF}")
     root = user_cache() / "prepared" if location is None else local_path(location) / f"robustshards-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)

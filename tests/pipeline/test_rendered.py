@@ -346,6 +346,31 @@ def test_unfinished_and_damaged_entries_are_made_again(rendered_once: Path, tmp_
     assert file.read_bytes() == content_before
 
 
+def test_exchanged_entries_are_made_again(rendered_once: Path, tmp_path: Path) -> None:
+    """Pixels and digest of two photographs are exchanged together."""
+    expected = pixels_of(cached(rendered_once, tmp_path))
+    for name, size in ((PIXELS_FILE, 37 * 4096), (DIGESTS_FILE, 32)):
+        (file,) = tmp_path.rglob(name)
+        content = file.read_bytes()
+        file.write_bytes(content[size : 2 * size] + content[:size] + content[2 * size :])
+    assert pixels_of(cached(rendered_once, tmp_path)) == expected
+
+
+def test_cache_is_not_written_through_a_link(rendered_once: Path, tmp_path: Path) -> None:
+    expected = pixels_of(cached(rendered_once, tmp_path / "cache"))
+    (file,) = tmp_path.rglob(PIXELS_FILE)
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    data = cached(rendered_once, tmp_path / "cache")
+    assert "Too many levels of symbolic links" in data.prepare_cache()
+    assert pixels_of(data) == expected
+
+
+def test_cache_at_a_url_is_refused(rendered_once: Path) -> None:
+    with pytest.raises(UserError, match="invalid --cache s3://bucket/cache: use a folder of this machine"):
+        open_data_set(str(rendered_once), cache="s3://bucket/cache").prepare_cache()  # type: ignore[attr-defined]
+
+
 def test_cache_is_used_instead_of_decoding(
     rendered_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
