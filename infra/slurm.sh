@@ -9,7 +9,7 @@
 #   RECIPE         the recipe to build (imagenet-c)
 #   HEAD_IP        address of the first machine (the first one that it reports)
 #   PORT           port of Ray on the first machine (6379)
-#   START_S        seconds to wait for all machines to start (300)
+#   START_S        seconds to wait for all machines to start, before the job is requeued (300)
 #   STOP_S         seconds that the command gets to stop at the time limit, before it is killed (60)
 #   MAX_RESTARTS   how often an unfinished build is requeued (20)
 #   DRY_RUN        if set to any value: only print what would run
@@ -39,6 +39,12 @@ if [[ -n ${DRY_RUN:-} ]]; then
     nodes=${SLURM_JOB_NUM_NODES:-8} cpus=${SLURM_CPUS_PER_TASK:-32} head=first-machine HEAD_IP=${HEAD_IP:-192.0.2.1}
 else
     : "${SLURM_JOB_ID:?is not set: submit this script with sbatch, or set DRY_RUN=1 to print its commands}"
+    for program in ray robustshards; do
+        [[ -n $(type -P "$program") ]] || {
+            echo "$program is not on PATH: submit with the virtual environment active, from a folder that all machines can access" >&2
+            exit 2
+        }
+    done
     nodes=$SLURM_JOB_NUM_NODES cpus=$SLURM_CPUS_PER_TASK
     mapfile -t machines < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     head=${machines[0]}
@@ -108,35 +114,42 @@ stop() {
 # Slurm sends SIGTERM before the time limit and on preemption.
 trap stop TERM
 
-all_running() {
-    local step
-    for step in "${steps[@]}"; do kill -0 "$step" 2>/dev/null || return 1; done
-}
+running() { kill -0 "$1" 2>/dev/null; }
 
-wait_or_fail() {
-    if ! all_running || ((SECONDS > START_S)); then
-        echo "$1 did not start within $SECONDS s; see Ray's logs in $RAY_TMPDIR on each machine, or set START_S higher" >&2
-        exit 1
+# Wait for machines, and start those again that have given up: many that import Ray from one folder need more than its own 30 s.
+wait_or_requeue() {
+    if ((SECONDS > START_S)); then
+        echo "$1 did not start within $START_S s; see Ray's logs in $RAY_TMPDIR on each machine, or set START_S higher" >&2
+        exit "$UNFINISHED"
     fi
     sleep 1
+    if ! running "${steps[0]}"; then
+        echo "Ray on $head ended; starting it again" >&2
+        "${start_head[@]}" &
+        steps[0]=$!
+    elif ((${#steps[@]} > 1)) && ! running "${steps[1]}"; then
+        echo "Ray ended on another machine; starting it again" >&2
+        "${start_others[@]}" &
+        steps[1]=$!
+    fi
 }
 
 "${start_head[@]}" &
 steps+=($!)
-until ray health-check --address "$address" >/dev/null 2>&1; do wait_or_fail "Ray on $head"; done
+until ray health-check --address "$address" >/dev/null 2>&1; do wait_or_requeue "Ray on $head"; done
 if ((nodes > 1)); then
     "${start_others[@]}" &
     steps+=($!)
 fi
 until (($(ray status --address "$address" 2>/dev/null | awk '/^Pending/ {exit} / node_/ {n++} END {print n + 0}') == nodes)); do
-    wait_or_fail "one of the $nodes machines"
+    wait_or_requeue "one of the $nodes machines"
 done
 
 "${build[@]}" &
 driver=$!
-while kill -0 "$driver" 2>/dev/null; do
+while running "$driver"; do
     # A lost machine is not replaced within a job, so stop; the requeued job gets all its machines again.
-    all_running || stop
+    for step in "${steps[@]}"; do running "$step" || stop; done
     sleep 1
 done
 wait "$driver"

@@ -44,6 +44,7 @@ RAY = """#!/usr/bin/env bash
 case $1 in
     start)
         [[ -z ${BROKEN_NODE:-} || $* == *--head* ]] || exit 1
+        [[ -z ${SLOW_STARTS:-} || $(echo >>"$NODES/../starts"; wc -l <"$NODES/../starts") -gt $SLOW_STARTS ]] || exit 1
         touch "$NODES/$$"
         trap 'rm -f "$NODES/$$"; exit' TERM
         for ((turn = 0; turn < 3000; turn++)); do
@@ -135,7 +136,8 @@ CASES = {
     "the build was refused": Case(2, False, {"RESULT": "2"}),
     "the job was requeued 20 times": Case(3, False, {"RESULT": "3", "SLURM_RESTART_COUNT": "20"}),
     "a machine is lost": Case(130, True, {"TURNS": "600", "LOST_LATER": "yes"}),
-    "a machine does not start": Case(1, False, {"BROKEN_NODE": "yes"}, "one of the 2 machines did not start"),
+    "a machine does not start": Case(3, True, {"BROKEN_NODE": "yes", "START_S": "5"}, " did not start within 5 s"),
+    "the machines start late": Case(0, False, {"SLOW_STARTS": "2"}, "Ray on first ended; starting it again"),
 }
 
 
@@ -152,6 +154,15 @@ def test_exit_code_and_requeueing_of_each_case(tmp_path: Path) -> None:
         if "BROKEN_NODE" not in case.changes:
             arguments = (job.folder / "command").read_text()
             assert arguments.endswith("--address 127.0.0.2:6379 --workers 2 --only two words\n"), name
+
+
+@pytest.mark.parametrize("missing", ["ray", "robustshards"])
+def test_missing_program_is_named_at_once(tmp_path: Path, missing: str) -> None:
+    job = Job(tmp_path, {name: script for name, script in STAND_INS.items() if name != missing})
+    script = job.start(PATH=f"{tmp_path}:/usr/bin:/bin")
+    _, errors = script.communicate(timeout=60)
+    assert (script.returncode, job.requeued) == (2, False)
+    assert errors.startswith(f"{missing} is not on PATH")
 
 
 def test_preemption_stops_the_command_and_requeues(tmp_path: Path) -> None:
