@@ -30,6 +30,9 @@ WIDEST = 10_000
 AGAIN = "run the same command again"
 """Advice after an interruption of a command that starts from the beginning."""
 
+_NO_THREAD = "can't start new thread"
+"""Start of Python's message where the number of threads, or the memory for them, is limited."""
+
 TO_CONTINUE = "Run the same command to continue"
 CONTINUE = f"finished shards are kept. {TO_CONTINUE}"
 """Advice after an interruption of a command that resumes."""
@@ -142,8 +145,11 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
         _fail_for_file(error, as_json, advice)
     except UnreachableError as error:
         _fail(f"{error}; {advice}", Exit.INCOMPLETE, as_json)
-    except MemoryError:
-        _fail("out of memory: use a machine with more memory, or fewer or smaller images", Exit.USAGE, as_json)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not str(error).startswith(_NO_THREAD):
+            raise
+        what = "not enough memory or threads: use a machine with more of them, fewer workers, or smaller images"
+        _fail(f"{what}; {advice}", Exit.INCOMPLETE, as_json)
     except KeyboardInterrupt as error:  # of a job, it says what is kept
         cause, code = _interruption(preempted_exit)
         _fail(f"{cause}; {f'{error}. {TO_CONTINUE}' if str(error) else advice}", code, as_json)

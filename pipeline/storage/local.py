@@ -105,9 +105,11 @@ class LocalStore:
                 file.seek(offset)
             if size is not None:
                 return file.read(size)
-            too_large = os.fstat(file.fileno()).st_size - offset > most
-            content = b"" if too_large else file.read(most + 1)
-            if too_large or len(content) > most:  # the file may grow while it is read
+            expected = os.fstat(file.fileno()).st_size - offset
+            content = b"" if expected > most else file.read(max(expected, 0) + 1)  # so much is allocated first
+            if content and len(content) > expected:  # the file grows while it is read
+                content += file.read(most)
+            if expected > most or len(content) > most:
                 what = f"the file is larger than {most} bytes, the maximum"
                 raise RefusedFileError(errno.EFBIG, what, str(self._folder / name))
             return content
@@ -135,11 +137,16 @@ class LocalStore:
         """Return name -> size in bytes of all files below ``folder`` with this suffix, sorted by path.
 
         Raises:
-            UserError: A subfolder cannot be listed.
+            UserError: A subfolder cannot be listed, or ends with the suffix.
         """
-        found = ((Path(path), names) for path, _, names in os.walk(self._folder / folder, onerror=_raise_listing_error))
-        ending = (path / name for path, names in found for name in names if name.endswith(suffix))
-        paths = (path for path in ending if path.is_file())
+        found = os.walk(self._folder / folder, onerror=_raise_listing_error)
+        ending = (Path(path, name) for path, dirs, names in found for name in dirs + names if name.endswith(suffix))
+        paths = []
+        for path in ending:
+            if path.is_file():
+                paths.append(path)
+            elif folder and path.is_dir():  # in a source, as a whole, folders may have any name
+                raise UserError(f"{path} is a folder, but must be a file: move or remove it")
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=path_sort_key)}
 

@@ -195,7 +195,8 @@ def test_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buil
         (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, False),
         (OSError(errno.ENOSPC, "No space left on device", "x"), 3, True),
         (OSError(errno.EIO, "Input/output error"), 3, True),
-        (MemoryError(), 2, False),
+        (MemoryError(), 3, True),
+        (RuntimeError("can't start new thread"), 3, True),
     ],
 )
 def test_only_temporary_file_errors_advise_to_run_again(
