@@ -15,6 +15,7 @@ from pipeline.evaluate.report.join import match
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, display_names, model_names, renamed
 from pipeline.evaluate.report.scores import Evaluation, Images, error_scores, open_evaluation, read_untransformed
 from pipeline.evaluate.report.sequences import sequence_scores
+from pipeline.evaluate.report.tested import LOSSY
 from pipeline.evaluate.selection.accuracies import Accuracies, Kind
 from pipeline.evaluate.selection.files import CLEAN
 from pipeline.text import printable
@@ -111,7 +112,13 @@ def _clean(measured: Sequence[Measured], warn: Warn) -> float | None:
             f"{clean[0].evaluation.folder}: the clean images are not those of the candidates, "
             f"{candidates[0].evaluation.folder}: residual robustness compares different images"
         )
-    return (same or clean)[0].accuracies[CLEAN]
+    chosen = (same or clean)[0]
+    if chosen.evaluation.encoded.endswith(LOSSY):
+        warn(
+            f"{chosen.evaluation.folder}: its clean images were compressed again, {chosen.evaluation.encoded}, so "
+            "residual robustness is too small"
+        )
+    return chosen.accuracies[CLEAN]
 
 
 def _have_same_images(one: Images | None, other: Images | None) -> bool:
