@@ -221,7 +221,7 @@ def test_cards_and_scatter_plots_name_the_unit() -> None:
 
 def test_csv_has_both_curves(tmp_path: Path) -> None:
     lines = to_csv(summarise([evaluation(tmp_path / "a")])).splitlines()
-    assert "a,low-pass,low_pass,,8,accuracy,0.75,0.25,1.0," in lines
+    assert "a,low-pass,low_pass,,8,accuracy,0.75,0.25,1.0,," in lines
     assert any(line.startswith("a,low-pass,low_pass,,16,normalised accuracy (ACC-LPB),0.66") for line in lines)
 
 
