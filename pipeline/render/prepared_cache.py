@@ -78,7 +78,8 @@ class PreparedCache:
     """Prepared photographs of one listing and one preparation, uint8 RGB (H, W, 3), in one memory-mapped file.
 
     A photograph is used after its digest was compared once, so that an entry that a crash left unfinished, or that
-    belongs to another photograph or preparation, is made again. Processes that write the same entry at the same time write the same bytes.
+    belongs to another photograph or preparation, is made again. Processes that write the same entry at the same time
+    write the same bytes.
 
     Args:
         plan: Where and how many.

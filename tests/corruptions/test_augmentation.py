@@ -46,7 +46,7 @@ def run(target, jobs: list[tuple[Any, ...]], method: str = "fork") -> list[Any]:
     processes = [context.Process(target=target, args=(*job, queue)) for job in jobs]
     for process in processes:
         process.start()
-    results = [queue.get(timeout=60) for _ in processes]
+    results = [queue.get(timeout=300) for _ in processes]
     for process in processes:
         process.join()
     return results

@@ -211,7 +211,7 @@ def test_a_script_is_run_once(tmp_path: Path) -> None:
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path, stopped: bool) -> None:
     """Suspended workers end, too, although their threads cannot notice it."""
     parent = script(tmp_path, "Fault('b', 19), Fault('e', 19)" if stopped else "Fault('b', 0), Fault('e', 0)")
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 300
     process = psutil.Process(parent.pid)
     wanted = {psutil.STATUS_STOPPED} if stopped else {psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING}
     while len(workers := [each for each in process.children() if each.status() in wanted]) < 2:
@@ -219,5 +219,5 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path, stopped: bool) ->
         time.sleep(0.01)
     parent.kill()
     parent.communicate()
-    _, alive = psutil.wait_procs(workers, timeout=20)
+    _, alive = psutil.wait_procs(workers, timeout=60)
     assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]

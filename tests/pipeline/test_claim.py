@@ -396,7 +396,9 @@ def test_links_out_of_the_shards_are_refused(data: Path, finished: Path, tmp_pat
     refused("is outside of", finished / "source", data)
 
 
-@pytest.mark.parametrize("name", ["manifest.parquet", "README.md", "croissant.json", "recipe.toml", "manifest/contrast-1-000000.parquet"])
+@pytest.mark.parametrize(
+    "name", ["manifest.parquet", "README.md", "croissant.json", "recipe.toml", "manifest/contrast-1-000000.parquet"]
+)
 def test_a_folder_in_place_of_a_file_is_refused(data: Path, finished: Path, name: str) -> None:
     (data / name).unlink()
     (data / name).mkdir()

@@ -256,7 +256,7 @@ def test_sigterm_ends_with_the_requested_exit_code(photographs: Path, tmp_path: 
     assert build.stderr is not None
     assert "listing" in build.stderr.readline()
     build.terminate()
-    output, _ = build.communicate(timeout=60)
+    output, _ = build.communicate(timeout=300)
     assert build.returncode == json.loads(output)["exit_code"] == 75
 
 

@@ -201,7 +201,7 @@ def test_groups_are_read_ahead_in_order(sizes: list[int]) -> None:
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the intervals of the lease."""
     monkeypatch.setattr(lease, "HEARTBEAT_S", 0.3)
-    monkeypatch.setattr(lease, "TIMEOUT_S", 3.0)
+    monkeypatch.setattr(lease, "TIMEOUT_S", 6.0)
 
 
 def test_a_second_build_is_refused_until_the_first_ends(store: UrlStore, short_timeouts: None) -> None:

@@ -66,7 +66,7 @@ def test_a_cluster_with_another_version_is_refused(
     elsewhere = environment_of_the_job({"PYTHONPATH": str(tmp_path / "other")})
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", elsewhere)
     command = ("build", "imagenet-c", "--source", small_source, "--out", tmp_path / "data", *SELECTION)
-    done = robustshards(*command, "--address", ray_address, timeout=60)
+    done = robustshards(*command, "--address", ray_address)
     assert done.returncode == 2, done.stderr
     assert "the source of robustshards has the digest" in done.stderr
     assert f"pipeline from {tmp_path / 'other' / 'pipeline' / '__init__.py'}, not {ROOT}" in done.stderr

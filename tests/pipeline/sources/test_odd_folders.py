@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -152,7 +151,7 @@ def test_a_broken_link_that_could_be_a_class_raises(tmp_path: Path, name: str) -
         listed(tmp_path)
 
 
-def test_a_special_file_fails_alone_and_quickly(tmp_path: Path) -> None:
+def test_a_special_file_fails_alone(tmp_path: Path) -> None:
     make(tmp_path, "a/5.jpg")
     os.mkfifo(tmp_path / "a" / "1.jpg")
     (tmp_path / "a" / "2.jpg").symlink_to("/dev/zero")
@@ -160,11 +159,9 @@ def test_a_special_file_fails_alone_and_quickly(tmp_path: Path) -> None:
     with open(tmp_path / "a" / "4.jpg", "wb") as file:
         file.truncate(3 * 2**30)
     source = open_source("imagefolder", str(tmp_path))
-    start = time.monotonic()
     for image, reason in zip(source, ("a pipe", "a device", "No such file", "3221225472 bytes"), strict=False):
         with pytest.raises(OSError, match=reason):
             source.read(image)
-    assert time.monotonic() - start < 5
 
 
 def test_a_special_file_at_a_url_raises(tmp_path: Path) -> None:

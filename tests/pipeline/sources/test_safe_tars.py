@@ -7,7 +7,6 @@ import io
 import json
 import struct
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -123,10 +122,8 @@ def test_invalid_tars_raise(content: bytes, message: str) -> None:
 def test_negative_sizes_do_not_hang(tmp_path: Path) -> None:
     """CVE-2025-8194: a negative size makes tarfile read the same header forever."""
     (tmp_path / "a.tar").write_bytes(extended(record("size", "-1024")) + header() + END)
-    start = time.monotonic()
     with pytest.raises(UserError, match="instead of a number"):
         list(open_source("webdataset", str(tmp_path)))
-    assert time.monotonic() - start < 5
 
 
 def test_many_extended_headers_do_not_recurse(monkeypatch: pytest.MonkeyPatch) -> None:
