@@ -87,9 +87,8 @@ class BuildWorker:
         """
         counts, reported = BuildCounts(), time.monotonic()
         images, tasks, kept = attempt.work.images, list(attempt.work.tasks), Kept()
-        if attempt.report_items:
-            yield CurrentItem(images[0].id)
-        self._prepared(images[0], kept, attempt, counts)
+        if not attempt.report_items:  # a damaged first image may crash the worker
+            self._prepared(images[0], kept, attempt, counts)
         while tasks:
             now = tasks[: len(tasks) if None in kept.values() else SHARDS_AT_ONCE]
             del tasks[: len(now)]
