@@ -67,6 +67,16 @@ def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
         found(Path("/dev/null"), tmp_path / "index")
 
 
+def test_more_conditions_than_a_manifest_holds_are_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_folders(tmp_path / "data", ["cat"], ["fog/1", "fog/2", "frost/1"])
+    monkeypatch.setattr("pipeline.datasets.index.MAX_ROW_GROUPS", 2)
+    with pytest.raises(UserError, match="3 combinations of transform and level, more than the 2 of a manifest"):
+        index(str(data), str(tmp_path / "index"))
+    assert not (tmp_path / "index").exists()
+
+
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_folders(tmp_path / "data", ["cat", "dog"], ["fog/1"])
     scandir = os.scandir

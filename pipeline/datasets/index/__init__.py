@@ -16,6 +16,7 @@ import tomli_w
 import manifests
 from corruptions.catalogue import PROFILE_SIDES
 from manifests import Row
+from manifests.limits import MAX_ROW_GROUPS
 from pipeline.config import read_toml
 from pipeline.datasets.base import MAX_PAYLOAD_BYTES
 from pipeline.datasets.index.arrays import ARRAY, find_arrays
@@ -167,6 +168,11 @@ def index(
     layout = _detect(data, task, classes, levels)
     store, files = open_store(out), LocalStore(str(layout.root))
     conditions = sorted(layout.conditions, key=_published_order)
+    if len(conditions) > MAX_ROW_GROUPS:
+        raise UserError(
+            f"{location} has {len(conditions):,} combinations of transform and level, more than the {MAX_ROW_GROUPS:,} "
+            "of a manifest: index parts of it"
+        )
     with store.exclusive():
         _refuse_other_content(store)
         parts: dict[Condition, list[Path]] = {condition: [] for condition in conditions}
