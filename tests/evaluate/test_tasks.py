@@ -487,7 +487,7 @@ def test_an_unfinished_evaluation_of_an_earlier_version_is_predicted_again(few: 
 def write_as_before(path: Path, **facts: str) -> None:
     """Write predictions without the columns that earlier versions lack."""
     facts = {**manifests.read_facts(path), **facts}
-    table = pq.read_table(path).drop_columns(["free", "squared_probability"])
+    table = pq.read_table(path).drop_columns(["free", "squared_probability", "source_digest"])
     with pq.ParquetWriter(path, table.schema) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(manifests.with_blank_seal(facts))
