@@ -65,9 +65,9 @@ def attack(
     set, run it with more attacks, larger budgets or a larger --limit.
     """
     with report_errors(as_json, preempted_exit, CONTINUE):
-        from pipeline.evaluate.predict.requirements import check_requirements
+        from pipeline.evaluate.predict.requirements import set_up_process
 
-        check_requirements()
+        set_up_process()
         from pipeline.attack import recipes
         from pipeline.attack.run import run_attack
         from pipeline.cli.event_log import BuildLog

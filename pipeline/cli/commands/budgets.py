@@ -53,9 +53,9 @@ def budgets(
     Finished parts are kept: run the same command again to continue after an interruption.
     """
     with report_errors(as_json, preempted_exit, CONTINUE):
-        from pipeline.evaluate.predict.requirements import check_requirements
+        from pipeline.evaluate.predict.requirements import set_up_process
 
-        check_requirements()
+        set_up_process()
         from pipeline.attack import recipes
         from pipeline.attack.budgets_run import run_budgets
         from pipeline.attack.methods import METHODS

@@ -148,9 +148,9 @@ def evaluate(
     with report_errors(as_json, preempted_exit, CONTINUE):
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
-        from pipeline.evaluate.predict.requirements import check_requirements
+        from pipeline.evaluate.predict.requirements import set_up_process
 
-        check_requirements()
+        set_up_process()
         from pipeline.evaluate.predict import run as evaluation
         from pipeline.evaluate.predict import settings
         from pipeline.evaluate.predict.preparation import parsed_steps

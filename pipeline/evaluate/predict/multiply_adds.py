@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
@@ -29,11 +31,34 @@ def multiply_adds(table: EvaluationTable, model: Model, height: int, width: int)
     batch = model.batch or 1
     single = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch, "compile": False})})
     try:
-        with FlopCounterMode(display=False) as counter, _separate_products():
+        with _Counter() as counter, _separate_products():
             Classifier(single, model).logits(torch.zeros((batch, height, width, 3), dtype=torch.uint8))
-        return counter.get_total_flops() // (2 * batch) or None
+        return counter.operations // (2 * batch) or None
     except (UserError, RuntimeError, ValueError, TypeError, MemoryError):
         return None
+
+
+class _Counter(TorchDispatchMode):
+    """A count of floating-point operations, as that of ``FlopCounterMode``, which imports the compiler of torch."""
+
+    operations = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        count, keywords = flop_registry.get(func.overloadpacket), kwargs or {}
+        if count is None:
+            with self:
+                result = func.decompose(*args, **keywords)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **keywords)
+        self.operations += count(*args, **keywords, out_val=result) if count else 0
+        return result
 
 
 @contextmanager

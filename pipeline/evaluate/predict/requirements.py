@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
 
 from pipeline.errors import UserError
+
+_MALLOC_OPTIONS = {-4: 0, -1: 2**30, -2: 2**26}
+"""Options of glibc: no memory maps (M_MMAP_MAX), and up to 1 GiB of freed memory is kept (M_TRIM_THRESHOLD, M_TOP_PAD)."""
+
+_SPINS = "10000"
+"""Checks of a waiting thread before it sleeps: some ten microseconds. The default is above a millisecond."""
 
 
 def check_requirements() -> None:
@@ -17,3 +25,17 @@ def check_requirements() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise UserError(f"{error.name} is not installed: pip install 'robustshards[evaluate]'") from error
+
+
+def set_up_process() -> None:
+    """Check the requirements in a process of our own, and make torch use less CPU time in it.
+
+    Threads of torch sleep where they would use up the CPUs that others need, and freed memory is used again instead of
+    being given back to the kernel, which takes more time than the arithmetic of some layers.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    check_requirements()
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has mallopt
+        for option, value in _MALLOC_OPTIONS.items():
+            ctypes.CDLL(None).mallopt(option, value)

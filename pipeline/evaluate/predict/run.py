@@ -161,7 +161,9 @@ class _Evaluation:
         """Return a pool: this process if one worker is enough, otherwise workers with one GPU each, if available."""
         request, table, job = self._request, self._table, self._job()
         if self._in_process:
-            return nullcontext(InProcessPool(job, partial(Predictor, loaded=self._loaded)))
+            # A model that adapts was called with other images: load it again.
+            loaded = self._loaded or (None if self._model.adapts else self._model)
+            return nullcontext(InProcessPool(job, partial(Predictor, loaded=loaded)))
         return open_pool(
             job,
             Predictor,
