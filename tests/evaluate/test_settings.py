@@ -18,11 +18,19 @@ from tests.factories.evaluator import outcome
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"std": (0.0, 1.0, 1.0)}, r"invalid --std 0.0,1.0,1.0: use three numbers from 1e-06 to"),
+        (
+            {"std": (0.0, 1.0, 1.0)},
+            r"invalid --std 0,1,1: use three numbers from 0 to 1 \(--std: from 1e-06\), .* 0 to 1$",
+        ),
         ({"std": (-1.0, 1.0, 1.0)}, "invalid --std .*: use three numbers"),
+        (
+            {"mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)},
+            "invalid --mean 123.675,116.28,103.53 --std 58.395,57.12,57.375: use three numbers from 0 to 1 .*"
+            "divide by 255: --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225$",
+        ),
         ({"std": (1.0, 1.0, float("inf"))}, "invalid --std .*: use three numbers"),
         ({"std": (1e-30, 1.0, 1.0)}, "invalid --std .*: use three numbers"),
-        ({"mean": (float("nan"), 0.0, 0.0)}, r"invalid --mean nan,0.0,0.0: use three numbers"),
+        ({"mean": (float("nan"), 0.0, 0.0)}, r"invalid --mean nan,0,0: use three numbers"),
         ({"size": 10**9}, "invalid input size 1000000000: use --input-size 1 to 4096, or 0"),
         (
             {"batch": 10**9},

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pipeline.errors import UserError
 
 _MALLOC_OPTIONS = {-4: 0, -1: 2**30, -2: 2**26}
-"""Options of glibc: no memory maps (M_MMAP_MAX), and up to 1 GiB of freed memory is kept (M_TRIM_THRESHOLD, M_TOP_PAD)."""
+"""Options of glibc: M_MMAP_MAX (no memory maps), M_TRIM_THRESHOLD and M_TOP_PAD (1 GiB of freed memory is kept)."""
 
 _SPINS = "10000"
 """Checks of a waiting thread before it sleeps: some ten microseconds. The default is above a millisecond."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from unicodedata import category
 
@@ -16,7 +16,7 @@ from pipeline.datasets.base import DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
-from pipeline.evaluate.models.base import Model
+from pipeline.evaluate.models.base import Model, ModelInput, Triple
 from pipeline.evaluate.models.guards import first_line
 from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
 from pipeline.evaluate.predict.multiply_adds import multiply_adds
@@ -49,8 +49,8 @@ MAX_SIDE = 4096
 MAX_BATCH_BYTES = 2**30
 """Maximum size of a float32 batch in bytes: 1783 images of 224 x 224."""
 
-NORMALISATION_LIMITS = 1e-6, 1e6
-"""Minimum standard deviation, and maximum mean and standard deviation. Others exceed the precision of float32."""
+SMALLEST_STD = 1e-6
+"""Minimum standard deviation of pixel values 0..1. Smaller ones exceed the precision of float32."""
 
 MAX_NOTE_LENGTH = 500
 """Maximum length of a remark about a model, in characters."""
@@ -171,7 +171,7 @@ def settings(
         )
     if not batch or batch not in (recorded, model.batch):
         batch = min(batch or _default_batch(request, device, largest), largest if request.ordered else images.fullest)
-    steps = images.preparation
+    steps, (mean, std) = images.preparation, _normalisation(request, model_input)
     table = EvaluationTable(
         model=ModelTable(
             name=_display_name(request),
@@ -185,8 +185,8 @@ def settings(
         ),
         input=InputTable(
             size=0 if size is None or (height, width) == (size, size) else size,
-            mean=_normalisation(request.mean or model_input.mean, "--mean", -NORMALISATION_LIMITS[1]),
-            std=_normalisation(request.std or model_input.std, "--std", NORMALISATION_LIMITS[0]),
+            mean=mean,
+            std=std,
             steps=steps.steps if steps else None,
             resize=steps.resize if steps else None,
             decoder=current_decoder(earlier.input.decoder if earlier else None) if steps else None,
@@ -300,12 +300,23 @@ def _content(data_set: DataSet, earlier: EvaluationTable | None) -> str | None:
     return None if earlier and earlier.data_set.content_sha256 is None else data_set.content()
 
 
-def _normalisation(numbers: tuple[float, float, float], option: str, minimum: float) -> tuple[float, float, float]:
-    """Return channel means or standard deviations unchanged. Raise UserError if a number is out of range."""
-    if not all(math.isfinite(number) and minimum <= number <= NORMALISATION_LIMITS[1] for number in numbers):
-        values = ",".join(map(str, numbers))
-        raise UserError(f"invalid {option} {values}: use three numbers from {minimum:g} to {NORMALISATION_LIMITS[1]:g}")
-    return numbers
+def _normalisation(request: EvaluationRequest, default: ModelInput) -> tuple[Triple, Triple]:
+    """Return channel means and standard deviations. Raise UserError if a number is out of range."""
+    mean, std = request.mean or default.mean, request.std or default.std
+    options = {"--mean": (0.0, mean), "--std": (SMALLEST_STD, std)}
+    wrong = {name: each for name, (least, each) in options.items() if not all(least <= one <= 1 for one in each)}
+    if wrong:
+        allowed = f"use three numbers from 0 to 1 (--std: from {SMALLEST_STD:g}), for pixel values from 0 to 1"
+        scaled = {name: tuple(one / 255 for one in each) for name, each in wrong.items()}
+        if all(options[name][0] <= one <= 1 for name, each in scaled.items() for one in each):
+            allowed += f"; for pixel values from 0 to 255, divide by 255: {_as_options(scaled)}"
+        raise UserError(f"invalid {_as_options(wrong)}: {allowed}")
+    return mean, std
+
+
+def _as_options(values: Mapping[str, Triple]) -> str:
+    """Return channel values as options of the command."""
+    return " ".join(f"{name} {','.join(f'{one:.6g}' for one in each)}" for name, each in values.items())
 
 
 def _device(requested: str) -> str:
