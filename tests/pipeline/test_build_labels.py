@@ -19,6 +19,7 @@ from torch import nn
 import manifests
 import robustshards as rs
 from pipeline.datasets.verify import verify
+from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.storage import trusted_locations
 from pipeline.tasks.labels import LabelSpace, Numbering
@@ -209,6 +210,11 @@ def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robusts
     assert f"warning: {warning}" in robustshards("render", RECIPE, "--out", tmp_path / "rendered", *arguments).stdout
     sequences = rs.build("cifar-10-p", source, tmp_path / "p", source_kind="imagefolder", only="tilt", workers=1)
     assert sequences.facts()["warnings"] == []
+    with pytest.raises(UserError, match=f"{RECIPE} has 2 unlabelled images, .*: make it again from images with labels"):
+        rs.evaluate(Reader(10), tmp_path / "data", tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    (flips,) = rs.evaluate(Reader(10), tmp_path / "p").figures()["perturbations"]
+    assert flips["mean_flip_probability"]["value"] >= 0
 
 
 # Data sets of earlier versions

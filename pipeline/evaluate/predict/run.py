@@ -24,8 +24,8 @@ from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
 from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
 from pipeline.evaluate.predict.result import EvaluationResult, described_labels
-from pipeline.evaluate.predict.settings import EvaluationRequest, preparation, settings
-from pipeline.evaluate.report.families import report_of
+from pipeline.evaluate.predict.settings import EvaluationRequest, check_labelled, preparation, settings
+from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
     EVALUATION_FILE,
@@ -92,13 +92,15 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
         The result, which also lists chunks that failed.
 
     Raises:
-        UserError: An input is invalid, or the output folder contains another evaluation. Nothing was predicted.
+        UserError: An input is invalid, no report can be made of it, or the output folder contains another evaluation.
+            Nothing was predicted.
     """
     parse_executor(request.executor, request.address)
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
     _check_output(request.output, data_set)
-    report_of(data_set.family_name)  # raises UserError for a family without a report
+    if report_on(data_set.family_name, data_set.task).needs_labels:
+        check_labelled(data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")

@@ -8,6 +8,7 @@ from unicodedata import category
 
 import torch
 
+import manifests
 from corruptions.catalogue import PROFILE_SIDES
 from corruptions.registry import unknown
 from manifests import Row
@@ -34,7 +35,9 @@ from pipeline.evaluate.results.folder import (
     RunTable,
     is_display_name,
 )
+from pipeline.sources.base import UNLABELLED
 from pipeline.tasks.schema import Steps
+from pipeline.text import counted
 
 CPU_BATCH, GPU_BATCH, ORDERED_BATCH = 32, 256, 64
 """Default batch sizes for images of 224 x 224. Ordered evaluations have the same on every device and for every size,
@@ -218,6 +221,16 @@ def settings(
     check_labels(data_set, table.model.name, table.model.classes)
     operations = multiply_adds(table, model, height, width)
     return table.model_copy(update={"model": table.model.model_copy(update={"multiply_adds": operations})})
+
+
+def check_labelled(data_set: DataSet) -> None:
+    """Raise UserError if images of a data set have no labels."""
+    tables = data_set.tables(("label",), {"status": [manifests.OK], "label": [UNLABELLED]})
+    if count := sum(table.num_rows for table in tables):
+        raise UserError(
+            f"{data_set.name} has {counted(count, 'unlabelled image')}, so no error rate can be computed: make it "
+            "again from images with labels, for example one folder per class"
+        )
 
 
 def check_labels(data_set: DataSet, model: str, classes: int) -> None:

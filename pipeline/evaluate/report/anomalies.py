@@ -114,4 +114,5 @@ REPORT = ReportFamily(
         ),
         sources=("Hendrycks et al., CVPR 2021 (ImageNet-O)",),
     ),
+    needs_labels=False,
 )

@@ -25,8 +25,8 @@ from pipeline.evaluate.report import (
 )
 from pipeline.evaluate.report.default import default_report
 from pipeline.evaluate.report.family import ReportFamily, ReportLayout
-from pipeline.evaluate.report.scores import Evaluation
-from pipeline.tasks.schema import Role
+from pipeline.evaluate.report.scores import role_of
+from pipeline.tasks.schema import Role, Task
 from pipeline.transforms.registry import FAMILIES
 
 ENTRY_POINTS = "robustshards.reports"
@@ -65,13 +65,14 @@ _RESERVED = frozenset(
 """Keys of ``report.json`` that do not belong to a family."""
 
 
-def report_on(evaluation: Evaluation) -> ReportFamily[Any]:
-    """Return the report on an evaluation: by the role of its images, or by the family of their transforms.
+def report_on(family: str, task: Task | None) -> ReportFamily[Any]:
+    """Return the report on a data set: by the role of its images, or by the family of their transforms.
 
     Raises:
         UserError: If the installed report is invalid, or a family of sequences has no report of its own.
     """
-    return ROLE_REPORTS[evaluation.role] if evaluation.role else report_of(evaluation.table.data_set.family)
+    role = role_of(family, task)
+    return ROLE_REPORTS[role] if role else report_of(family)
 
 
 def report_of(family: str) -> ReportFamily[Any]:

@@ -206,8 +206,10 @@ class ReportFamily(Generic[S]):
         name: Name of the family.
         summarise: Returns the summaries of an evaluation, one per section of the report.
         layout: Presentation of the summaries.
+        needs_labels: Whether there are no figures of unlabelled images, which ``evaluate`` then refuses.
     """
 
     name: str
     summarise: Callable[[Evaluation, ReportContext], Sequence[S]]
     layout: ReportLayout[S]
+    needs_labels: bool = True

@@ -273,4 +273,5 @@ REPORT = ReportFamily(
         ),
         sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
     ),
+    needs_labels=False,
 )

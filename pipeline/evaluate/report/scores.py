@@ -29,7 +29,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import ConditionPredictions, read_predictions
 from pipeline.storage import open_store
-from pipeline.tasks.schema import Role
+from pipeline.tasks.schema import Role, Task
 from pipeline.text import LONGEST_PATH, printable
 from pipeline.transforms.clean import FAMILY as CLEAN
 from pipeline.transforms.family import Condition
@@ -42,16 +42,21 @@ Rows = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
 
 
+def role_of(family: str, task: Task | None) -> Role | None:
+    """Return what images are to a report: the role of their task, or clean images; None if they have a transform."""
+    if family != CLEAN.name:
+        return None
+    return task.role if task else "clean"
+
+
 @dataclass(frozen=True)
 class Evaluation(Tested[EvaluationTable]):
     """A finished evaluation of one model on one data set. ``table``: contents of ``evaluation.toml``."""
 
     @property
     def role(self) -> Role | None:
-        """What the images are to the report: the role of their task, or clean images; None if they have a transform."""
-        if self.table.data_set.family != CLEAN.name:
-            return None
-        return self.table.task.role if self.table.task else "clean"
+        """What the images are to the report."""
+        return role_of(self.table.data_set.family, self.table.task)
 
     @property
     def groups_digest(self) -> str:

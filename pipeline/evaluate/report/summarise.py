@@ -92,7 +92,7 @@ def summarise(
     chosen = {location: as_built(each, manifests) for location, each in chosen.items()}
     given = {each.location for each in (*evaluations, *baseline)}
     evaluations += [each for location, each in chosen.items() if location not in given]
-    reports = [report_on(each) for each in evaluations]
+    reports = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
     check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
     context = ReportContext(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, evaluations))
