@@ -42,6 +42,20 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 
+def rate(images: int, seconds: float) -> str:
+    """Return the mean speed of work, for example ``120 images/s`` or, for slow work, ``3.5 s/image``."""
+    if not images:
+        return "0 images/s"
+    speed = images / max(seconds, 1e-9)
+    return (
+        f"{speed:,.0f} images/s"
+        if speed >= 10
+        else f"{speed:.1f} images/s"
+        if speed >= 1
+        else f"{1 / speed:,.1f} s/image"
+    )
+
+
 def printable(text: str, letters: int = LONGEST_NAME) -> str:
     """Return a text on one line, shortened, without the control and direction characters that terminals obey.
 

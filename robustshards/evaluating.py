@@ -78,7 +78,8 @@ def evaluate(
         weights: File with a state dict for the model (.pt, .pth, .safetensors).
         name: Name of the model in reports. Default: ``model`` if it is text, else the class name of the module.
         note: Remark about the model for reports, for example ``"trained with these corruptions"``.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on. ``"auto"`` is a GPU if there is one: that of
+            the environment variable LOCAL_RANK if a launcher such as torchrun sets it.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
         batch_size: Images per batch. 0 suits device and image size, and is 64 if ``ordered`` is set.
         input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
@@ -106,12 +107,14 @@ def evaluate(
         predictions are missing; repeat the call to continue.
 
     Raises:
-        UserError: If an argument is invalid, the model cannot be loaded or run, or ``out`` holds another evaluation.
+        UserError: If an argument is invalid, the model cannot be loaded or run, ``out`` holds another evaluation, or
+            it is called in a process group of several ranks.
         UnfinishedError: If the evaluation could not start. Finished predictions are kept.
         UnreachableError: If an object store does not respond. Finished predictions are kept.
         OSError: If a file cannot be read or written.
     """
     with public_call(check_requirements):
+        _check_ranks()
         place = _place(data)
         options = {
             "weights": optional_location(weights, "weights"),
@@ -150,6 +153,18 @@ def evaluate(
                 raise
             weakref.finalize(result, remove)
             return result
+
+
+def _check_ranks() -> None:
+    """Raise UserError in a process group of torch.distributed, whose ranks would all evaluate everything."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+        raise UserError(
+            f"evaluate was called in a process group of {distributed.get_world_size()} ranks, each of which would "
+            "evaluate all images: run the command robustshards evaluate, which uses all GPUs, or read the images of "
+            "each rank from robustshards.torch.Stream(data, rank=, world_size=)"
+        )
 
 
 def _place(data: Any) -> DataSetLocation:

@@ -34,7 +34,7 @@ from pipeline.execution.pools import open_pool, parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.execution.work import Event, Lost, Progress, Tally
 from pipeline.storage import Store, open_store, read_groups_ahead, trusted_locations
-from pipeline.text import counted
+from pipeline.text import counted, rate
 
 MAX_STEPS = 30
 """Largest number of halvings, after which float32 pixel values do not change."""
@@ -104,7 +104,8 @@ class SearchResult:
         """Yield the lines of a summary; ``output`` is the folder as the user gave it."""
         yield from (f"warning: {text}" for text in self.warnings)
         if self.done.images:
-            yield f"searched {counted(self.done.images, 'image')} in {self.seconds:.1f} s"
+            images = self.done.images
+            yield f"searched {counted(images, 'image')} in {self.seconds:.1f} s ({rate(images, self.seconds)})"
         elif self.complete:
             yield f"nothing to do: all {self.images:,} images were already searched"
         yield from (f"gave up after several attempts: {name}: {reason}" for name, reason in self.lost)

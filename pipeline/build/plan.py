@@ -16,6 +16,7 @@ from pipeline.errors import UnfinishedError, UserError
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import UNLABELLED, Source, SourceImage, notices_of
 from pipeline.sources.files import listed_suffixes, warnings_of_unread
+from pipeline.tasks.labels import LabelSpace
 from pipeline.text import counted
 from pipeline.transforms.family import Condition
 
@@ -134,12 +135,17 @@ class Plan:
     @property
     def labels(self) -> str:
         """What to know about the labels; empty if they are all classes of ImageNet, or unknown."""
-        return self.recipe.labels.notice if self.recipe.labels else ""
+        return space.notice if (space := self._label_space) else ""
 
     def label_facts(self) -> dict[str, Any] | None:
         """Return what the labels count as JSON values; None if unknown."""
-        space = self.recipe.labels
+        space = self._label_space
         return {**space.model_dump(mode="json", exclude_none=True), "description": str(space)} if space else None
+
+    @property
+    def _label_space(self) -> LabelSpace | None:
+        """What the labels of the chosen images count; the recipe describes all images of the source."""
+        return self.recipe.labels.among(self.classes) if self.recipe.labels else None
 
     @property
     def digest(self) -> str:

@@ -11,7 +11,7 @@ from pipeline.build.plan import Plan, WorkItem
 from pipeline.build.quota import Withheld
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.execution.work import Lost
-from pipeline.text import counted
+from pipeline.text import counted, rate
 
 
 @dataclass
@@ -72,13 +72,13 @@ class BuildResult:
         Args:
             output: Folder or URL of the data set.
         """
-        made, rate = self.done.samples.total(), self.done.samples.total() / max(self.seconds, 1e-9)
+        made = self.done.samples.total()
         if self.plan.labels:
             yield f"labels: {self.plan.labels}"
         yield from (f"warning: {text}" for text in self.plan.warnings)
         if self.done.shards:
             shards, images = counted(self.done.shards, "shard"), counted(made, "image")
-            yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+            yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate(made, self.seconds)})"
         elif self.complete:
             yield f"nothing to do: all {self.plan.shards:,} shards are finished"
         for each in self.lost:

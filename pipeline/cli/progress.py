@@ -28,7 +28,7 @@ from pipeline.cli import signals
 from pipeline.datasets.findings import Findings
 from pipeline.execution.scheduler import MAX_ATTEMPTS
 from pipeline.execution.work import Event, Failed, Tally
-from pipeline.text import LONGEST_MESSAGE, counted, printable
+from pipeline.text import LONGEST_MESSAGE, counted, printable, rate
 
 LINE_EVERY_S = 10.0
 """Seconds between two progress lines where standard error is not a terminal."""
@@ -62,10 +62,10 @@ class _Bars(Progress):
 
 
 class _Rate(ProgressColumn):
-    """Column with the number of images per second."""
+    """Column with the mean speed, as in the lines and in the result."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} images/s" if task.speed else "", style="cyan")
+        return Text(rate(int(task.completed), task.elapsed) if task.completed and task.elapsed else "", style="cyan")
 
 
 class Display:
@@ -141,11 +141,11 @@ class Display:
 
     def _line(self, samples: Counter[str], note: str) -> None:
         done = samples.total()
-        rate = done / max(self._last_shown - self._started, 1e-9)
-        left = f"about {(self._samples_todo - done) / rate:,.0f} s left" if rate else "time left unknown"
+        spent = max(self._last_shown - self._started, 1e-9)
+        left = f"about {(self._samples_todo - done) * spent / done:,.0f} s left" if done else "time left unknown"
         latest = "; " * bool(samples) + ", ".join(f"{name} {count:,}" for name, count in samples.items())
         self._console.print(
-            f"{done:,}/{self._samples_todo:,} images, {note}, {rate:,.0f} images/s, {left}{latest}",
+            f"{done:,}/{self._samples_todo:,} images, {note}, {rate(done, spent)}, {left}{latest}",
             soft_wrap=True,
         )
 
@@ -240,9 +240,9 @@ class FrameCount:
         if self._console.is_terminal:
             self._bar.update(self._row, completed=frames)
         elif frames:
-            rate = frames / (self._last_shown - self._started)
-            left = (self._frames_todo - frames) / max(rate, 1e-9)
-            text = f"{frames:,}/{self._frames_todo:,} images, {rate:,.0f} images/s, about {left:,.0f} s left"
+            spent = self._last_shown - self._started
+            left = (self._frames_todo - frames) * spent / frames
+            text = f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}, about {left:,.0f} s left"
             self._console.print(text)
 
     def on_event(self, event: Event[Any, Any]) -> None:

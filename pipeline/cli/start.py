@@ -36,7 +36,10 @@ def _open_standard_files() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    # Python sets closed standard files to None. Standard output stays None: lost output is an error.
+    # Python sets closed standard files to None. Standard output stays None: lost output is an error, unless all three
+    # are closed, as for a daemon.
+    if sys.stdin is sys.stdout is sys.stderr is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 

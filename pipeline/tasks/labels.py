@@ -50,6 +50,10 @@ class LabelSpace(StrictTable):
         """Return a description for messages, for example ``200 of the 1,000 classes of ImageNet, by WordNet id``."""
         return _DESCRIPTIONS[self.numbering](self)
 
+    def among(self, present: int) -> LabelSpace:
+        """Return what the labels count in a part with ``present`` classes; 0 if unknown."""
+        return self.model_copy(update={"present": present or self.present})
+
     @property
     def is_partial(self) -> bool:
         """Whether the data set has fewer classes than its labels count; False if unknown."""

@@ -118,16 +118,18 @@ class LogitsOnly(torch.nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits of shape (N, classes). Raise UserError if the output contains none."""
-        output = self.inner(images)
+        returned = output = self.inner(images)
         if isinstance(output, Mapping):
-            output = output.get("logits", next(iter(output.values()), None))
+            tensors = [each for each in output.values() if isinstance(each, torch.Tensor)]
+            output = output.get("logits", tensors[0] if len(tensors) == 1 else None)
         output = getattr(output, "logits", output)
         if isinstance(output, tuple | list):
             output = next((item for item in output if isinstance(item, torch.Tensor)), None)
         if not _are_logits(output, len(images)):
             raise UserError(
-                f"the model returns {_describe(output)} for {len(images)} images; write a factory for a model that "
-                "returns logits of shape (images, classes)"
+                f"the model returns {_describe(returned if output is None else output)} for {len(images)} images; "
+                "write a factory for a model that returns logits: numbers of shape (images, classes), a tuple with "
+                "them first, or a mapping or object with them as 'logits'"
             )
         return output
 
@@ -157,8 +159,11 @@ def _are_logits(output: object, images: int) -> bool:
         and output.shape[1] > 0
         and output.layout == torch.strided
         and not output.is_complex()
+        and output.dtype != torch.bool
     )
 
 
 def _describe(output: object) -> str:
+    if isinstance(output, Mapping):
+        return f"{type(output).__name__} with {', '.join(map(ascii, output)) or 'nothing'}"
     return f"{tuple(output.shape)} of {output.dtype}" if isinstance(output, torch.Tensor) else type(output).__name__

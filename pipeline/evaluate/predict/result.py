@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+import pyarrow.compute as pc
+
+import manifests
 from pipeline.datasets.base import DataSet
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import recorded_preparation
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable
-from pipeline.text import counted
+from pipeline.sources.base import UNLABELLED
+from pipeline.text import counted, rate
 
 
 def described_labels(data_set: DataSet) -> str:
@@ -18,8 +23,13 @@ def described_labels(data_set: DataSet) -> str:
     if task := data_set.task:
         groups = f"{counted(len(task.groups), 'group')} of " if task.groups else ""
         return f"{groups}{counted(task.outputs, 'output')} ({task.outputs_are}), by the task {task.name}"
-    space = data_set.labels
-    return str(space) if space and not space.is_imagenet else ""
+    if not (space := data_set.labels):
+        return ""
+    labels = (
+        pc.unique(table["label"]).to_pylist() for table in data_set.tables(("label",), {"status": [manifests.OK]})
+    )
+    space = space.among(len({*chain.from_iterable(labels)} - {UNLABELLED}))
+    return "" if space.is_imagenet else str(space)
 
 
 @dataclass
@@ -91,8 +101,8 @@ class EvaluationResult:
         if self.unprepared:
             yield f"WARNING {counted(self.unprepared, 'image')} smaller than a crop: not evaluated, counted as failed"
         if self.done.chunks:
-            rate = self.done.frames / max(self.seconds, 1e-9)
-            yield f"predicted {self.done.frames:,} images in {self.seconds:.1f} s ({rate:,.0f} images/s)"
+            frames, seconds = self.done.frames, self.seconds
+            yield f"predicted {counted(frames, 'image')} in {seconds:.1f} s ({rate(frames, seconds)})"
         elif self.complete:
             yield f"nothing to do: all {self.chunks:,} shards were already predicted"
         if self.done.changed:
