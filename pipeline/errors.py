@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from enum import IntEnum
 
 
@@ -50,6 +51,18 @@ _PERMANENT_CODES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, err
 def is_permanent(error: OSError) -> bool:
     """Return whether a file error is permanent, so that a retry cannot succeed until the user changes something."""
     return isinstance(error, _PERMANENT) or error.errno in _PERMANENT_CODES
+
+
+_EXHAUSTED = re.compile(
+    "cannot allocate memory|can't allocate memory|failed to map segment|could not create a primitive|"
+    "can't start new thread|resource temporarily unavailable",
+    re.IGNORECASE,
+)
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Return whether an error of a library means that there is not enough memory, or that no thread can start."""
+    return isinstance(error, MemoryError) or bool(_EXHAUSTED.search(str(error)))
 
 
 def file_error_message(error: OSError) -> str:

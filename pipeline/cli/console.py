@@ -18,7 +18,15 @@ from rich.table import Table
 from pipeline.cli.help import UsageError, usage_message
 from pipeline.cli.output import OutputError, writing
 from pipeline.cli.signals import interrupted, preempted
-from pipeline.errors import Exit, UnfinishedError, UnreachableError, UserError, file_error_message, is_permanent
+from pipeline.errors import (
+    Exit,
+    UnfinishedError,
+    UnreachableError,
+    UserError,
+    file_error_message,
+    is_exhausted,
+    is_permanent,
+)
 from pipeline.text import escape_controls, one_line
 
 _plain = partial(Console, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -29,9 +37,6 @@ WIDEST = 10_000
 
 AGAIN = "run the same command again"
 """Advice after an interruption of a command that starts from the beginning."""
-
-_NO_THREAD = "can't start new thread"
-"""Start of Python's message where the number of threads, or the memory for them, is limited."""
 
 TO_CONTINUE = "Run the same command to continue"
 CONTINUE = f"finished shards are kept. {TO_CONTINUE}"
@@ -146,7 +151,7 @@ def report_errors(as_json: bool, preempted_exit: int = Exit.INCOMPLETE, advice: 
     except UnreachableError as error:
         _fail(f"{error}; {advice}", Exit.INCOMPLETE, as_json)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not str(error).startswith(_NO_THREAD):
+        if not is_exhausted(error):
             raise
         what = "not enough memory or threads: use a machine with more of them, fewer workers, or smaller images"
         _fail(f"{what}; {advice}", Exit.INCOMPLETE, as_json)

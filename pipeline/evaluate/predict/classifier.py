@@ -8,7 +8,7 @@ from contextlib import nullcontext, redirect_stdout
 import numpy as np
 import torch
 
-from pipeline.errors import UserError
+from pipeline.errors import UserError, is_exhausted
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
@@ -69,6 +69,8 @@ class Classifier:
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit, which would end the command with exit code 0
+            if is_exhausted(error):
+                raise MemoryError(torch_message(error)) from error
             side = " x ".join(map(str, values.shape[:1:-1]))
             raise UserError(
                 f"the model {self._table.model.spec} fails on a batch of {len(values)} images of {side}: "

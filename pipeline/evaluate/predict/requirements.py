@@ -6,7 +6,7 @@ import ctypes
 import os
 from contextlib import suppress
 
-from pipeline.errors import UserError
+from pipeline.errors import UserError, is_exhausted
 
 _MALLOC_OPTIONS = {-4: 0, -1: 2**30, -2: 2**26}
 """Options of glibc: M_MMAP_MAX (no memory maps), M_TRIM_THRESHOLD and M_TOP_PAD (1 GiB of freed memory is kept)."""
@@ -24,6 +24,8 @@ def check_requirements() -> None:
     try:
         import torch  # noqa: F401
     except ImportError as error:
+        if is_exhausted(error):
+            raise MemoryError(str(error)) from error
         raise UserError(f"{error.name} is not installed: pip install 'robustshards[evaluate]'") from error
 
 

@@ -377,7 +377,7 @@ def _run_once(table: EvaluationTable, model: Model, images: EvaluatedImages, shr
     try:
         black = torch.zeros((batch if table.run.ordered else min(last, 2), height, width, 3), dtype=torch.uint8)
         logits = Classifier(table, model).logits(black)
-    except (RuntimeError, ValueError, TypeError, MemoryError) as error:
+    except (RuntimeError, ValueError, TypeError) as error:
         raise UserError(
             f"the model {table.model.spec} cannot run on {table.run.device} with a batch size of {batch}: "
             f"{torch_message(error)}; use a smaller --batch-size"
