@@ -8,6 +8,7 @@
 # make chaos        build under 200 injected faults and compare with undisturbed builds; writes docs/faults.md
 # make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
+# make fidelity     count the outputs that equal the reference outputs in ../shared/golden; writes docs/fidelity.md
 # make sheets       draw the contact sheets in docs/
 # make docs         generate docs/cli.md and docs/python.md from the code
 # make site         build the pages as a site in build/site, which needs no network; fails at dead links
@@ -16,7 +17,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos emulate bench scale differences sheets docs site lint format clean
+.PHONY: setup demo test chaos emulate bench scale differences fidelity sheets docs site lint format clean
 
 setup: .venv/.installed
 
@@ -65,6 +66,9 @@ scale: setup
 
 differences: setup
 	$(BIN)/python -m bench.differences
+
+fidelity: setup
+	$(BIN)/python -m tests.golden.fidelity
 
 sheets: setup
 	$(BIN)/python -m tests.sheets docs

@@ -42,17 +42,23 @@ class Golden(NamedTuple):
 @cache
 def _arrays(shared: Path) -> Mapping[str, np.ndarray]:
     with np.load(shared / "golden" / "syn2nat.npz") as archive:
-        return {key: archive[key] for key in archive}
+        return dict(archive)
 
 
 def load(shared: Path, name: str) -> Iterator[Golden]:
     """Yield the references of one candidate."""
     arrays = _arrays(shared)
-    for key, recorded in json.loads(arrays["draws"].tobytes()).items():
-        candidate, image, _ = key.split("/")
-        if candidate == name:
-            source = arrays[f"input/{image}"]
-            yield Golden(key, source, expanded(name, recorded, *source.shape[:2]), arrays[key])
+    for key in json.loads(arrays["draws"].tobytes()):
+        if key.startswith(f"{name}/"):
+            yield Golden(key, *arguments(arrays, key), arrays[key])
+
+
+def arguments(arrays: Mapping[str, np.ndarray], key: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the input of a reference, and its draws as ``corruptions.apply`` takes them."""
+    name, image, _ = key.split("/")
+    source = arrays[f"input/{image}"]
+    recorded = json.loads(arrays["draws"].tobytes())[key]
+    return source, expanded(name, recorded, *source.shape[:2])
 
 
 def expanded(name: str, recorded: Mapping[str, Any], height: int, width: int) -> dict[str, Any]:
