@@ -159,7 +159,7 @@ GAUSSIAN_BLUR = table(
 CORRUPTIONS: tuple[Corruption, ...] = (
     Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draw_nothing, blur_defocus),
     Corruption("glass_blur", "blur", True, 1, GLASS_BLUR, draw_offsets, blur_glass),
-    Corruption("motion_blur", "blur", True, 1, MOTION_BLUR, draw_angle, blur_motion),
+    Corruption("motion_blur", "blur", True, 2, MOTION_BLUR, draw_angle, blur_motion),
     Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draw_nothing, blur_zoom),
     Corruption("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, draw_nothing, blur_gaussian),
 )

@@ -131,7 +131,7 @@ SPATTER = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("snow", "weather", True, 1, SNOW, rotating_snow),
+    Perturbation("snow", "weather", True, 2, SNOW, rotating_snow),
     Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_brightness),
     Perturbation("spatter", "weather", False, 1, SPATTER, dripping_spatter),
 )

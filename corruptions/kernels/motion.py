@@ -1,29 +1,34 @@
-"""ImageMagick's motion blur: one-sided Gaussian weights along a line of whole-pixel steps, with replicated edges."""
+"""ImageMagick's motion blur: one-sided Gaussian weights along a line of whole-pixel steps, with replicated edges.
+
+A value is the sum s of the levels at the taps times their weights, in 0..255. ImageMagick Q16 without HDRI adds up
+257 s in float64, tap by tap, rounds it to 16 bits and truncates that to 8: floor(floor(257 s + 0.5) / 257) =
+floor(s + 0.5 / 257).
+"""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.doubts import marks_for, positions, truncate
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
 
 ROUNDING = 0.5 / QUANTUM
-"""Amount added to a level before truncation.
+"""Amount added to a level before truncation."""
 
-ImageMagick Q16 without HDRI rounds in 16 bits and truncates to 8: floor(floor(257 s + 0.5) / 257) =
-floor(s + 0.5 / 257).
-"""
+SQRT_2PI = 2.5066282746310002
+"""ImageMagick's divisor of a Gaussian. It cancels out except for rounding."""
 
-
-MIN_WEIGHT = np.float32(2e-6)
-"""Smaller weights are removed. Together they change a pixel by less than 0.01 levels."""
+MIN_WEIGHT = 2.0**-24
+"""Smaller weights are left out of the fast sum."""
 
 BLOCK = 4
 """Taps added in one pass over the sums."""
@@ -31,9 +36,9 @@ BLOCK = 4
 
 @lru_cache(maxsize=256)
 def one_sided_weights(radius: int, sigma: float) -> NDArray[np.float64]:
-    """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself. They sum to 1."""
-    weights = [exp(-(i * i) / (2.0 * sigma * sigma)) for i in range(2 * radius + 1)]
-    total = math.fsum(weights)
+    """Return the weights of the 2 * radius + 1 taps, beginning at the pixel itself, in ImageMagick's order."""
+    weights = [exp(-(i * i) / (2.0 * sigma * sigma)) / (SQRT_2PI * sigma) for i in range(2 * radius + 1)]
+    *_, total = accumulate(weights)
     return np.array([weight / total for weight in weights])
 
 
@@ -52,28 +57,39 @@ def tap_offset(i, px, py, length):
 
 
 @kernel
-def merge_taps(weights, px, py, length):
-    """Return int64 offsets (T, 2) as (dx, dy) and float32 weights (T,), with taps on the same pixel merged.
+def tap_offsets(count, px, py, length):
+    """Return the int64 offsets (T, 2) as (dx, dy) of all taps. The numbers come from :func:`line_step`."""
+    offsets = np.empty((count, 2), np.int64)
+    for i in range(count):
+        offsets[i, 0], offsets[i, 1] = tap_offset(i, px, py, length)
+    return offsets
 
-    Taps on the same pixel are consecutive. ``px``, ``py`` and ``length`` come from :func:`line_step`.
+
+@kernel
+def fast_taps(offsets, weights):
+    """Return offsets (M, 2) and float32 weights (M,) of the fast sum, and the bound of its error in levels.
+
+    Taps on the same pixel, which are consecutive, are merged. Taps below MIN_WEIGHT are left out, and taps of weight 0
+    make their number a multiple of BLOCK.
+
+    The bound: all partial sums are at most 255. With u = 2**-24, a weight, its product and the two sums inside of a
+    block have a relative error of u each, together at most 4 u 255. Each of the M / BLOCK additions to the total, the
+    first of which adds to ROUNDING, is off by half the distance of floats below 256, 2**-17, and so are two sums with
+    the bound itself. Weights that are left out change a value by at most 255 times their sum.
     """
-    offsets, sums = np.empty((weights.size, 2), np.int64), np.zeros(weights.size)
-    count = 0
+    fast, sums = np.zeros((weights.size + BLOCK, 2), np.int64), np.zeros(weights.size + BLOCK)
+    count, left_out = 0, 0.0
     for i in range(weights.size):
-        dx, dy = tap_offset(i, px, py, length)
-        if count == 0 or offsets[count - 1, 0] != dx or offsets[count - 1, 1] != dy:
-            offsets[count, 0], offsets[count, 1] = dx, dy
+        if weights[i] < MIN_WEIGHT:
+            left_out += weights[i]
+            continue
+        if count == 0 or fast[count - 1, 0] != offsets[i, 0] or fast[count - 1, 1] != offsets[i, 1]:
+            fast[count] = offsets[i]
             count += 1
         sums[count - 1] += weights[i]
-    return offsets[:count], sums[:count].astype(np.float32)
-
-
-def taps(radius: int, sigma: float, angle: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return offsets (T, 2) as (dx, dy) and weights (T,) of a blur, with taps on the same pixel merged."""
-    merged: tuple[NDArray[np.int64], NDArray[np.float32]] = merge_taps(
-        one_sided_weights(radius, sigma), *line_step(2 * radius + 1, angle)
-    )
-    return merged
+    size = -(-count // BLOCK) * BLOCK
+    bound = 255 * (4 * 2.0**-24 + left_out) + (size // BLOCK + 3) * 2.0**-17
+    return fast[:size], sums[:size].astype(np.float32), bound
 
 
 @inlined
@@ -108,44 +124,46 @@ def add_taps(total, a, b, c, d, weights):
 
 
 @kernel
-def sum_taps(pixels, channels, offsets, weights, rounding):
-    """Return the weighted sum of the taps of each value plus ``rounding``, truncated, uint8 (H, W * channels).
+def published_value(pixels, y, i, channels, offsets, weights):
+    """Return value ``i`` of row ``y`` in ImageMagick's order of sums."""
+    bottom, right, column, channel = pixels.shape[0] - 1, pixels.shape[1] // channels - 1, i // channels, i % channels
+    total = 0.0
+    for k in range(weights.size):
+        row = pixels[min(max(y + offsets[k, 1], 0), bottom)]
+        total += weights[k] * (QUANTUM * row[min(max(column + offsets[k, 0], 0), right) * channels + channel])
+    return np.uint8(np.int64(total + 0.5) // QUANTUM)
 
-    The number of taps must be a multiple of BLOCK. Only the rows that the taps of one row read are kept as floats.
+
+@kernel
+def sum_taps(pixels, channels, offsets, weights):
+    """Return the blurred image, uint8 (H, W * channels). ``offsets`` and ``weights`` are those of all taps.
+
+    Only the rows that the taps of one row read are kept as floats.
     """
+    fast, fast_weights, bound = fast_taps(offsets, weights)
     height, width = pixels.shape
-    left, right = max(0, -offsets[:, 0].min()), max(0, offsets[:, 0].max())
-    below = offsets[:, 1].max()
-    rows = np.empty((below - offsets[:, 1].min() + 1, width + (left + right) * channels), np.float32)
+    left, right = max(0, -fast[:, 0].min()), max(0, fast[:, 0].max())
+    below = fast[:, 1].max()
+    rows = np.empty((below - fast[:, 1].min() + 1, width + (left + right) * channels), np.float32)
     out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
+    marks, found = marks_for(width)
     last, start, ready = height - 1, left * channels, 0
+    lowest, span = np.float32(ROUNDING - bound), np.float32(2 * bound)
     for y in range(height):
         while ready <= min(y + below, last):
             pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
             ready += 1
-        total[:] = rounding
-        for k in range(0, weights.size, BLOCK):
-            a = tap_row(rows, y, last, start, offsets[k], channels, width)
-            b = tap_row(rows, y, last, start, offsets[k + 1], channels, width)
-            c = tap_row(rows, y, last, start, offsets[k + 2], channels, width)
-            d = tap_row(rows, y, last, start, offsets[k + 3], channels, width)
-            add_taps(total, a, b, c, d, weights[k : k + BLOCK])
-        target = out[y]
-        for i in range(width):
-            target[i] = np.uint8(np.int32(min(total[i], np.float32(255.0))))
+        total[:] = lowest
+        for k in range(0, fast_weights.size, BLOCK):
+            a = tap_row(rows, y, last, start, fast[k], channels, width)
+            b = tap_row(rows, y, last, start, fast[k + 1], channels, width)
+            c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
+            d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
+            add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
+        truncate(total, span, out[y], marks)
+        for k in range(positions(marks, found)):
+            out[y, found[k]] = published_value(pixels, y, found[k], channels, offsets, weights)
     return out
-
-
-@kernel
-def pad_taps(offsets, weights):
-    """Return the taps above MIN_WEIGHT, padded with taps of weight 0 to a multiple of BLOCK."""
-    count = np.int32(0)
-    for weight in weights:
-        count = np.int32(count + np.int32(weight > MIN_WEIGHT))
-    size = -(-count // BLOCK) * BLOCK
-    padded_offsets, padded_weights = np.zeros((size, 2), np.int64), np.zeros(size, np.float32)
-    padded_offsets[:count], padded_weights[:count] = offsets[:count], weights[:count]
-    return padded_offsets, padded_weights
 
 
 def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: float) -> NDArray[np.uint8]:
@@ -160,7 +178,8 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
     Returns:
         A new uint8 array of the same shape.
     """
-    offsets, weights = pad_taps(*taps(radius, sigma, angle))
+    weights = one_sided_weights(radius, sigma)
+    offsets = tap_offsets(weights.size, *line_step(weights.size, angle))
     pixels = np.ascontiguousarray(image).reshape(image.shape[0], -1)
-    blurred: NDArray[np.uint8] = sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights, np.float32(ROUNDING))
+    blurred: NDArray[np.uint8] = sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights)
     return blurred.reshape(image.shape)

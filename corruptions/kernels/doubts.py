@@ -1,0 +1,49 @@
+"""Values that a fast sum leaves undecided, because its error may move them across a whole number.
+
+The published generators compute in an order of sums that is slow. A kernel computes an approximation whose error has a
+proven bound, and computes again, in the published order, only values within the bound of a whole number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corruptions.kernels import inlined, kernel
+
+WORD = 8
+"""Marks that are read at once."""
+
+
+@inlined
+def truncate(lowest, span, target, marks):
+    """Write the whole part of each value, at least ``lowest`` and at most ``lowest + span``, to ``target`` (uint8).
+
+    ``marks`` (uint8) is 0 where it is certain.
+    """
+    for i in range(lowest.size):
+        level = np.int32(lowest[i])
+        target[i] = np.uint8(level)
+        marks[i] = np.uint8(np.int32(lowest[i] + span) - level)
+
+
+@kernel
+def positions(marks, found):
+    """Write the positions of the marks that are not 0 to ``found``, and return their number.
+
+    The number of marks must be a multiple of WORD.
+    """
+    count, words = 0, marks.view(np.uint64)
+    for i in range(words.size):
+        if words[i] != 0:
+            for k in range(WORD * i, WORD * (i + 1)):
+                if marks[k] != 0:
+                    found[count] = k
+                    count += 1
+    return count
+
+
+@inlined
+def marks_for(size):
+    """Return arrays for the marks and positions of ``size`` values."""
+    padded = -(-size // WORD) * WORD
+    return np.zeros(padded, np.uint8), np.empty(padded, np.int64)
