@@ -91,10 +91,12 @@ def draw_elastic(source: DrawSource, image: Image, parameters: Elastic) -> Elast
 
 def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
     """Return the image after a random affine map and smooth random displacements."""
-    warped = elastic.warp(image, elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter))
-    right = elastic.smooth_field(draws.right, parameters.sigma, ELASTIC_TRUNCATE)
-    down = elastic.smooth_field(draws.down, parameters.sigma, ELASTIC_TRUNCATE)
-    result: Image = elastic.displace(warped, right, down, np.float32(parameters.alpha))
+    inverse = elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter).astype(np.float32)
+    right, down = (
+        elastic.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
+        for field in (draws.right, draws.down)
+    )
+    result: Image = elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
     return result
 
 
@@ -158,7 +160,7 @@ SATURATE = table(
 
 CORRUPTIONS: tuple[Corruption, ...] = (
     Corruption("contrast", "digital", True, 1, CONTRAST, draw_nothing, reduce_contrast),
-    Corruption("elastic_transform", "digital", True, 1, ELASTIC_TRANSFORM, draw_elastic, distort),
+    Corruption("elastic_transform", "digital", True, 2, ELASTIC_TRANSFORM, draw_elastic, distort),
     Corruption("pixelate", "digital", True, 1, PIXELATE, draw_nothing, pixelate),
     Corruption("jpeg_compression", "digital", True, 1, JPEG_COMPRESSION, draw_nothing, compress),
     Corruption("saturate", "digital", False, 1, SATURATE, draw_nothing, saturate),

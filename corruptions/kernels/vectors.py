@@ -88,6 +88,16 @@ def fill(typing, number):
     return kind(number), generate
 
 
+@instructions
+def fma(typing, left, right, addend):
+    """Return left * right + addend of three floats, rounded once. CPUs without this operation call the C library's."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return left(left, left, left), generate
+
+
 def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
     """Define an operator of two vectors, or of a vector and a number of the type of its elements."""
 
