@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import deinterleave
+from corruptions.kernels.doubts import marks_for, positions, truncate
+from corruptions.kernels.planes import deinterleave, to_unit
+from corruptions.kernels.vectors import fma
 
 RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 """OpenCV's weights of the channels in a grey value."""
 
-WHITE = np.float32(255.0)
+WHITE, ABOVE_WHITE = np.float32(255.0), np.float32(255.25)
 ONE = np.float32(1.0)
 
 
@@ -59,25 +61,39 @@ def repeat_channels(values, row):
 
 @inlined
 def scaled_grey(source, planes, gain, offset, white):
-    """Write the grey value of each pixel of a row times gain plus offset to ``white`` (W,), in 0..255."""
+    """Write the grey value of each pixel of a row times gain plus offset to ``white`` (W,), in 0..1.
+
+    OpenCV 5 fuses products with the sum that follows.
+    """
     reds, greens, blues = planes[0], planes[1], planes[2]
     deinterleave(source, reds, greens, blues)
     for x in range(white.size):
-        red, green, blue = np.float32(reds[x]), np.float32(greens[x]), np.float32(blues[x])
-        white[x] = (red * RED + green * GREEN + blue * BLUE) * gain + offset
+        red, green = to_unit(reds[x], np.float32), to_unit(greens[x], np.float32)
+        white[x] = fma(to_unit(blues[x], np.float32), BLUE, fma(red, RED, green * GREEN)) * gain + offset
+
+
+@inlined
+def whiten(level, veil, keep, whiteness):
+    """Return a whitened level in 0..1, float32."""
+    unit = to_unit(level, np.float32)
+    return keep * unit + whiteness * max(unit, veil)
 
 
 @kernel
 def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
-    """Return the image, whitened, plus the flakes and the rotated flakes, uint8 (H, W * 3).
+    """Return the image, whitened in float32, plus the flakes and the rotated flakes in float64, uint8 (H, W * 3).
 
-    Whitening is keep * x + whiteness * max(x, grey * gain + offset), where ``whiteness`` is 1 - keep.
+    Whitening is keep * x + whiteness * max(x, grey * gain + offset), where ``whiteness`` is 1 - keep. All levels are
+    first computed in float32: below 256, the product and the sum are off by at most 2**-17 each, and so are two sums
+    with the bound. Levels within this bound of a whole number are computed again.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
     planes, rotated = np.empty((3, width // 3), np.uint8), np.empty(width // 3, np.uint8)
     white, flake_sum = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
     veil, snow = scratch(width, np.float32), scratch(width, np.float32)
+    marks, found = marks_for(width)
+    bound = np.float32(4 * 2.0**-17)
     for y in range(height):
         source, target = pixels[y], out[y]
         scaled_grey(source, planes, gain, offset, white)
@@ -89,9 +105,15 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
         repeat_channels(white, veil)
         repeat_channels(flake_sum, snow)
         for i in range(width):
-            level = np.float32(source[i])
-            level = keep * level + whiteness * max(level, veil[i]) + snow[i]
-            target[i] = np.uint8(np.int32(min(level, WHITE)))
+            level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
+            snow[i] = min(level, ABOVE_WHITE) - bound
+        truncate(snow, 2 * bound, target, marks)
+        for k in range(positions(marks, found)):
+            i = found[k]
+            level = np.float64(whiten(source[i], veil[i], keep, whiteness))
+            level += to_unit(down[i // 3], np.float64)
+            level += to_unit(rotated[i // 3], np.float64)
+            target[i] = np.uint8(np.int32(min(level, 1.0) * 255.0))
     return out
 
 
@@ -108,9 +130,9 @@ def add_snow(
         offset: Offset of the grey value, 0..1.
 
     Returns:
-        A new uint8 array (H, W, 3), computed in float32.
+        A new uint8 array (H, W, 3).
     """
-    numbers = np.array([keep, 1 - keep, gain, offset * WHITE], np.float32)
+    numbers = np.array([keep, 1 - keep, gain, offset], np.float32)
     snowy: NDArray[np.uint8] = add_snow_rows(image.reshape(image.shape[0], -1), flakes, *numbers)
     return snowy.reshape(image.shape)
 
