@@ -94,10 +94,8 @@ SNOW = table(
 WATER, MUD = 0, 1
 """The kinds of spatter."""
 
-WATER_COLOUR = np.array([175, 238, 238], np.float32)
-"""RGB colour, 0..255."""
-MUD_COLOUR = np.array([63, 42, 20], np.float32)
-"""RGB colour, 0..255."""
+WATER_COLOUR, MUD_COLOUR = np.array([[175, 238, 238], [63, 42, 20]], np.float32) / np.float32(255)
+"""RGB colours, 0..1."""
 
 CANNY_LOW, CANNY_HIGH = 50, 150
 """Thresholds of the edge detector."""
@@ -135,7 +133,7 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     layer = smoothing.smooth_plane(draws, parameters.sigma)
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
-        coverage = smoothing.smooth_plane((layer > parameters.threshold).astype(np.float32), parameters.amount)
+        coverage = smoothing.smooth_units((layer > parameters.threshold).astype(np.float32), parameters.amount)
         muddy: Image = blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR)
         return muddy.reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)

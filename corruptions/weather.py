@@ -162,7 +162,7 @@ BRIGHTNESS = table(
 CORRUPTIONS: tuple[Corruption, ...] = (
     Corruption("snow", "weather", True, 2, precipitation.SNOW, precipitation.draw_snow, precipitation.add_snow),
     Corruption("frost", "weather", True, 1, FROST, draw_frost, add_frost),
-    Corruption("fog", "weather", True, 1, FOG, draw_heights, add_fog),
+    Corruption("fog", "weather", True, 2, FOG, draw_heights, add_fog),
     Corruption("brightness", "weather", True, 1, BRIGHTNESS, draw_nothing, brighten),
-    Corruption("spatter", "weather", False, 1, precipitation.SPATTER, precipitation.draw_drops, precipitation.spatter),
+    Corruption("spatter", "weather", False, 2, precipitation.SPATTER, precipitation.draw_drops, precipitation.spatter),
 )

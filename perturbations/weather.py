@@ -133,5 +133,5 @@ SPATTER = table(
 PERTURBATIONS = (
     Perturbation("snow", "weather", True, 2, SNOW, rotating_snow),
     Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_brightness),
-    Perturbation("spatter", "weather", False, 1, SPATTER, dripping_spatter),
+    Perturbation("spatter", "weather", False, 2, SPATTER, dripping_spatter),
 )

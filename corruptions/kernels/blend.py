@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, positions, truncate
+from corruptions.kernels.doubts import marks_for, truncate
 from corruptions.kernels.planes import deinterleave, to_unit
 from corruptions.kernels.vectors import fma
 
@@ -107,8 +107,7 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
         for i in range(width):
             level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
             snow[i] = min(level, ABOVE_WHITE) - bound
-        truncate(snow, 2 * bound, target, marks)
-        for k in range(positions(marks, found)):
+        for k in range(truncate(snow, 2 * bound, target, marks, found)):
             i = found[k]
             level = np.float64(whiten(source[i], veil[i], keep, whiteness))
             level += to_unit(down[i // 3], np.float64)
@@ -178,7 +177,7 @@ def max_product(drops, relief):
 
 @kernel
 def add_water(pixels, drops, relief, amount, colour):
-    """Return the image plus ``drops * relief`` in a colour, uint8 (H, W * 3), clipped at 255.
+    """Return the image plus ``drops * relief`` in a colour, uint8 (H, W * 3), clipped at 1, in float32.
 
     The product is divided by its maximum. The published script divides by zero if there are no drops; here the image is
     then unchanged.
@@ -187,21 +186,21 @@ def add_water(pixels, drops, relief, amount, colour):
         pixels: uint8 (H, W * 3).
         drops: uint8 (H, W).
         relief: uint8 (H, W).
-        amount: Largest weight of the colour.
-        colour: float32 RGB (3,), 0..255.
+        amount: Largest weight of the colour, float32.
+        colour: float32 RGB (3,), 0..1.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
-    unit = amount / np.float32(max(max_product(drops, relief), 1))
+    largest = np.float32(max(max_product(drops, relief), 1))
     depth, water = np.empty(drops.shape[1], np.float32), np.empty(width, np.float32)
     for y in range(height):
         drop, level = drops[y], relief[y]
         for x in range(depth.size):
-            depth[x] = np.float32(np.int32(drop[x]) * np.int32(level[x])) * unit
+            depth[x] = np.float32(np.int32(drop[x]) * np.int32(level[x])) / largest * amount
         tint(depth, colour, water)
         source, target = pixels[y], out[y]
         for i in range(width):
-            target[i] = np.uint8(np.int32(min(source[i] + water[i], WHITE)))
+            target[i] = np.uint8(np.int32(min(to_unit(source[i], np.float32) + water[i], ONE) * WHITE))
     return out
 
 
@@ -213,7 +212,7 @@ def add_mud(pixels, coverage, threshold, colour):
         pixels: uint8 (H, W * 3).
         coverage: float32 (H, W), weight of the colour, 0..1.
         threshold: Smaller weights are set to 0.
-        colour: float32 RGB (3,), 0..255.
+        colour: float32 RGB (3,), 0..1.
     """
     height, width = pixels.shape
     out = np.empty_like(pixels)
@@ -227,5 +226,6 @@ def add_mud(pixels, coverage, threshold, colour):
         repeat_channels(weight, kept)
         source, target = pixels[y], out[y]
         for i in range(width):
-            target[i] = np.uint8(np.int32(min(source[i] * (ONE - kept[i]) + added[i], WHITE)))
+            unit = to_unit(source[i], np.float32) * (ONE - kept[i]) + added[i]
+            target[i] = np.uint8(np.int32(min(unit, ONE) * WHITE))
     return out

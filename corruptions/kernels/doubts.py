@@ -14,18 +14,6 @@ WORD = 8
 """Marks that are read at once."""
 
 
-@inlined
-def truncate(lowest, span, target, marks):
-    """Write the whole part of each value, at least ``lowest`` and at most ``lowest + span``, to ``target`` (uint8).
-
-    ``marks`` (uint8) is 0 where it is certain.
-    """
-    for i in range(lowest.size):
-        level = np.int32(lowest[i])
-        target[i] = np.uint8(level)
-        marks[i] = np.uint8(np.int32(lowest[i] + span) - level)
-
-
 @kernel
 def positions(marks, found):
     """Write the positions of the marks that are not 0 to ``found``, and return their number.
@@ -40,6 +28,28 @@ def positions(marks, found):
                     found[count] = k
                     count += 1
     return count
+
+
+@kernel
+def undecided(lowest, span, marks, found):
+    """Write the positions of values that may reach the next whole number to ``found``, and return their number."""
+    for i in range(lowest.size):
+        marks[i] = np.uint8(np.int32(lowest[i] + span) != np.int32(lowest[i]))
+    return positions(marks, found)
+
+
+@inlined
+def truncate(lowest, span, target, marks, found):
+    """Write the whole part of each value, at least ``lowest`` and at most ``lowest + span``, to ``target`` (uint8).
+
+    The positions of those that are undecided are written to ``found``. Returns their number.
+    """
+    doubt = np.int32(0)
+    for i in range(lowest.size):
+        level = np.int32(lowest[i])
+        target[i] = np.uint8(level)
+        doubt = np.int32(doubt | (np.int32(lowest[i] + span) ^ level))
+    return undecided(lowest, span, marks, found) if doubt != 0 else 0
 
 
 @inlined

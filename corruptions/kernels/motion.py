@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, positions, truncate
+from corruptions.kernels.doubts import marks_for, truncate
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
@@ -160,8 +160,7 @@ def sum_taps(pixels, channels, offsets, weights):
             c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
             d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
             add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
-        truncate(total, span, out[y], marks)
-        for k in range(positions(marks, found)):
+        for k in range(truncate(total, span, out[y], marks, found)):
             out[y, found[k]] = published_value(pixels, y, found[k], channels, offsets, weights)
     return out
 

@@ -183,7 +183,11 @@ def smooth(source, near, across, far, channels, out):
             while present <= min(max(ready * stride + radius, 0), height - 1):
                 copy(source[present], floats[indices[present - first]])
                 present += 1
-            smooth_vertical(floats, indices, ready * stride - first, near, line[margin : margin + width])
+            inner = line[margin : margin + width]
+            smooth_vertical(floats, indices, ready * stride - first, near, inner)
+            if source.itemsize < 8 and far.itemsize == 8:  # scipy rounds to the type of the layer after each axis
+                for i in range(width):
+                    inner[i] = np.float32(inner[i])
             smooth_horizontal(line, across, channels, rows[ready % (2 * reach)])
             ready += 1
         if stride > 1:
@@ -203,6 +207,13 @@ def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
         one_pass(sigma, TRUNCATE, np.float64) if plane.dtype == np.float64 else two_pass(sigma, TRUNCATE, np.float32)
     )
     smooth(np.ascontiguousarray(plane), *steps, 1, out)
+    return out
+
+
+def smooth_units(plane: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+    """Return a float32 layer (H, W) smoothed as by scipy, which sums in float64 and rounds after each axis."""
+    out = np.empty_like(plane)
+    smooth(plane, *one_pass(sigma, TRUNCATE, np.float64), 1, out)
     return out
 
 
