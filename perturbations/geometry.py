@@ -154,9 +154,8 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
 
     def frame(index: int) -> NDArray[np.uint8]:
         forward = tilt_matrix(canvas.height, canvas.width, (index - NEUTRAL_FRAME) * parameters.degrees)
-        # The matrix maps frame pixels to canvas pixels, which may cover only a part of the photograph.
-        (a, b, c), (d, e, f), (g, h, i) = product(_translation(-canvas.left, -canvas.top), inverse(forward))
-        return views.finish(sampling.project_window(canvas.pixels, (a, b, c, d, e, f, g, h, i), window))
+        matrix = tuple(np.array(inverse(forward), np.float32).ravel())
+        return views.finish(sampling.project_window(canvas.pixels, (canvas.top, canvas.left), matrix, window))
 
     return stack(views, indices, frame)
 
@@ -198,11 +197,6 @@ def inverse(matrix: Matrix) -> Matrix:
     return tuple(tuple(value / determinant for value in row) for row in cofactors)
 
 
-def _translation(x: int, y: int) -> Matrix:
-    """Return the matrix of a translation."""
-    return ((1.0, 0.0, x), (0.0, 1.0, y), (0.0, 0.0, 1.0))
-
-
 TRANSLATE = table(Shift, imagenet=[(41, 20)], inception=[(41, 20)], tiny=[(31, 15)], cifar=[(16, 7)])
 ONE_DEGREE = table(AngleStep, imagenet=[(1.0,)], inception=[(1.0,)], tiny=[(1.0,)], cifar=[(1.0,)])
 TILT = table(AngleStep, imagenet=[(1.0,)], inception=[(1.0,)], tiny=[(1.0,)], cifar=[(0.75,)])
@@ -211,7 +205,7 @@ SCALE = table(ScaleStep, imagenet=[(2.5, 40)], inception=[(2.5, 40, True)], tiny
 PERTURBATIONS = (
     Perturbation("translate", "digital", True, 1, TRANSLATE, translate),
     Perturbation("rotate", "digital", True, 1, ONE_DEGREE, rotate),
-    Perturbation("tilt", "digital", True, 1, TILT, tilt),
+    Perturbation("tilt", "digital", True, 2, TILT, tilt),
     Perturbation("scale", "digital", True, 1, SCALE, scale),
     Perturbation("shear", "digital", False, 1, ONE_DEGREE, shear),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.vectors import fma
 
 
 @inlined
@@ -126,48 +127,45 @@ def level_at(pixels, row, column, channel):
 
 
 @inlined
-def bilinear(a, b, c, d, weight_x, weight_y):
-    """Return four levels, the upper two first, interpolated in float32 and rounded."""
-    return np.uint8(np.int32(lerp(lerp(a, b, weight_x), lerp(c, d, weight_x), weight_y) + np.float32(0.5)))
+def fused_lerp(a, b, weight):
+    """Return ``a`` for weight 0 and ``b`` for weight 1, rounded as by OpenCV 5's warps."""
+    return fma(weight, b - a, a)
 
 
 @kernel
-def project_window(pixels, matrix, window):
-    """Return the window of a projection, uint8 (h, w, 3), as OpenCV's warpPerspective does.
+def project_window(pixels, corner, matrix, window):
+    """Return the window of a projection, uint8 (h, w, 3), in the arithmetic of OpenCV 5's warpPerspective.
 
-    OpenCV's vector code rounds differently from CPU to CPU; this function does not.
+    It computes in float32 and fuses products with the sum that follows. Up to 15 columns at the right edge of the
+    complete photograph, which windows do not reach, are computed in another order there.
 
     Args:
-        pixels: uint8 (H, W, 3). Outside of it, pixels are black.
-        matrix: Nine coefficients from output to input coordinates.
+        pixels: uint8 (H, W, 3), the part of the photograph that the window needs. Outside of it, pixels are black.
+        corner: (top, left) of this part.
+        matrix: Nine float32 from output coordinates to those of the complete photograph.
         window: (top, left, h, w) of the window.
     """
     out = np.zeros((window[2], window[3], 3), np.uint8)
     rows, columns, _ = pixels.shape
     a, b, c, d, e, f, g, h, i = matrix
     for y in range(window[2]):
-        down = np.float64(window[0] + y)
+        down = np.float32(window[0] + y)
+        start_x, start_y, start_depth = down * b + c, down * e + f, down * h + i
         target = out[y]
         for x in range(window[3]):
-            across = np.float64(window[1] + x)
-            depth = g * across + h * down + i
-            px, py = (a * across + b * down + c) / depth, (d * across + e * down + f) / depth
-            if not (-1.0 < px < columns and -1.0 < py < rows):
+            across = np.float32(window[1] + x)
+            depth = fma(across, g, start_depth)
+            px, py = fma(across, a, start_x) / depth, fma(across, d, start_y) / depth
+            if not (-1 <= px - corner[1] <= columns and -1 <= py - corner[0] <= rows):
                 continue
-            # A conversion truncates towards zero, so values above -1 are shifted by one to be rounded down.
-            column, row = np.int64(px + 1.0) - 1, np.int64(py + 1.0) - 1
-            weight_x, weight_y = np.float32(px - column), np.float32(py - row)
-            if 0 <= row < rows - 1 and 0 <= column < columns - 1:
-                upper, lower = pixels[row], pixels[row + 1]
-                for k in range(3):
-                    first, second = np.float32(upper[column, k]), np.float32(upper[column + 1, k])
-                    third, fourth = np.float32(lower[column, k]), np.float32(lower[column + 1, k])
-                    target[x, k] = bilinear(first, second, third, fourth, weight_x, weight_y)
-            else:
-                for k in range(3):
-                    first, second = level_at(pixels, row, column, k), level_at(pixels, row, column + 1, k)
-                    third, fourth = level_at(pixels, row + 1, column, k), level_at(pixels, row + 1, column + 1, k)
-                    target[x, k] = bilinear(first, second, third, fourth, weight_x, weight_y)
+            column, row = np.int64(np.floor(px)), np.int64(np.floor(py))
+            weight_x, weight_y = px - np.float32(column), py - np.float32(row)
+            column, row = column - corner[1], row - corner[0]
+            for k in range(3):
+                first, second = level_at(pixels, row, column, k), level_at(pixels, row, column + 1, k)
+                third, fourth = level_at(pixels, row + 1, column, k), level_at(pixels, row + 1, column + 1, k)
+                upper, lower = fused_lerp(first, second, weight_x), fused_lerp(third, fourth, weight_x)
+                target[x, k] = np.uint8(np.int32(np.rint(fused_lerp(upper, lower, weight_y))))
     return out
 
 
