@@ -144,9 +144,23 @@ def covering_shape(texture: tuple[int, int], image: tuple[int, int]) -> tuple[in
     return rows, columns
 
 
-def enlarge(texture: NDArray[np.uint8], image: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the texture, enlarged to :func:`covering_shape` if it is too small for an image of this shape."""
-    rows, columns = covering_shape((texture.shape[0], texture.shape[1]), image)
-    if (rows, columns) == texture.shape[:2]:
-        return texture
-    return resize_linear(texture, (rows, columns), (0, 0), (rows, columns))
+def covering_part(
+    texture: NDArray[np.uint8], image: tuple[int, int], row: int, column: int
+) -> tuple[NDArray[np.uint8], int, int]:
+    """Return an array with the part of a texture that covers an image, and the part's position in this array.
+
+    A texture that is large enough is returned whole. Of an enlarged one, only the part is computed.
+
+    Args:
+        texture: uint8 RGB (rows, columns, 3).
+        image: Shape of the image (H, W).
+        row: First row of the part in the texture of :func:`covering_shape`.
+        column: First column of the part there.
+
+    Returns:
+        uint8 RGB array, row, column.
+    """
+    shape = covering_shape((texture.shape[0], texture.shape[1]), image)
+    if shape == texture.shape[:2]:
+        return texture, row, column
+    return resize_linear(texture, shape, (row, column), image), 0, 0

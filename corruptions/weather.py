@@ -73,10 +73,10 @@ def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
     """Return the image blended with a part of a frost texture."""
     texture = textures.load(parameters.frost_folder, draws.texture, parameters.scale)
     height, width, channels = image.shape
-    layer = textures.enlarge(texture, (height, width))
+    layer, row, column = textures.covering_part(texture, (height, width), draws.row, draws.column)
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
-    frosted: Image = blend.add_frost(pixels, frost, draws.row, draws.column * channels, keep, add)
+    frosted: Image = blend.add_frost(pixels, frost, row, column * channels, keep, add)
     return frosted.reshape(image.shape)
 
 
@@ -95,6 +95,9 @@ FROST = per_profile(
 FOG_MAP_SIDES: Mapping[str, int] = {"imagenet": 256, "inception": 512, "tiny": 64, "cifar": 32}
 """Profile -> side in pixels of the height map, which is then cropped to the image."""
 
+LARGEST_MAP = 8192
+"""Largest side in pixels of the height map. It is square for any image, and its memory is proportional to its area."""
+
 
 @dataclass(frozen=True)
 class Fog:
@@ -106,10 +109,17 @@ class Fog:
 
 
 def map_side(image: Image, parameters: Fog) -> int:
-    """Return the published side of the height map, or the next power of two that covers a larger image."""
+    """Return the published side of the height map, or the next power of two that covers a larger image.
+
+    Raises:
+        ValueError: If this is more than LARGEST_MAP.
+    """
     side = parameters.map_side
     while side < max(image.shape[:2]):
         side *= 2
+    if side > LARGEST_MAP:
+        rows, columns = image.shape[:2]
+        raise ValueError(f"fog needs sides of at most {LARGEST_MAP} pixels, not {rows} x {columns}: resize the image")
     return side
 
 

@@ -23,7 +23,7 @@ def add_frost(pixels, texture, top, left, keep, add):
 
     Args:
         pixels: uint8 (H, W), one value per column.
-        texture: uint8, larger than ``pixels`` along both axes.
+        texture: uint8, at least as large as the part.
         top: First row of the texture to use.
         left: First column of the texture to use.
         keep: Weight of the pixels.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import resource
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,24 @@ def test_corrupt_accepts_any_size_in_every_profile(name: str, size: tuple[int, i
             assert fast.dtype == slow.dtype == np.uint8
             assert fast.flags.c_contiguous
             assert slow.flags.c_contiguous
+
+
+@pytest.mark.parametrize("shape", [(16, 20_000), (20_000, 16)])
+def test_memory_is_in_proportion_to_pixels(shape: tuple[int, int]) -> None:
+    """320 MB are enough for an image of 1 MB. Fog, whose map is square, is refused."""
+    image = noise_image(*shape)
+    for name in corruptions.names("all"):
+        corruptions.corrupt(image[:16, :16], name, 5, seed=0)  # compile before the limit
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 320_000_000, limits[1]))
+    try:
+        for name in sorted(set(corruptions.names("all")) - {"fog"}):
+            corruptions.corrupt(image, name, 5, seed=0)
+        with pytest.raises(ValueError, match=rf"at most 8192 pixels, not {shape[0]} x {shape[1]}"):
+            corruptions.corrupt(image, "fog", 5, seed=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 @pytest.mark.parametrize("name", KEEP_FLAT)

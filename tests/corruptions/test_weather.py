@@ -48,8 +48,8 @@ def test_the_height_map_is_diamond_square_with_squared_roughness(decay):
 
 def test_the_map_is_enlarged_only_for_larger_images():
     parameters = weather.FOG["imagenet"][0]
-    sides = {shape: weather.map_side(np.zeros((*shape, 3), np.uint8), parameters) for shape in ((16, 40), (300, 500))}
-    assert sides == {(16, 40): 256, (300, 500): 512}
+    shapes = {(16, 40): 256, (300, 500): 512, (16, 8192): 8192}
+    assert {shape: weather.map_side(np.empty((*shape, 3)), parameters) for shape in shapes} == shapes
     assert {name: rows[0].map_side for name, rows in weather.FOG.items()} == dict(weather.FOG_MAP_SIDES)
 
 
