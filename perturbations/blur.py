@@ -110,5 +110,5 @@ GAUSSIAN_BLUR = table(
 PERTURBATIONS = (
     Perturbation("motion_blur", "blur", True, 2, MOTION_BLUR, rotating_blur),
     Perturbation("zoom_blur", "blur", True, 1, ZOOM_BLUR, growing_zoom),
-    Perturbation("gaussian_blur", "blur", False, 1, GAUSSIAN_BLUR, growing_blur),
+    Perturbation("gaussian_blur", "blur", False, 2, GAUSSIAN_BLUR, growing_blur),
 )

@@ -35,6 +35,17 @@ def nearest_level(x):
 
 
 @inlined
+def truncate(row, offset, error, target):
+    """Write ``row + offset``, truncated, to ``target``. Return whether an integer is within the error of any value."""
+    below, above, differences = offset - error, offset + error, np.int32(0)
+    for i in range(target.size):
+        lower, upper = np.int32(row[i] + below), np.int32(row[i] + above)
+        target[i] = np.uint8(lower)
+        differences |= lower ^ upper
+    return differences != 0
+
+
+@inlined
 def deinterleave(flat, reds, greens, blues):
     """Write (3 P,) interleaved values to three arrays of at least P values."""
     for i in range(flat.size // 3):

@@ -1,4 +1,8 @@
-"""Separable Gaussian smoothing with replicated edges."""
+"""Separable Gaussian smoothing with replicated edges, of layers and of images.
+
+Images are truncated to the levels of the published scripts: first smoothed in float32, with a bound of the error. Where
+an integer is within the bound, a few pixels are smoothed again in float64, in the order in which scipy adds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels.planes import to_unit, truncate
+from corruptions.kernels.vectors import load, store
 
 TRUNCATE = 4.0
 """Radius of the filter in sigmas, scikit-image's default."""
@@ -18,6 +24,17 @@ TRUNCATE = 4.0
 SIGMA_PER_STRIDE = 1.2
 """Smallest sigma in pixels per row of the stride of a wide filter. It keeps the error below 1e-6."""
 
+BLOCK = 64
+"""Values in four vectors of float32. Arrays that :func:`weigh` reads and writes have a multiple of it, at least."""
+
+EXACT_BLOCK = BLOCK // 2
+"""Values in four vectors of float64."""
+
+UNIT_ROUNDOFF = 2.0**-24
+"""Largest relative error of a rounding to float32."""
+
+MIDDLE = np.float32(128)
+"""Subtracted from levels before they are smoothed, which halves the error."""
 
 IDENTITY_LEVELS = (np.arange(256) / 255.0 * 255).astype(np.uint8)
 """Result of a filter of one tap for each level.
@@ -153,7 +170,7 @@ def combine_rows(rows, first, weights, row):
 
 
 @inlined
-def store(row, target):
+def store_row(row, target):
     """Write ``row`` to ``target``, truncated if it is uint8. The conversion by way of 32 bits vectorises."""
     if target.itemsize == 1:
         for i in range(target.size):
@@ -192,7 +209,139 @@ def smooth(source, near, across, far, channels, out):
             ready += 1
         if stride > 1:
             combine_rows(rows, kept + 1 - reach, far[y % stride], row)
-        store(row if stride > 1 else rows[y % (2 * reach)], out[y])
+        store_row(row if stride > 1 else rows[y % (2 * reach)], out[y])
+
+
+@inlined
+def weigh(values, befores, afters, half, out, first, stop):
+    """Write weighted sums of values to out[first:stop], and up to BLOCK values more, in the order in which scipy adds.
+
+    The order is the centre, then pairs from the outermost to the nearest. Pair k is at ``befores[k]`` and ``afters[k]``
+    (uint64) of ``values``. Four vectors at once hide the latency of additions.
+    """
+    second = np.uint64(LINE // values.itemsize)
+    third, fourth = second + second, second + second + second
+    for x in range(np.uint64(first), np.uint64(stop), second + third + second):
+        centre = befores[0] + x
+        a, b = load(values, centre) * half[0], load(values, centre + second) * half[0]
+        c, d = load(values, centre + third) * half[0], load(values, centre + fourth) * half[0]
+        for k in range(half.size - 1, 0, -1):
+            before, after, weight = befores[k] + x, afters[k] + x, half[k]
+            a = a + (load(values, before) + load(values, after)) * weight
+            b = b + (load(values, before + second) + load(values, after + second)) * weight
+            c = c + (load(values, before + third) + load(values, after + third)) * weight
+            d = d + (load(values, before + fourth) + load(values, after + fourth)) * weight
+        store(out, x, a)
+        store(out, x + second, b)
+        store(out, x + third, c)
+        store(out, x + fourth, d)
+
+
+@inlined
+def pair_positions(radius, step):
+    """Return the positions of the pairs of :func:`weigh` around ``radius * step``, two uint64 (radius + 1,)."""
+    befores, afters = np.empty(radius + 1, np.uint64), np.empty(radius + 1, np.uint64)
+    for k in range(radius + 1):
+        befores[k], afters[k] = (radius - k) * step, (radius + k) * step
+    return befores, afters
+
+
+@inlined
+def extend(line, first, stop, channels):
+    """Repeat the first and the last pixel of line[first:stop] up to both ends of ``line``."""
+    for i in range(first - 1, -1, -1):
+        line[i] = line[i + channels]
+    for i in range(stop, line.size):
+        line[i] = line[i - channels]
+
+
+@kernel
+def smooth_exactly(source, half, channels, y, first, stop, target):
+    """Write a part of a smoothed row, computed in float64 in the published order, to ``target``.
+
+    Args:
+        source: uint8 (H, W * channels).
+        half: One side of the filter, float64, centre first.
+        channels: Number of channels.
+        y: The row.
+        first: First value of the part.
+        stop: Value after the last one, at most ``first + EXACT_BLOCK``.
+        target: uint8 (stop - first,).
+    """
+    height, width = source.shape
+    radius = half.size - 1
+    margin = radius * channels
+    left, right = max(first - margin, 0), min(stop + margin, width)
+    pitch = right - left + EXACT_BLOCK
+    values = scratch((2 * radius + 1) * pitch, np.float64)
+    for k in range(2 * radius + 1):
+        levels, units = source[min(max(y + k - radius, 0), height - 1)][left:right], values[k * pitch :]
+        for i in range(levels.size):
+            units[i] = to_unit(levels[i], np.float64)
+    line, row = scratch(2 * margin + 2 * EXACT_BLOCK, np.float64), scratch(EXACT_BLOCK, np.float64)
+    start = left - (first - margin)
+    above, below = pair_positions(radius, pitch)
+    weigh(values, above, below, half, line[start:], 0, right - left)
+    extend(line[: stop - first + 2 * margin], start, start + right - left, channels)
+    befores, afters = pair_positions(radius, channels)
+    weigh(line, befores, afters, half, row, 0, stop - first)
+    for i in range(target.size):
+        target[i] = np.uint8(np.int32(min(row[i], 1.0) * 255.0))
+
+
+@kernel
+def smooth_levels(source, half, fast_half, error, channels, out):
+    """Smooth uint8 (H, W * channels) as published, and write it to ``out``.
+
+    Args:
+        source: uint8 (H, W * channels).
+        half: One side of the filter, float64, centre first.
+        fast_half: The same in float32.
+        error: Bound of the error of levels smoothed in float32.
+        channels: Number of channels.
+        out: uint8 (H, W * channels).
+    """
+    height, width = source.shape
+    radius = half.size - 1
+    margin, pitch, count = radius * channels, -(-width // BLOCK) * BLOCK, 2 * radius + 1
+    ring = scratch(count * pitch, np.float32)
+    line, row = scratch(pitch + 2 * margin, np.float32), scratch(pitch, np.float32)
+    befores, afters = pair_positions(radius, channels)
+    above, below = np.empty(half.size, np.uint64), np.empty(half.size, np.uint64)
+    present = 0
+    for y in range(height):
+        while present <= min(y + radius, height - 1):
+            levels, floats = source[present], ring[present % count * pitch :]
+            for i in range(width):
+                floats[i] = np.float32(levels[i]) - MIDDLE
+            present += 1
+        for k in range(half.size):
+            above[k], below[k] = max(y - k, 0) % count * pitch, min(y + k, height - 1) % count * pitch
+        weigh(ring, above, below, fast_half, line[margin:], 0, width)
+        extend(line[: width + 2 * margin], margin, margin + width, channels)
+        weigh(line, befores, afters, fast_half, row, 0, width)
+        target = out[y]
+        if truncate(row, MIDDLE, error, target):
+            for first in range(0, width, EXACT_BLOCK):
+                stop = min(first + EXACT_BLOCK, width)
+                if truncate(row[first:stop], MIDDLE, error, target[first:stop]):
+                    smooth_exactly(source, half, channels, y, first, stop, target[first:stop])
+
+
+@lru_cache(maxsize=256)
+def image_filter(sigma: float, truncate: float) -> tuple[NDArray[np.float64], NDArray[np.float32], np.float32]:
+    """Return the arguments ``half``, ``fast_half`` and ``error`` of :func:`smooth_levels`.
+
+    The bound: let u = UNIT_ROUNDOFF, w0 ... wr the weights, and all values at most 128, as they are after MIDDLE is
+    subtracted. In one pass, weights and products are rounded once each: 2 u * 128. The sum has r additions; after that
+    of pair k, its amount is at most 128 (w0 + 2 (wk + ... + wr)), of which u is lost. Together this is
+    128 u (2 + r w0 + 2 sum of k wk) for each of two passes. A hundredth is added for terms of u^2, and 2^-16 for the
+    rounding of a level and for float64 itself, whose errors are below 1e-12.
+    """
+    half = half_gaussian(sigma, truncate)
+    radius = half.size - 1
+    amounts = 2 + radius * half[0] + 2 * math.fsum(k * half[k] for k in range(radius + 1))
+    return half, half.astype(np.float32), np.float32(1.01 * 2 * 128 * UNIT_ROUNDOFF * amounts + 2.0**-16)
 
 
 def smooth_plane(plane: NDArray[Any], sigma: float) -> NDArray[Any]:
@@ -218,7 +367,7 @@ def smooth_units(plane: NDArray[np.float32], sigma: float) -> NDArray[np.float32
 
 
 def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNCATE) -> NDArray[np.uint8]:
-    """Return an image smoothed in float32 and truncated.
+    """Return an image smoothed and truncated.
 
     Args:
         image: uint8 (H, W, C).
@@ -229,6 +378,9 @@ def smooth_image(image: NDArray[np.uint8], sigma: float, truncate: float = TRUNC
         return IDENTITY_LEVELS[image]
     out = np.empty(image.shape, np.uint8)
     height, _, channels = image.shape
-    weights = two_pass(sigma, truncate, np.float32)
-    smooth(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
+    if int(sigma / SIGMA_PER_STRIDE) < 2:
+        smooth_levels(image.reshape(height, -1), *image_filter(sigma, truncate), channels, out.reshape(height, -1))
+    else:
+        weights = two_pass(sigma, truncate, np.float32)
+        smooth(image.reshape(height, -1), *weights, channels, out.reshape(height, -1))
     return out

@@ -15,7 +15,7 @@ from corruptions.kernels import defocus, glass, motion, smoothing, zoom
 from corruptions.motion import motion_blur
 
 DIFFERING = 0.01
-"""Largest fraction of values that differ by one level: smoothing is in float32, and wide filters have two passes."""
+"""Largest fraction of values that differ by one level where smoothing has two passes."""
 
 SHAPES = ((16, 16, 3), (16, 40, 3), (61, 97, 3))
 
@@ -72,15 +72,52 @@ def test_decomposed_disk_equals_the_published_filter(radius, alias):
     assert np.abs(kernel - np.pad(published, 2)).sum() * 255 < 0.04  # largest difference in levels in any image
 
 
-@pytest.mark.parametrize("sigma", [0.05, 0.4, 0.7, 1.0, 2.5, 6.0])
+def published_smoothing(image, sigma, truncate):
+    """Smooth in scipy's order of additions, with weights that do not depend on NumPy's exp."""
+    half = smoothing.half_gaussian(sigma, truncate)
+    weights = np.append(half[:0:-1], half)
+    down = ndimage.correlate1d(image / 255.0, weights, axis=0, mode="nearest")
+    return levels(ndimage.correlate1d(down, weights, axis=1, mode="nearest"))
+
+
+def sensitive_images(shape):
+    """Yield images whose smoothed values are at or near integers: flat, ramps, two levels, and nearly flat ones."""
+    flat, grain = np.full(shape, 255, np.uint8), noise(shape)
+    rows, columns = np.indices(shape[:2]).astype(np.uint8)
+    yield from (flat, flat - 77, flat // 255 * (grain > 200), flat - (grain > 250), grain)
+    yield from (np.repeat(ramp[:, :, None], 3, axis=2) for ramp in (rows, columns, 3 * columns, rows + columns))
+    half = flat.copy()
+    half[shape[0] // 2 :, shape[1] // 3 :] = (0, 128, 254)
+    yield half
+
+
+@pytest.mark.parametrize(("sigma", "truncate"), [(0.05, 4), (0.25, 6), (0.4, 4), (0.7, 4), (1, 4), (1.3, 7), (2.3, 4)])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_smoothing_equals_scipy(sigma, shape):
+def test_smoothing_equals_the_published_levels(sigma, truncate, shape):
+    for image in sensitive_images(shape):
+        expected = published_smoothing(image, sigma, truncate)
+        np.testing.assert_array_equal(smoothing.smooth_image(image, sigma, truncate), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.15, 2.39), st.integers(16, 40), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 16, 256]))
+def test_smoothing_equals_the_published_levels_for_any_sigma(sigma, side, seed, span):
+    image = (255 - np.random.RandomState(seed).randint(0, span, (side, side + 7, 3))).astype(np.uint8)
+    np.testing.assert_array_equal(smoothing.smooth_image(image, sigma), published_smoothing(image, sigma, 4))
+
+
+@pytest.mark.parametrize("sigma", [2.5, 6.0])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_wide_smoothing_is_within_one_level_of_scipy(sigma, shape):
     image = noise(shape)
-    expected = ndimage.gaussian_filter(image / 255.0, (sigma, sigma, 0), mode="nearest", truncate=smoothing.TRUNCATE)
-    difference = np.abs(smoothing.smooth_image(image, sigma).astype(int) - levels(expected))
+    difference = np.abs(smoothing.smooth_image(image, sigma).astype(int) - published_smoothing(image, sigma, 4))
     assert difference.max() <= 1
     assert difference.mean() < DIFFERING
-    plane = image[..., 0] / 255.0
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.4, 1.0, 6.0])
+def test_smoothed_planes_equal_scipy(sigma):
+    plane = noise((61, 97)) / 255.0
     wanted = ndimage.gaussian_filter(plane, sigma, mode="nearest")
     assert smoothing.smooth_plane(plane, sigma) == pytest.approx(wanted, abs=1e-14)
 
