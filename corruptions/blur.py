@@ -160,6 +160,6 @@ CORRUPTIONS: tuple[Corruption, ...] = (
     Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draw_nothing, blur_defocus),
     Corruption("glass_blur", "blur", True, 2, GLASS_BLUR, draw_offsets, blur_glass),
     Corruption("motion_blur", "blur", True, 2, MOTION_BLUR, draw_angle, blur_motion),
-    Corruption("zoom_blur", "blur", True, 1, ZOOM_BLUR, draw_nothing, blur_zoom),
+    Corruption("zoom_blur", "blur", True, 2, ZOOM_BLUR, draw_nothing, blur_zoom),
     Corruption("gaussian_blur", "blur", False, 2, GAUSSIAN_BLUR, draw_nothing, blur_gaussian),
 )

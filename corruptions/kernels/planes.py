@@ -36,13 +36,13 @@ def nearest_level(x):
 
 @inlined
 def truncate(row, offset, error, target):
-    """Write ``row + offset``, truncated, to ``target``. Return whether an integer is within the error of any value."""
-    below, above, differences = offset - error, offset + error, np.int32(0)
+    """Write ``row + offset``, truncated, to ``target``. Return how many values are within the error of an integer."""
+    below, above, count = offset - error, offset + error, np.int32(0)
     for i in range(target.size):
         lower, upper = np.int32(row[i] + below), np.int32(row[i] + above)
         target[i] = np.uint8(lower)
-        differences |= lower ^ upper
-    return differences != 0
+        count += np.int32(upper - lower)
+    return count
 
 
 @inlined

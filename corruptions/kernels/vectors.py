@@ -29,11 +29,11 @@ FLOATS = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
 class Vector(types.Type):
     """The type of vectors with elements of one type."""
 
-    def __init__(self, element: Any) -> None:
-        """Create the type."""
+    def __init__(self, element: Any, parts: int = 1) -> None:
+        """Create the type of vectors that fill 1 / ``parts`` of a cache line."""
         self.element = element
-        self.lanes = LINE * 8 // element.bitwidth
-        super().__init__(name=f"Vector({element})")
+        self.lanes = LINE * 8 // element.bitwidth // parts
+        super().__init__(name=f"Vector({element}, {self.lanes})")
 
 
 @register_model(Vector)
@@ -52,15 +52,27 @@ def _pointer(context: Any, builder: Any, signature: Any, arguments: Any, kind: V
     return builder.bitcast(start, context.get_value_type(kind).as_pointer())
 
 
-@instructions
-def load(typing, array, index):
-    """Return the vector that begins at an index of a contiguous array."""
-    kind = Vector(array.dtype)
+def _loader(parts: int) -> Any:
+    """Return a function that loads vectors which fill 1 / ``parts`` of a cache line."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.load(_pointer(context, builder, signature, arguments, kind), align=kind.element.bitwidth // 8)
+    @instructions
+    def load_vector(typing, array, index):
+        kind = Vector(array.dtype, parts)
 
-    return kind(array, types.uint64), generate
+        def generate(context, builder, signature, arguments):
+            pointer = _pointer(context, builder, signature, arguments, kind)
+            return builder.load(pointer, align=kind.element.bitwidth // 8)
+
+        return kind(array, types.uint64), generate
+
+    return load_vector
+
+
+load = _loader(1)
+"""Return the vector that begins at an index of a contiguous array."""
+
+load_half = _loader(2)
+"""Return half a vector. It crosses a cache line less often if the index is not a multiple of its length."""
 
 
 @instructions

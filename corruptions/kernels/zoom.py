@@ -1,4 +1,8 @@
-"""scipy's linear zoom about the centre: tables of sample positions, and the kernels that read them."""
+"""scipy's linear zoom about the centre: tables of sample positions, and the kernels that read them.
+
+The mean of an image and its zooms has the levels of the published scripts: it is computed in float32 levels, with a
+bound of the error, and again in the published order where an integer is within the bound.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,32 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.planes import truncate
+from corruptions.kernels.vectors import load, load_half, store
 
 CHANNELS = 3
 """Distance in a row between a value and that of the right neighbour pixel."""
 
-BLOCK = 16
-"""Values interpolated at once: the number of 16-bit numbers in a 32-byte vector."""
+BLOCK = 8
+"""Values interpolated at once: the number of float32 in half a vector."""
 
-FRACTION = 8
-"""Fraction bits of weights along a row. Together with the 8 bits of a level they fill a 16-bit number."""
+PAIR = 32
+"""Values in two vectors of float32."""
 
-SHARE_BITS = np.uint32(16)
-"""Fraction bits of weights along a column."""
+RING = 4
+"""Rows of each zoom that are kept: two around an output row, and one or two for the next ones."""
 
-OWN_SHIFT = np.uint32(SHARE_BITS - np.uint32(FRACTION))
-"""Shift from a level times its column weight to a level times 2 ** FRACTION."""
+UNIT_ROUNDOFF = 2.0**-24
+"""Largest relative error of a rounding to float32."""
+
+UNITS = (np.arange(256) / 255.0).astype(np.float32)
+"""The levels in 0..1."""
+
+EXACT_BLOCK = 48
+"""Values that are examined together, whole pixels."""
 
 
 class Grid(NamedTuple):
@@ -90,39 +98,60 @@ def stacked_grids(side: int, factors: tuple[float, ...]) -> Stack:
     return Stack(index, np.stack([grid.weight for grid in grids]))
 
 
-class ZoomTables(NamedTuple):
-    """Tables for the integer average of an image and its zooms."""
+class Samples(NamedTuple):
+    """The sample positions of all zooms, for the published order of operations."""
 
     rows: NDArray[np.int32]
     """(F, H) index of the upper of the two rows around each row of a zoom."""
-    shares: NDArray[np.uint16]
-    """(F, H, 2) weights of both rows in the average, times 2 ** SHARE_BITS."""
+    columns: NDArray[np.int32]
+    """(F, W) index of the left of the two columns around each column of a zoom."""
+    down: NDArray[np.float64]
+    """(F, H) weight of the lower row."""
+    across: NDArray[np.float64]
+    """(F, W) weight of the right column."""
+
+
+class ZoomTables(NamedTuple):
+    """Tables for the mean in float32. A zoom by factor 1 is the image itself."""
+
+    rows: NDArray[np.int32]
+    """(F, H) index of the upper of the two rows around each row of a zoom."""
+    shares: NDArray[np.float32]
+    """(F, H, 2) weights of both rows in the mean."""
     blocks: NDArray[np.uint64]
     """(F, B, 2) positions at which each block of a zoomed row reads and writes, in values (three per pixel)."""
-    weights: NDArray[np.uint16]
-    """(F, W * 3 + BLOCK) weight of each value's right neighbour, times 2 ** FRACTION."""
-    own: int
+    weights: NDArray[np.float32]
+    """(F, W * 3 + BLOCK) weight of each value's right neighbour."""
+    own: np.float32
     """Weight of the image itself, including the zoom by factor 1."""
+    error: np.float32
+    """Bound of the error of levels in float32."""
 
 
 @lru_cache(maxsize=128)
-def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> ZoomTables:
-    """Return the tables for an image of this size. A zoom by factor 1 is the image itself."""
-    real = tuple(factor for factor in factors if factor != 1.0)
-    down, across = stacked_grids(height, real), stacked_grids(width, real)
-    one = 2 ** int(SHARE_BITS)
-    share = round(one / (len(factors) + 1))
-    lower = np.rint(down.weight * share).astype(np.uint16)
-    cut = [split_blocks(columns) for columns in across.lower]
-    most = max(map(len, cut))
-    weights = np.rint(across.weight * 2**FRACTION).astype(np.uint16)
-    return ZoomTables(
-        down.lower,
-        np.stack([share - lower, lower], axis=-1).astype(np.uint16),
+def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Samples, ZoomTables]:
+    """Return the tables for an image of this size.
+
+    The bound for n factors: let u = UNIT_ROUNDOFF and all levels at most 255. Here, a value of a row has an error of
+    3 u * 255 (weight, product, sum), its share in the mean of three roundings more, and a partial sum of k shares loses
+    at most 255 u k / (n + 1), together 255 u (7 + n / 2). As published, levels, zoomed values, the sum, the mean and
+    its levels are rounded once each, and a partial sum of k values loses u k: 255 u (5 + n / 2). A hundredth is added
+    for terms of u^2, and 2^-16 for the rounding of a level.
+    """
+    down, across = stacked_grids(height, factors), stacked_grids(width, factors)
+    real = [index for index, factor in enumerate(factors) if factor != 1.0]
+    one, count = 1.0 / (len(factors) + 1), len(factors)
+    cut = [split_blocks(columns) for columns in across.lower[real]]
+    most, low = max(map(len, cut)), down.weight[real]
+    tables = ZoomTables(
+        down.lower[real],
+        np.stack([(1.0 - low) * one, low * one], axis=-1).astype(np.float32),
         np.stack([np.pad(blocks, ((0, most - len(blocks)), (0, 0)), mode="edge") for blocks in cut]),
-        np.pad(np.repeat(weights, CHANNELS, axis=1), ((0, 0), (0, BLOCK))),
-        one - share * len(real),
+        np.pad(np.repeat(across.weight[real].astype(np.float32), CHANNELS, axis=1), ((0, 0), (0, BLOCK))),
+        np.float32((1 + count - len(real)) * one),
+        np.float32(1.01 * 255 * UNIT_ROUNDOFF * (12 + count) + 2.0**-16),
     )
+    return Samples(down.lower, across.lower, down.weight, across.weight), tables
 
 
 def split_blocks(columns: NDArray[np.int32]) -> NDArray[np.uint64]:
@@ -168,85 +197,140 @@ def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> ND
     return zoomed
 
 
-@intrinsic
-def stretch_block(typing, source, read, weights, out, position):
-    """Write BLOCK interpolated values, times 2 ** FRACTION, to out[position:].
+@inlined
+def stretch_rows(source, below, blocks, weights, out, out_below):
+    """Write two rows of a zoom (float32): a value is between one of ``source`` or ``below`` and that of the next pixel.
 
-    Each value is between one of source[read:] and its right neighbour. A loop would not vectorise, because the
-    compiler cannot know that ``out`` does not overlap the inputs. Negative differences wrap around, and the sums wrap
-    back.
+    Two rows at once halve the accesses to weights and positions.
     """
-
-    def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(ir.IntType(16), BLOCK)
-
-        def pointer(argument, index):
-            array = make_array(signature.args[argument])(context, builder, arguments[argument])
-            return builder.bitcast(builder.gep(array.data, [index]), vector.as_pointer())
-
-        left_at, block_at = arguments[1], arguments[4]
-        right_at = builder.add(left_at, ir.Constant(left_at.type, CHANNELS))
-        left, right = (builder.load(pointer(0, index), align=2) for index in (left_at, right_at))
-        weight = builder.load(pointer(2, block_at), align=2)
-        scaled = builder.shl(left, ir.Constant(vector, [FRACTION] * BLOCK))
-        between = builder.add(scaled, builder.mul(builder.sub(right, left), weight))
-        builder.store(between, pointer(3, block_at), align=2)
-        return context.get_dummy_value()
-
-    return types.void(source, types.uint64, weights, out, types.uint64), generate
+    for k in range(blocks.shape[0]):
+        read, position = blocks[k, 0], blocks[k, 1]
+        right, weight = read + np.uint64(CHANNELS), load_half(weights, position)
+        value, value_below = load_half(source, read), load_half(below, read)
+        store(out, position, value + (load_half(source, right) - value) * weight)
+        store(out_below, position, value_below + (load_half(below, right) - value_below) * weight)
 
 
 @inlined
-def stretch_row(source, blocks, weights, out):
-    """Write a row of the zoom, times 2 ** FRACTION, to ``out``."""
-    for i in range(blocks.shape[0]):
-        stretch_block(source, blocks[i, 0], weights, out, blocks[i, 1])  # type: ignore[call-arg]  # numba passes typing
-
-
-@inlined
-def add_shares(total, upper, lower, upper_share, lower_share):
-    """Add both rows, each times its weight, to ``total``: the upper halves of 16-bit products.
-
-    The weights are given as rows, because the compiler uses the instruction for upper halves only for loaded values.
-    """
-    for i in range(total.size):
-        above = np.uint16((np.uint32(upper[i]) * np.uint32(upper_share[i])) >> SHARE_BITS)
-        below = np.uint16((np.uint32(lower[i]) * np.uint32(lower_share[i])) >> SHARE_BITS)
-        total[i] += above + below
+def add_zooms(total, zooms, uppers, lowers, shares, y):
+    """Add row ``y`` of all zooms to ``total``. Their rows around it begin at ``uppers`` and ``lowers`` of ``zooms``."""
+    second = np.uint64(PAIR // 2)
+    for x in range(np.uint64(0), np.uint64(total.size), second + second):
+        a, b = load(total, x), load(total, x + second)
+        for f in range(uppers.size):
+            upper, lower, high, low = uppers[f] + x, lowers[f] + x, shares[f, y, 0], shares[f, y, 1]
+            a = a + (load(zooms, upper) * high + load(zooms, lower) * low)
+            b = b + (load(zooms, upper + second) * high + load(zooms, lower + second) * low)
+        store(total, x, a)
+        store(total, x + second, b)
 
 
 @kernel
-def average_zooms(image, rows, shares, blocks, weights, own):
-    """Return the truncated average of an image and its zooms, uint8 (H, W * 3).
+def reads_equal_pixels(image, y, x, count, rows, columns):
+    """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
+    top, bottom = min(y, rows[:, y].min()), max(y + 1, rows[:, y].max() + 2)
+    left = CHANNELS * min(x, columns[:, x].min())
+    right = CHANNELS * max(x + count, columns[:, x + count - 1].max() + 2)
+    first, differences = image[top][left:right], np.uint8(0)
+    for at in range(top, bottom):
+        row = image[at][left:right]
+        neighbours = row[CHANNELS:]
+        for i in range(neighbours.size):
+            differences |= row[i] ^ neighbours[i]
+        for i in range(CHANNELS):
+            differences |= row[i] ^ first[i]
+        if differences:
+            return False
+    return True
 
-    ``rows`` to ``own`` are the fields of :class:`ZoomTables`. Each row of a zoom is stretched once and used for all
+
+@kernel
+def published_level(image, y, place, units, rows, columns, down, across):
+    """Return one value of the mean in the published order: zooms in float64, their sum and mean in float32.
+
+    A zoomed value between four equal ones is equal to them, because float64 is much more precise than they are.
+    """
+    total, x, channel = np.float32(0), place // CHANNELS, place % CHANNELS
+    for f in range(rows.shape[0]):
+        left = CHANNELS * columns[f, x] + channel
+        upper, lower = image[rows[f, y]], image[rows[f, y] + 1]
+        a, b, c, d = upper[left], upper[left + CHANNELS], lower[left], lower[left + CHANNELS]
+        if a == b and a == c and a == d:
+            total += units[a]
+        else:
+            low, far = down[f, y], across[f, x]
+            high, near = 1.0 - low, 1.0 - far
+            value = units[a] * high * near + units[b] * high * far + units[c] * low * near + units[d] * low * far
+            total += np.float32(value)
+    mean = (units[image[y, place]] + total) / np.float32(rows.shape[0] + 1)
+    return np.uint8(np.int32(min(mean, np.float32(1)) * np.float32(255)))
+
+
+@kernel
+def publish_block(image, y, first, total, error, units, samples, count, target):
+    """Replace the values of a block, from ``first`` on, that are within the error of an integer by the published ones.
+
+    Args:
+        image: uint8 (H, W * 3).
+        y: The row.
+        first: First value of the block, which begins a pixel.
+        total: The values in float32.
+        error: Bound of their error.
+        units: The levels in 0..1, float32 (256,).
+        samples: Fields of :class:`Samples`.
+        count: Number of these values.
+        target: uint8, as long as ``total``.
+    """
+    rows, columns, down, across = samples
+    if count > total.size // 2 and reads_equal_pixels(
+        image, y, first // CHANNELS, total.size // CHANNELS, rows, columns
+    ):
+        for i in range(CHANNELS):
+            target[i] = published_level(image, y, first + i, units, rows, columns, down, across)
+        for i in range(CHANNELS, total.size):
+            target[i] = target[i - CHANNELS]
+        return
+    for i in range(total.size):
+        if np.int32(total[i] + error) != np.int32(total[i] - error):
+            target[i] = published_level(image, y, first + i, units, rows, columns, down, across)
+
+
+@kernel
+def average_zooms(image, units, samples, rows, shares, blocks, weights, own, error):
+    """Return the truncated mean of an image and its zooms, uint8 (H, W * 3).
+
+    ``rows`` to ``error`` are the fields of :class:`ZoomTables`. Each row of a zoom is stretched once and used for all
     output rows next to it.
     """
     height, width = image.shape
-    pitch = -(-(width + BLOCK + CHANNELS) // BLOCK) * BLOCK
-    source = scratch(height * pitch, np.uint16).reshape(height, pitch)
-    totals = scratch(height * width, np.uint16).reshape(height, width)
+    count, pitch = rows.shape[0], -(-(width + BLOCK + CHANNELS) // PAIR) * PAIR
+    source = scratch((height + 1) * pitch, np.float32).reshape(height + 1, pitch)
     for y in range(height):
-        row, levels, total = image[y], source[y], totals[y]
+        levels, row = image[y], source[y]
         for i in range(width):
-            levels[i] = row[i]
-            total[i] = np.uint16((np.uint32(row[i]) * np.uint32(own)) >> OWN_SHIFT) + np.uint16(rows.shape[0])
-    stretched = scratch(2 * pitch, np.uint16).reshape(2, pitch)
-    upper_share, lower_share = scratch(width, np.uint16), scratch(width, np.uint16)
-    for f in range(rows.shape[0]):
-        ready = -1
-        for y in range(height):
-            top = rows[f, y]
-            for row in range(max(ready + 1, top), top + 2):
-                stretch_row(source[row], blocks[f], weights[f], stretched[row % 2])
-                ready = row
-            upper_share[:] = shares[f, y, 0]
-            lower_share[:] = shares[f, y, 1]
-            add_shares(totals[y], stretched[top % 2], stretched[(top + 1) % 2], upper_share, lower_share)
+            row[i] = levels[i]
+    zooms, total = scratch(RING * count * pitch, np.float32), scratch(pitch, np.float32)
+    uppers, lowers, ready = np.empty(count, np.uint64), np.empty(count, np.uint64), np.full(count, -1)
     out = np.empty_like(image)
     for y in range(height):
+        for f in range(count):
+            top = rows[f, y]
+            ring = zooms[RING * f * pitch : RING * (f + 1) * pitch]
+            for row in range(max(ready[f] + 1, top), top + 2, 2):
+                at, at_below = row % RING * pitch, (row + 1) % RING * pitch
+                stretch_rows(source[row], source[row + 1], blocks[f], weights[f], ring[at:], ring[at_below:])
+                ready[f] = row + 1
+            uppers[f], lowers[f] = (RING * f + top % RING) * pitch, (RING * f + (top + 1) % RING) * pitch
+        levels, target = source[y], out[y]
         for i in range(width):
-            out[y, i] = np.uint8(totals[y, i] >> np.uint16(FRACTION))
+            total[i] = levels[i] * own
+        add_zooms(total[: -(-width // PAIR) * PAIR], zooms, uppers, lowers, shares, y)
+        if truncate(total, np.float32(0), error, target):
+            for first in range(0, width, EXACT_BLOCK):
+                values, part = total[first:width][:EXACT_BLOCK], target[first:width][:EXACT_BLOCK]
+                near = truncate(values, np.float32(0), error, part)
+                if near:
+                    publish_block(image, y, first, values, error, units, samples, near, part)
     return out
 
 
@@ -261,5 +345,6 @@ def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[n
         A new uint8 array (H, W, 3).
     """
     height, width, _ = image.shape
-    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), *zoom_tables(height, width, factors))
+    samples, tables = zoom_tables(height, width, factors)
+    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), UNITS, samples, *tables)
     return blurred.reshape(image.shape)
