@@ -45,6 +45,22 @@ def truncate(row, offset, error, target):
     return count
 
 
+@kernel
+def equal_pixels(image, top, bottom, left, right):
+    """Return whether all pixels of rows top..bottom - 1 and values left..right - 1 of (H, W * 3) are equal."""
+    first, differences = image[top][left:right], np.uint8(0)
+    for y in range(top, bottom):
+        row = image[y][left:right]
+        neighbours = row[3:]
+        for i in range(neighbours.size):
+            differences |= row[i] ^ neighbours[i]
+        for i in range(3):
+            differences |= row[i] ^ first[i]
+        if differences:
+            return False
+    return True
+
+
 @inlined
 def deinterleave(flat, reds, greens, blues):
     """Write (3 P,) interleaved values to three arrays of at least P values."""

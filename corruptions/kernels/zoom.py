@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import truncate
+from corruptions.kernels.planes import equal_pixels, truncate
 from corruptions.kernels.vectors import load, load_half, store
 
 CHANNELS = 3
@@ -225,23 +225,12 @@ def add_zooms(total, zooms, uppers, lowers, shares, y):
         store(total, x + second, b)
 
 
-@kernel
+@inlined
 def reads_equal_pixels(image, y, x, count, rows, columns):
     """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
     top, bottom = min(y, rows[:, y].min()), max(y + 1, rows[:, y].max() + 2)
-    left = CHANNELS * min(x, columns[:, x].min())
-    right = CHANNELS * max(x + count, columns[:, x + count - 1].max() + 2)
-    first, differences = image[top][left:right], np.uint8(0)
-    for at in range(top, bottom):
-        row = image[at][left:right]
-        neighbours = row[CHANNELS:]
-        for i in range(neighbours.size):
-            differences |= row[i] ^ neighbours[i]
-        for i in range(CHANNELS):
-            differences |= row[i] ^ first[i]
-        if differences:
-            return False
-    return True
+    left, right = min(x, columns[:, x].min()), max(x + count, columns[:, x + count - 1].max() + 2)
+    return equal_pixels(image, top, bottom, CHANNELS * left, CHANNELS * right)
 
 
 @kernel

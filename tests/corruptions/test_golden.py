@@ -17,7 +17,7 @@ LARGEST_DIFFERENCE = 3
 """Largest allowed difference in levels."""
 MORE_THAN_ONE_LEVEL = 0.001
 """Largest allowed fraction of values that differ by more than one level."""
-EQUAL = {"glass_blur", "zoom_blur"}
+EQUAL = {"defocus_blur", "glass_blur", "zoom_blur"}
 """Corruptions whose values all equal the published ones."""
 FIRST_SEED = 1000
 """The reference images were drawn with RandomState(1000 + severity)."""
