@@ -61,7 +61,7 @@ def test_closed_standard_output_is_not_reused_for_another_file(small_source: Pat
 def test_full_or_closed_standard_error_is_ignored(small_source: Path, tmp_path: Path) -> None:
     command = f"{COMMAND} build tiny-imagenet-c --source {small_source} --only contrast --dry-run --json"
     begun: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
-    for redirection in ("2>/dev/full", "2>&-", "2>&- <&-"):
+    for redirection in ("2>/dev/full", "2>&-", "2>&- <&-", ">&- 2>&- <&-"):
         for arguments, code in (("", 0), ("--seed -1", 2)):
             whole = f"{command} --out {tmp_path / str(len(begun))} {arguments} {redirection}"
             begun[whole] = code, subprocess.Popen(whole, shell=True, stdout=subprocess.DEVNULL)
