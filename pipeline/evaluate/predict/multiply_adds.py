@@ -31,14 +31,14 @@ def multiply_adds(table: EvaluationTable, model: Model, height: int, width: int)
     batch = model.batch or 1
     single = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch, "compile": False})})
     try:
-        with _Counter() as counter, _separate_products():
+        with _Counter() as counter, _separate_products():  # type: ignore[no-untyped-call]
             Classifier(single, model).logits(torch.zeros((batch, height, width, 3), dtype=torch.uint8))
         return counter.operations // (2 * batch) or None
     except (UserError, RuntimeError, ValueError, TypeError, MemoryError):
         return None
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A count of floating-point operations, as that of ``FlopCounterMode``, which imports the compiler of torch."""
 
     operations = 0

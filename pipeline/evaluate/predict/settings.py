@@ -328,7 +328,7 @@ def _normalisation(request: EvaluationRequest, default: ModelInput) -> tuple[Tri
     return mean, std
 
 
-def _as_options(values: Mapping[str, Triple]) -> str:
+def _as_options(values: Mapping[str, tuple[float, ...]]) -> str:
     """Return channel values as options of the command."""
     return " ".join(f"{name} {','.join(f'{one:.6g}' for one in each)}" for name, each in values.items())
 
