@@ -21,8 +21,8 @@ MORE_THAN_ONE_LEVEL = 0.005
 
 SEED = 2000
 """Seed of the reference frames."""
-EXACT = ("gaussian_noise", "shot_noise", "speckle_noise", "zoom_blur", "translate", "rotate", "scale", "shear")
-"""Bit-exact in every profile. Snow, brightness and spatter are bit-exact only on the reference photograph."""
+INEXACT = {"gaussian_blur"}
+"""Perturbations with values that differ from the published ones."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_perturb_equals_the_published_frames(
     worst = f"{100 * max(differing):.4f} % of values differ, largest difference {max(largest)}"
     record_property("parity", f"{profile:9} {name:17} {worst}")
     assert max(fractions) <= MORE_THAN_ONE_LEVEL
-    if name in EXACT:
+    if name not in INEXACT:
         assert max(largest) == 0
 
 
