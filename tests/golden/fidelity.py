@@ -82,7 +82,7 @@ def pair_outputs(golden: Arrays) -> Iterator[Output]:
     for key, expected in golden.items():
         index, kind, *name = key.split("/")
         if name:
-            yield Output(*name, key, render(golden[f"{index}/source"].tobytes(), **{kind: name[0]}), expected)
+            yield Output(name[0], key, render(golden[f"{index}/source"].tobytes(), **{kind: name[0]}), expected)
 
 
 def candidate_outputs(golden: Arrays) -> Iterator[Output]:
