@@ -155,7 +155,7 @@ def decompose_disk(radius: float, alias: float) -> Disk:
         [(row, dx) for row, (k, _, height, _) in enumerate(moved) if k == tap for dx in range(-height, height + 1)]
         for tap in (1, 2)
     )
-    smoothing = half.astype(np.float64)
+    smoothing = [np.float64(tap) for tap in half]
     spread = half.size - 1
     complete = smooth_rows(np.pad(inside.astype(np.float64), spread, mode="reflect"), smoothing)
     complete = smooth_rows(complete.T, smoothing).T

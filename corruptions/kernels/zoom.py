@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import equal_pixels, truncate
+from corruptions.kernels.planes import equal_pixels, to_unit, truncate
 from corruptions.kernels.vectors import load, load_half, store
 
 CHANNELS = 3
@@ -31,9 +31,6 @@ RING = 4
 
 UNIT_ROUNDOFF = 2.0**-24
 """Largest relative error of a rounding to float32."""
-
-UNITS = (np.arange(256) / 255.0).astype(np.float32)
-"""The levels in 0..1."""
 
 EXACT_BLOCK = 48
 """Values that are examined together, whole pixels."""
@@ -98,19 +95,6 @@ def stacked_grids(side: int, factors: tuple[float, ...]) -> Stack:
     return Stack(index, np.stack([grid.weight for grid in grids]))
 
 
-class Samples(NamedTuple):
-    """The sample positions of all zooms, for the published order of operations."""
-
-    rows: NDArray[np.int32]
-    """(F, H) index of the upper of the two rows around each row of a zoom."""
-    columns: NDArray[np.int32]
-    """(F, W) index of the left of the two columns around each column of a zoom."""
-    down: NDArray[np.float64]
-    """(F, H) weight of the lower row."""
-    across: NDArray[np.float64]
-    """(F, W) weight of the right column."""
-
-
 class ZoomTables(NamedTuple):
     """Tables for the mean in float32. A zoom by factor 1 is the image itself."""
 
@@ -129,8 +113,8 @@ class ZoomTables(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Samples, ZoomTables]:
-    """Return the tables for an image of this size.
+def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Stack, Stack, ZoomTables]:
+    """Return the grids of all factors down and across an image, and the tables for its mean.
 
     The bound for n factors: let u = UNIT_ROUNDOFF and all levels at most 255. Here, a value of a row has an error of
     3 u * 255 (weight, product, sum), its share in the mean of three roundings more, and a partial sum of k shares loses
@@ -151,7 +135,7 @@ def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Sa
         np.float32((1 + count - len(real)) * one),
         np.float32(1.01 * 255 * UNIT_ROUNDOFF * (12 + count) + 2.0**-16),
     )
-    return Samples(down.lower, across.lower, down.weight, across.weight), tables
+    return down, across, tables
 
 
 def split_blocks(columns: NDArray[np.int32]) -> NDArray[np.uint64]:
@@ -198,6 +182,12 @@ def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> ND
 
 
 @inlined
+def unit(level):
+    """Return ``level / 255`` as the published float32."""
+    return np.float32(to_unit(level, np.float64))
+
+
+@inlined
 def stretch_rows(source, below, blocks, weights, out, out_below):
     """Write two rows of a zoom (float32): a value is between one of ``source`` or ``below`` and that of the next pixel.
 
@@ -226,38 +216,39 @@ def add_zooms(total, zooms, uppers, lowers, shares, y):
 
 
 @inlined
-def reads_equal_pixels(image, y, x, count, rows, columns):
+def reads_equal_pixels(image, y, x, count, down, across):
     """Return whether ``count`` pixels of a row and their zooms are in a rectangle of equal pixels."""
-    top, bottom = min(y, rows[:, y].min()), max(y + 1, rows[:, y].max() + 2)
-    left, right = min(x, columns[:, x].min()), max(x + count, columns[:, x + count - 1].max() + 2)
+    top, bottom = min(y, down.lower[:, y].min()), max(y + 1, down.lower[:, y].max() + 2)
+    left, right = min(x, across.lower[:, x].min()), max(x + count, across.lower[:, x + count - 1].max() + 2)
     return equal_pixels(image, top, bottom, CHANNELS * left, CHANNELS * right)
 
 
 @kernel
-def published_level(image, y, place, units, rows, columns, down, across):
+def published_level(image, y, place, down, across):
     """Return one value of the mean in the published order: zooms in float64, their sum and mean in float32.
 
     A zoomed value between four equal ones is equal to them, because float64 is much more precise than they are.
     """
     total, x, channel = np.float32(0), place // CHANNELS, place % CHANNELS
-    for f in range(rows.shape[0]):
-        left = CHANNELS * columns[f, x] + channel
-        upper, lower = image[rows[f, y]], image[rows[f, y] + 1]
-        a, b, c, d = upper[left], upper[left + CHANNELS], lower[left], lower[left + CHANNELS]
+    for f in range(down.lower.shape[0]):
+        row, left = down.lower[f, y], CHANNELS * across.lower[f, x] + channel
+        a, b = image[row, left], image[row, left + CHANNELS]
+        c, d = image[row + 1, left], image[row + 1, left + CHANNELS]
         if a == b and a == c and a == d:
-            total += units[a]
+            total += unit(a)
         else:
-            low, far = down[f, y], across[f, x]
+            low, far = down.weight[f, y], across.weight[f, x]
             high, near = 1.0 - low, 1.0 - far
-            value = units[a] * high * near + units[b] * high * far + units[c] * low * near + units[d] * low * far
-            total += np.float32(value)
-    mean = (units[image[y, place]] + total) / np.float32(rows.shape[0] + 1)
+            total += np.float32(
+                unit(a) * high * near + unit(b) * high * far + unit(c) * low * near + unit(d) * low * far
+            )
+    mean = (unit(image[y, place]) + total) / np.float32(down.lower.shape[0] + 1)
     return np.uint8(np.int32(min(mean, np.float32(1)) * np.float32(255)))
 
 
 @kernel
-def publish_block(image, y, first, total, error, units, samples, count, target):
-    """Replace the values of a block, from ``first`` on, that are within the error of an integer by the published ones.
+def publish_block(image, y, first, total, error, near, down, across, target):
+    """Replace those values of a block by the published ones that are within the error of an integer.
 
     Args:
         image: uint8 (H, W * 3).
@@ -265,31 +256,27 @@ def publish_block(image, y, first, total, error, units, samples, count, target):
         first: First value of the block, which begins a pixel.
         total: The values in float32.
         error: Bound of their error.
-        units: The levels in 0..1, float32 (256,).
-        samples: Fields of :class:`Samples`.
-        count: Number of these values.
+        near: Number of values to replace.
+        down: The :class:`Stack` of all zooms down the image.
+        across: That across the image.
         target: uint8, as long as ``total``.
     """
-    rows, columns, down, across = samples
-    if count > total.size // 2 and reads_equal_pixels(
-        image, y, first // CHANNELS, total.size // CHANNELS, rows, columns
-    ):
-        for i in range(CHANNELS):
-            target[i] = published_level(image, y, first + i, units, rows, columns, down, across)
-        for i in range(CHANNELS, total.size):
-            target[i] = target[i - CHANNELS]
-        return
+    is_flat = near > total.size // 2 and reads_equal_pixels(
+        image, y, first // CHANNELS, total.size // CHANNELS, down, across
+    )
     for i in range(total.size):
-        if np.int32(total[i] + error) != np.int32(total[i] - error):
-            target[i] = published_level(image, y, first + i, units, rows, columns, down, across)
+        if is_flat and i >= CHANNELS:
+            target[i] = target[i - CHANNELS]
+        elif is_flat or np.int32(total[i] + error) != np.int32(total[i] - error):
+            target[i] = published_level(image, y, first + i, down, across)
 
 
 @kernel
-def average_zooms(image, units, samples, rows, shares, blocks, weights, own, error):
+def average_zooms(image, down, across, rows, shares, blocks, weights, own, error):
     """Return the truncated mean of an image and its zooms, uint8 (H, W * 3).
 
-    ``rows`` to ``error`` are the fields of :class:`ZoomTables`. Each row of a zoom is stretched once and used for all
-    output rows next to it.
+    ``down`` and ``across`` are from :func:`zoom_tables`, the others are the fields of :class:`ZoomTables`. Each row of
+    a zoom is stretched once and used for all output rows next to it.
     """
     height, width = image.shape
     count, pitch = rows.shape[0], -(-(width + BLOCK + CHANNELS) // PAIR) * PAIR
@@ -319,7 +306,7 @@ def average_zooms(image, units, samples, rows, shares, blocks, weights, own, err
                 values, part = total[first:width][:EXACT_BLOCK], target[first:width][:EXACT_BLOCK]
                 near = truncate(values, np.float32(0), error, part)
                 if near:
-                    publish_block(image, y, first, values, error, units, samples, near, part)
+                    publish_block(image, y, first, values, error, near, down, across, part)
     return out
 
 
@@ -334,6 +321,6 @@ def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[n
         A new uint8 array (H, W, 3).
     """
     height, width, _ = image.shape
-    samples, tables = zoom_tables(height, width, factors)
-    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), UNITS, samples, *tables)
+    down, across, tables = zoom_tables(height, width, factors)
+    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), down, across, *tables)
     return blurred.reshape(image.shape)
