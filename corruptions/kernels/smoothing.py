@@ -1,7 +1,7 @@
 """Separable Gaussian smoothing with replicated edges, of layers and of images.
 
 Images are truncated to the levels of the published scripts: first smoothed in float32, with a bound of the error. Where
-an integer is within the bound, a few pixels are smoothed again in float64, in the order in which scipy adds.
+an integer is within the bound, a part of the row is smoothed again in float64, in the order in which scipy adds.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def smooth_exactly(source, half, channels, y, first, stop, target):
         channels: Number of channels.
         y: The row.
         first: First value of the part.
-        stop: Value after the last one, at most ``first + EXACT_BLOCK``.
+        stop: Value after the last one.
         target: uint8 (stop - first,).
     """
     height, width = source.shape
@@ -278,7 +278,8 @@ def smooth_exactly(source, half, channels, y, first, stop, target):
         levels, units = source[min(max(y + k - radius, 0), height - 1)][left:right], values[k * pitch :]
         for i in range(levels.size):
             units[i] = to_unit(levels[i], np.float64)
-    line, row = scratch(2 * margin + 2 * EXACT_BLOCK, np.float64), scratch(EXACT_BLOCK, np.float64)
+    size = stop - first + EXACT_BLOCK
+    line, row = scratch(2 * margin + size + EXACT_BLOCK, np.float64), scratch(size, np.float64)
     start = left - (first - margin)
     above, below = pair_positions(radius, pitch)
     weigh(values, above, below, half, line[start:], 0, right - left)
@@ -322,10 +323,12 @@ def smooth_levels(source, half, fast_half, error, channels, out):
         weigh(line, befores, afters, fast_half, row, 0, width)
         target = out[y]
         if truncate(row, MIDDLE, error, target):
-            for first in range(0, width, EXACT_BLOCK):
-                stop = min(first + EXACT_BLOCK, width)
-                if truncate(row[first:stop], MIDDLE, error, target[first:stop]):
-                    smooth_exactly(source, half, channels, y, first, stop, target[first:stop])
+            first, stop = width, 0
+            for at in range(0, width, EXACT_BLOCK):
+                end = min(at + EXACT_BLOCK, width)
+                if truncate(row[at:end], MIDDLE, error, target[at:end]):
+                    first, stop = min(first, at), end
+            smooth_exactly(source, half, channels, y, first, stop, target[first:stop])
 
 
 @lru_cache(maxsize=256)
