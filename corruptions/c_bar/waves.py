@@ -110,6 +110,6 @@ def add_wave(image: Image, level: float, draws: PlaneWave) -> Image:
 
 CORRUPTIONS: tuple[BarCorruption, ...] = (
     BarCorruption("plasma_noise", {"imagenet": (4.75, 7, 8.5, 9.25, 10)}, draw_plasma, add_plasma),
-    BarCorruption("cocentric_sine_waves", {"imagenet": (3, 5, 8, 9, 10)}, draw_rings, add_rings),
-    BarCorruption("single_frequency_greyscale", {"imagenet": (1, 1.5, 2, 4.5, 5)}, draw_wave, add_wave),
+    BarCorruption("cocentric_sine_waves", {"imagenet": (3, 5, 8, 9, 10)}, draw_rings, add_rings, 2),
+    BarCorruption("single_frequency_greyscale", {"imagenet": (1, 1.5, 2, 4.5, 5)}, draw_wave, add_wave, 2),
 )

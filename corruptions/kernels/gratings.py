@@ -5,33 +5,47 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.blend import repeat_channels
-from corruptions.kernels.levels import clip
+from corruptions.kernels.blend import ABOVE_WHITE, repeat_channels
+from corruptions.kernels.doubts import marks_for, truncate
+from corruptions.kernels.levels import BLACK
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
+
+BOUND = np.float32(4 * 2.0**-17)
+"""Largest error of a level below 256 that :func:`add_grey` computes in float32. See there."""
 
 
 @inlined
-def add_grey(source, noise, spread, target):
+def add_grey(source, noise, single, spread, target, marks, found):
     """Write a row plus the noise of each pixel to ``target``, clipped to 0..255 and truncated. NaN becomes 0.
+
+    In float32, noise of at most 256 levels and its sum with a level are off by 2**-17 each, and so are two sums with
+    this bound. Values within the bound of a whole number are computed again in float64, as published.
 
     Args:
         source: uint8 (W * 3,).
-        noise: float32 (W,), in levels.
+        noise: float64 (W,), in levels.
+        single: The same in float32.
         spread: float32 (W * 3,), which is overwritten.
         target: uint8 (W * 3,).
+        marks: Marks of ``W * 3`` values, which are overwritten.
+        found: Their positions, which are overwritten.
     """
-    repeat_channels(noise, spread)
+    repeat_channels(single, spread)
     for i in range(source.size):
-        target[i] = np.uint8(np.int32(clip(np.float32(source[i]) + spread[i])))
+        level = np.float32(source[i]) + spread[i]
+        above = level if level > BLACK else BLACK  # also for NaN
+        spread[i] = (above if above < ABOVE_WHITE else ABOVE_WHITE) - BOUND
+    for k in range(truncate(spread, BOUND + BOUND, target, marks, found)):
+        i = found[k]
+        target[i] = np.uint8(np.int32(min(max(source[i] + noise[i // 3], 0.0), 255.0)))
 
 
 @inlined
 def fill_phases(step, start, sines, cosines):
-    """Write sine and cosine (float32) of ``step * i + start`` for each index."""
+    """Write sine and cosine (float64) of ``step * i + start`` for each index."""
     for i in range(sines.size):
         angle = step * i + start
-        sines[i] = np.float32(sine_64(angle))
-        cosines[i] = np.float32(cosine_64(angle))
+        sines[i], cosines[i] = sine_64(angle), cosine_64(angle)
 
 
 @kernel
@@ -47,17 +61,18 @@ def add_plane_wave(pixels, across, down, phase, intensity):
     """
     height, width = pixels.shape[0], pixels.shape[1] // 3
     out = np.empty_like(pixels)
-    noise, spread = scratch(width, np.float32), scratch(3 * width, np.float32)
-    sines, cosines = scratch(width, np.float32), scratch(width, np.float32)
-    row_sines, row_cosines = np.empty(height, np.float32), np.empty(height, np.float32)
+    noise, single, spread = scratch(width, np.float64), scratch(width, np.float32), scratch(3 * width, np.float32)
+    sines, cosines = scratch(width, np.float64), scratch(width, np.float64)
+    row_sines, row_cosines = np.empty(height), np.empty(height)
+    marks, found = marks_for(3 * width)
     fill_phases(across, 0.0, sines, cosines)
     fill_phases(down, phase, row_sines, row_cosines)
-    amplitude = np.float32(intensity)
     for y in range(height):
-        sine, cosine = amplitude * row_sines[y], amplitude * row_cosines[y]
+        sine, cosine = intensity * row_sines[y], intensity * row_cosines[y]
         for x in range(width):
             noise[x] = sines[x] * cosine + cosines[x] * sine
-        add_grey(pixels[y], noise, spread, out[y])
+            single[x] = noise[x]
+        add_grey(pixels[y], noise, single, spread, out[y], marks, found)
     return out
 
 
@@ -78,13 +93,15 @@ def add_rings(pixels, column, row, lobes, depth, width_of_ring, intensity):
     """
     height, width = pixels.shape[0], pixels.shape[1] // 3
     out = np.empty_like(pixels)
-    noise, spread = scratch(width, np.float32), scratch(3 * width, np.float32)
+    noise, single, spread = scratch(width, np.float64), scratch(width, np.float32), scratch(3 * width, np.float32)
+    marks, found = marks_for(3 * width)
     for y in range(height):
         dy = y - row
         for x in range(width):
             dx = x - column
             distance = np.sqrt(dx * dx + dy * dy) + depth * sine_64(lobes * arctangent_64(dx, dy))
             rings = distance / width_of_ring
-            noise[x] = np.float32(intensity * ((rings - np.floor(rings)) - 0.5))
-        add_grey(pixels[y], noise, spread, out[y])
+            noise[x] = intensity * ((rings - np.floor(rings)) - 0.5)
+            single[x] = noise[x]
+        add_grey(pixels[y], noise, single, spread, out[y], marks, found)
     return out
