@@ -55,7 +55,7 @@ def array_of(draws: Draws, key: str, dtype: type[np.generic], shape: tuple[int, 
     Args:
         draws: The draws of one image.
         key: Name of the draw.
-        dtype: Type of the result.
+        dtype: Type of the result. ``np.floating``: float32 if the draw is float32, else float64.
         shape: Expected shape. -1 stands for any length.
 
     Returns:
@@ -64,7 +64,10 @@ def array_of(draws: Draws, key: str, dtype: type[np.generic], shape: tuple[int, 
     Raises:
         ValueError: If the shape is wrong.
     """
-    values = np.require(np.asarray(draws[key], dtype), requirements=("C", "W"))
+    values = np.asarray(draws[key])
+    if dtype is np.floating:
+        dtype = np.float32 if values.dtype == np.float32 else np.float64
+    values = np.require(values, dtype, requirements=("C", "W"))
     if values.ndim != len(shape) or any(
         size not in (-1, found) for size, found in zip(shape, values.shape, strict=True)
     ):

@@ -24,7 +24,7 @@ def draw_gauss(source: DrawSource, image: Image) -> dict[str, Any]:
 
 def add_gauss(image: Image, draws: Draws) -> Image:
     """Return image plus noise, clipped and truncated."""
-    gauss = array_of(draws, "gauss", np.float32, image.shape)
+    gauss = array_of(draws, "gauss", np.floating, image.shape)
     noisy: Image = add_to_levels(image.reshape(-1), gauss.reshape(-1))
     return noisy.reshape(image.shape)
 
@@ -40,12 +40,12 @@ def draw_multiplier(source: DrawSource, image: Image) -> dict[str, Any]:
 
 def multiply(image: Image, draws: Draws) -> Image:
     """Return image times noise, clipped and truncated."""
-    multiplier = array_of(draws, "multiplier", np.float32, (*image.shape[:2], 1))
+    multiplier = array_of(draws, "multiplier", np.floating, (*image.shape[:2], 1))
     noisy: Image = multiply_pixels(image.reshape(-1), multiplier.reshape(-1))
     return noisy.reshape(image.shape)
 
 
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("GaussNoise", ("gauss",), draw_gauss, add_gauss),
+    Candidate("GaussNoise", ("gauss",), draw_gauss, add_gauss, version=2),
     Candidate("MultiplicativeNoise", ("multiplier",), draw_multiplier, multiply),
 )

@@ -62,10 +62,10 @@ def set_impulses(levels, codes):
 
 @kernel
 def add_to_levels(levels, noise):
-    """Return image plus noise, both in levels, clipped and truncated, in float32."""
+    """Return image plus noise, both in levels, clipped and truncated. The sums are computed in float64."""
     out = np.empty_like(levels)
     for i in range(levels.size):
-        out[i] = np.uint8(np.int32(clip(np.float32(levels[i]) + noise[i])))
+        out[i] = np.uint8(np.int32(clip(np.float64(levels[i]) + noise[i])))
     return out
 
 
@@ -75,10 +75,10 @@ def multiply_pixels(levels, factors):
 
     Args:
         levels: uint8 (3 P,), interleaved.
-        factors: float32 (P,). The products are computed in float64, in which they are exact.
+        factors: Floats (P,). The products are computed in float64, in which those of float32 are exact.
     """
     out = np.empty_like(levels)
-    repeated = scratch(3 * CHUNK, np.float32)
+    repeated = scratch(3 * CHUNK, factors.dtype)
     for start in range(0, factors.size, CHUNK):
         repeat_channels(factors[start : start + CHUNK], repeated)
         source, target = levels[3 * start : 3 * (start + CHUNK)], out[3 * start : 3 * (start + CHUNK)]
