@@ -154,7 +154,7 @@ def tilt(views: Views, parameters: AngleStep, source: DrawSource, indices: Indic
 
     def frame(index: int) -> NDArray[np.uint8]:
         forward = tilt_matrix(canvas.height, canvas.width, (index - NEUTRAL_FRAME) * parameters.degrees)
-        matrix = tuple(np.array(inverse(forward), np.float32).ravel())
+        matrix = tuple(np.array(inverse(forward), np.float32).reshape(-1))
         return views.finish(sampling.project_window(canvas.pixels, (canvas.top, canvas.left), matrix, window))
 
     return stack(views, indices, frame)

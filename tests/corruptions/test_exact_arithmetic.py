@@ -128,18 +128,18 @@ def _spatter(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.
 def _elastic(image: Image, parameters: tuple[Any, ...], rng: RandomState) -> np.ndarray:
     alpha, sigma, jitter = parameters
     x, side = np.array(image, np.float32) / 255.0, len(image)
-    centre, third = np.float32(image.shape[:2]) // 2, side // 3
-    corners = np.float32([centre + third, [centre[0] + third, centre[1] - third], centre - third])
+    centre, third = side // 2, side // 3
+    corners = np.array([[centre + third] * 2, [centre + third, centre - third], [centre - third] * 2], np.float32)
     moved = corners + rng.uniform(-jitter, jitter, corners.shape).astype(np.float32)
     matrix = cv2.getAffineTransform(corners, moved)
-    x = cv2.warpAffine(x, matrix, (side, side), borderMode=cv2.BORDER_REFLECT_101)
+    warped = cv2.warpAffine(x, matrix, (side, side), borderMode=cv2.BORDER_REFLECT_101)
     right, down = (
         (gaussian(rng.uniform(-1, 1, (side, side)), sigma, mode="reflect", truncate=3) * alpha).astype(np.float32)
         for _ in range(2)
     )
     rows, columns, channels = np.mgrid[:side, :side, :3]
     positions = rows + down[..., None], columns + right[..., None], channels
-    return np.clip(ndimage.map_coordinates(x, positions, order=1, mode="reflect"), 0, 1) * 255
+    return np.clip(ndimage.map_coordinates(warped, positions, order=1, mode="reflect"), 0, 1) * 255
 
 
 ARITHMETIC: Mapping[str, tuple[Mapping[str, tuple[Any, ...]], Arithmetic]] = {

@@ -141,7 +141,7 @@ assert abs(ce - 0.6) < 1e-9
 The package is typed. Type checkers refuse unknown names of corruptions and perturbations, severities, profiles,
 precisions and executors, as in `rs.corrupt(image, "fogg")`. For a name or a severity that is known only when the
 program runs, `rs.corruptions.corruptor` accepts any. Transforms of data sets are `str`, since
-[packages can add families](families.md).
+[packages can add families](extending.md).
 
 ```python
 import numpy as np

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pipeline.cli.app import COMMANDS
 from tests.conftest import ROOT
 from tests.docs import cli_page
 from tests.docs.__main__ import PAGES
+from tests.golden import fidelity
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -21,3 +24,11 @@ def test_page_of_the_command_line_has_every_command_with_its_example() -> None:
     text = cli_page.page()
     assert [name for name in COMMANDS if f"\n### {name}\n" not in text] == []
     assert [name for name, each in COMMANDS.items() if f"```bash\n{each.example}\n```" not in text] == []
+
+
+def test_page_of_fidelity_gives_the_cause_of_each_difference() -> None:
+    text = fidelity.PAGE.read_text()
+    assert text.startswith(fidelity.INTRODUCTION)
+    for family, section in re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL):
+        for name, cause in re.findall(r"^\| `(.+?)` .* \| ([^|]+) \|$", section, re.MULTILINE):
+            assert cause == fidelity.REASONS[family][name]

@@ -119,7 +119,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "perlin_noise": FLOAT32,
         "plasma_noise": FUNCTIONS,
         "brownish_noise": "The Fourier transform is computed in float32.",
-        "circular_motion_blur": "Published sums of flat areas are whole but for the error of float64 splines.",
+        "circular_motion_blur": "Computed in float32. Published sums of flat areas are whole but for float64 errors.",
     },
     "ImageNet-P": {"gaussian_blur": FLOAT32},
     "ImageNet-S": {
@@ -128,7 +128,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "ImageNet-Syn2Nat": {
         "Emboss": "OpenCV adds the products of a filter in another order.",
         "Sharpen": "OpenCV adds the products of a filter in another order.",
-        "ISONoise": "Computed without OpenCV's intermediate hues, lightnesses and saturations in float32.",
+        "ISONoise": "Conversions between RGB and HLS round otherwise than in OpenCV 4.5.1.",
     },
 }
 """Family -> transform with outputs that differ -> why. Some entries are not needed if all outputs are equal."""
@@ -169,10 +169,11 @@ INTRODUCTION = """\
 How many outputs equal those of the published generators for the same random draws, in all pixels, and how far the
 others are. The reference outputs of ImageNet-C, -P, -S and C-bar were made by the published scripts on NumPy 2.4,
 SciPy 1.17, scikit-image 0.26, OpenCV 5.0, Pillow 13.0 and ImageMagick 6.9.11 (Q16), those of Syn2Nat by albumentations
-0.5.2 on OpenCV 4.5.1. They contain all profiles and severities of ImageNet-C.
+0.5.2 on OpenCV 4.5.1.
 
-Builds use a faster generator of random draws, so that their noise differs from the published files, which were drawn
-without a seed."""
+The draws are those of NumPy's legacy generator (`rng=RandomState(...)`). Builds use a faster generator, whose numbers
+are float32. Random layers (heights of fog, layers of snow and spatter, displacements of elastic_transform) are then
+computed in float32 too, and the image from these layers as published."""
 
 HEADER = ("Transform", "Outputs", "Equal", "One level off", "More", "Values that differ", "Cause")
 

@@ -16,6 +16,7 @@ from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
 from corruptions.kernels import perlin
 from tests.corruptions.c_bar.tolerance import assert_within
+from tests.golden import fidelity
 
 IMAGENET = (
     *("caustic_refraction", "inverse_sparkles", "sparkles", "perlin_noise", "blue_noise_sample", "plasma_noise"),
@@ -29,8 +30,6 @@ NAMES = (*IMAGENET, "pinch_and_twirl", "ripple", "circular_motion_blur", "lines"
 CASES = [("imagenet", name) for name in IMAGENET] + [("cifar", name) for name in CIFAR]
 
 WITHOUT_DRAWS = {"circular_motion_blur"}
-FIRST_SEED = 1000
-"""The reference outputs were drawn with RandomState(1000 + severity)."""
 SIZES = ((16, 16), (17, 60), (61, 32), (100, 101))
 
 
@@ -81,15 +80,10 @@ def test_levels_are_the_published_ones(name: str, profile: str, levels: tuple[fl
 
 @pytest.mark.parametrize(("profile", "name"), CASES)
 def test_outputs_equal_the_references(profile: str, name: str, shared: Path) -> None:
-    golden = references(shared)
-    found = [key for key in golden if key.startswith(f"{profile}/") and key.split("/")[2] == name]
+    found = list(fidelity.corruption_outputs(references(shared), f"{profile}/", name))
     assert len(found) >= 15
-    for key in found:
-        _, index, _, severity, *seed = key.split("/")
-        rng = np.random.RandomState(int(*seed) if seed else FIRST_SEED + int(severity))
-        image = golden[f"{profile}/{index}/input"]
-        result = corruptions.corrupt(image, name, int(severity), profile=profile, rng=rng)
-        assert_within(name, result, golden[key], key)
+    for output in found:
+        assert_within(name, output.found, output.expected, output.key)
 
 
 DRAWN: Mapping[str, tuple[list[int], Callable[[Any], list[float]]]] = {
@@ -110,7 +104,7 @@ def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> 
     row, (places, numbers) = c_bar.CORRUPTIONS[name], DRAWN[name]
     for profile in row.levels:
         recorded = references(shared)[f"params/{profile}/{name}/{severity}"][places]
-        source = PublishedDraws(np.random.RandomState(FIRST_SEED + severity))
+        source = PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + severity))
         drawn = numbers(row.draw(source, (PROFILE_SIDES[profile],) * 2, row.level(profile, severity)))
         assert np.allclose(drawn, recorded, rtol=1e-12, atol=0)
 
@@ -118,7 +112,7 @@ def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> 
 def test_gradients_come_from_the_recorded_seed(shared: Path) -> None:
     seed = int(references(shared)["params/imagenet/perlin_noise/3"][5])
     row = c_bar.CORRUPTIONS["perlin_noise"]
-    drawn = row.draw(PublishedDraws(np.random.RandomState(FIRST_SEED + 3)), (224, 224), 5.8)
+    drawn = row.draw(PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + 3)), (224, 224), 5.8)
     assert np.array_equal(drawn, np.random.RandomState(seed).randint(0, 2**31, perlin.DRAWS))
 
 
