@@ -137,7 +137,7 @@ class LocalStore:
         """Return name -> size in bytes of all files below ``folder`` with this suffix, sorted by path.
 
         Raises:
-            UserError: A subfolder cannot be listed, or ends with the suffix.
+            UserError: A subfolder cannot be listed, or has the name of a Parquet part, which would be taken for missing.
         """
         found = os.walk(self._folder / folder, onerror=_raise_listing_error)
         ending = (Path(path, name) for path, dirs, names in found for name in dirs + names if name.endswith(suffix))
@@ -145,7 +145,9 @@ class LocalStore:
         for path in ending:
             if path.is_file():
                 paths.append(path)
-            elif folder and path.is_dir():  # in a source, as a whole, folders may have any name
+            elif (
+                folder and suffix == ".parquet" and path.is_dir()
+            ):  # in a source, as a whole, folders may have any name
                 raise UserError(f"{path} is a folder, but must be a file: move or remove it")
         named = {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
         return {name: named[name] for name in sorted(named, key=path_sort_key)}
