@@ -137,7 +137,7 @@ class LocalStore:
         """Return name -> size in bytes of all files below ``folder`` with this suffix, sorted by path.
 
         Raises:
-            UserError: A subfolder cannot be listed, or has the name of a Parquet part, which would be taken for missing.
+            UserError: A subfolder cannot be listed, or is named like a Parquet part, so that this would be missing.
         """
         found = os.walk(self._folder / folder, onerror=_raise_listing_error)
         ending = (Path(path, name) for path, dirs, names in found for name in dirs + names if name.endswith(suffix))
