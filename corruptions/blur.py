@@ -157,7 +157,7 @@ GAUSSIAN_BLUR = table(
 )
 
 CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("defocus_blur", "blur", True, 3, DEFOCUS_BLUR, draw_nothing, blur_defocus),
+    Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draw_nothing, blur_defocus),
     Corruption("glass_blur", "blur", True, 2, GLASS_BLUR, draw_offsets, blur_glass),
     Corruption("motion_blur", "blur", True, 2, MOTION_BLUR, draw_angle, blur_motion),
     Corruption("zoom_blur", "blur", True, 2, ZOOM_BLUR, draw_nothing, blur_zoom),

@@ -1,12 +1,8 @@
-"""The smoothed disk of defocus blur: integer sums over the sharp disk, followed by smoothing of its edge.
-
-The error has a bound. Values near an integer are computed again as the sum of the products of the published filter.
-"""
+"""The smoothed disk of defocus blur: integer sums over the sharp disk, followed by smoothing of its edge."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,26 +11,13 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import exp
 from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.planes import equal_pixels
-from corruptions.kernels.smoothing import UNIT_ROUNDOFF, add_pairs
+from corruptions.kernels.smoothing import add_pairs
 
 SMALL_GRID = 8
 """Radius of the grid for all disks up to this radius."""
 
 MAX_TERMS = 257
 """Number of 8-bit levels whose sum always fits into 16 bits."""
-
-FUSED_COLUMNS = 8
-"""OpenCV fuses products and sums of columns only in whole vectors of this many columns."""
-
-EXACT_BLOCK = 48
-"""Values that are examined together, whole pixels."""
-
-HIGHEST = np.int32(255)
-"""The highest level."""
-
-NEGLIGIBLE = 1e-12
-"""Weights of the published filter below this do not change any level."""
 
 MIN_SIDE_WEIGHT = 1e-7
 """The smoothing is left out if its side weights are smaller than this, relative to a sum of 1."""
@@ -60,16 +43,9 @@ class Disk(NamedTuple):
     group: int
     """Number of quads of columns whose sum fits into 16 bits."""
     rim: NDArray[np.int64]
-    """(E, 4) columns of a disk that reaches the edge of its grid, which are added to or subtracted from both sides: tap
-    (1 or 2) by which they are multiplied, distance from the centre, index in ``heights``, and sign."""
-    ends: tuple[NDArray[np.int64], NDArray[np.int64]]
-    """Quads of pixels above and below such a disk, for each tap. ``row`` is an index into ``rim``."""
-    error: float
-    """Bound of the error of levels."""
-    taps: NDArray[np.int64]
-    """(T, 2) distances (dy, dx) of the published filter."""
-    weights: NDArray[np.float64]
-    """(T,) the published filter."""
+    """For a disk that reaches the edge of its grid: its radius, and indices in ``heights`` of its last two columns."""
+    ends: NDArray[np.int64]
+    """Quads of pixels above and below such a disk. Row 0: pixels to add, row 1: pixels to subtract."""
 
 
 def sharp_disk(radius: float) -> NDArray[np.float32]:
@@ -91,52 +67,40 @@ def edge_taps(radius: float, alias: float) -> list[np.float32]:
     return [np.float32(weight / total) for weight in bell]
 
 
-def fused(values: NDArray[np.floating], tap: np.floating, sums: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return ``values * tap + sums``, of float32 rounded once, as CPUs with fused multiply-add do."""
-    return (values.astype(np.float64) * np.float64(tap) + sums).astype(sums.dtype)
-
-
-def smooth_rows(padded: NDArray[np.floating], taps: Sequence[np.floating], whole: int = 0) -> NDArray[np.floating]:
-    """Return (N, M) smoothed along its second axis: the centre, then pairs, fused in ``whole`` rows."""
+def smooth_rows(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """Return float32 (N, M) smoothed along its second axis, in OpenCV's order: the centre, then pairs outwards."""
     half = len(taps) - 1
     width = padded.shape[1] - 2 * half
     total = padded[:, half : half + width] * taps[0]
     for k in range(1, half + 1):
-        pairs = padded[:, half - k : half - k + width] + padded[:, half + k : half + k + width]
-        total = np.append(fused(pairs[:whole], taps[k], total[:whole]), total[whole:] + pairs[whole:] * taps[k], axis=0)
+        left, right = padded[:, half - k : half - k + width], padded[:, half + k : half + k + width]
+        total = total + (left + right) * taps[k]
     return total
+
+
+def smooth_2d(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """Return the array after :func:`smooth_rows` along both axes."""
+    return smooth_rows(smooth_rows(padded, taps).T, taps).T
 
 
 def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
     """Return the published filter: a disk of sum 1 on a square grid, smoothed by a Gaussian of sigma ``alias``.
 
-    The last bit of its weights is that of OpenCV on CPUs with fused multiply-add: along rows, three taps begin with the
-    pair; along columns, those beyond the last whole vector are not fused.
-
     Quirk: a disk as wide as its grid is reflected into itself by the smoothing, so the filters of radius 8 and 10 sum
     to 1.013 and 1.011 and brighten the image (published scripts, ``disk``).
     """
     inside, taps = sharp_disk(radius), edge_taps(radius, alias)
-    half, size = len(taps) - 1, inside.shape[0]
-    padded = np.pad(inside / inside.sum(), half, mode="reflect")
-    if half == 1:
-        rows = fused(padded[:, 1:-1], taps[0], (padded[:, :-2] + padded[:, 2:]) * taps[1])
-    else:
-        rows = smooth_rows(padded, taps, padded.shape[0])
-    return np.asarray(smooth_rows(rows.T, taps, size // FUSED_COLUMNS * FUSED_COLUMNS).T, np.float32)
+    return smooth_2d(np.pad(inside / inside.sum(), len(taps) - 1, mode="reflect"), taps)
 
 
 @lru_cache(maxsize=64)
 def decompose_disk(radius: float, alias: float) -> Disk:
     """Return the filter of :func:`disk_weights` in the form that the compiled loop reads.
 
-    If a disk reaches the edge of its grid, reflection padding repeats its columns beyond the last. The smoothing then
-    adds part of them back at the rim, while the part that it moves out of the grid is cut off. The rows behave
-    likewise. The rim correction contains both. With columns c0, c1, c2 from the edge inwards, tap k adds column k - j
-    to column j and subtracts column j from column j - k, which is outside, for j below k.
-
-    The bound: the filters differ by the sum of the differences of their weights, times 255 levels. The sums of the disk
-    are exact. Each level then passes at most ten roundings of float32 of its own size, which is below 259 levels.
+    If a disk reaches the edge of its grid, reflection padding repeats the second-to-last column beyond the last. The
+    smoothing then adds part of it back at the rim, while the part that it moves out of the grid is cut off. The rows
+    behave likewise. The rim correction contains both. It leaves out what the outermost taps of a 5 x 5 Gaussian would
+    add, which changes a pixel by less than 0.04 levels.
     """
     inside, edge = sharp_disk(radius), edge_taps(radius, alias)
     reach = inside.shape[0] // 2
@@ -144,48 +108,34 @@ def decompose_disk(radius: float, alias: float) -> Disk:
     heights = np.unique(columns[columns >= 0])
     runs = np.argwhere(heights[:, None] == columns[None, :]) - (0, reach)
     half = np.array([*edge, 0][:3] if edge[1] > MIN_SIDE_WEIGHT else [1], np.float32)
-    moved = [
-        side
-        for k in range(1, len(edge) if half.size > 1 else 1)
-        for j in range(k)
-        for side in ((k, reach - j, columns[j - k - 1], 1), (k, reach + k - j, columns[-1 - j], -1))
-        if side[2] >= 0
-    ]
-    first, second = (
-        [(row, dx) for row, (k, _, height, _) in enumerate(moved) if k == tap for dx in range(-height, height + 1)]
-        for tap in (1, 2)
-    )
-    smoothing = [np.float64(tap) for tap in half]
-    spread = half.size - 1
-    complete = smooth_rows(np.pad(inside.astype(np.float64), spread, mode="reflect"), smoothing)
-    complete = smooth_rows(complete.T, smoothing).T
-    weights = disk_weights(radius, alias).astype(np.float64)
-    main = float(weights.sum()) / float(complete.sum())  # the sum is that of the published filter
-    taps = np.argwhere(weights > NEGLIGIBLE)
-    difference = 255.0 * float(abs(weights - main * complete).sum())
+    across = 2.0 * float(half.astype(np.float64).sum()) - float(half[0])
+    total = float(inside.sum()) * (across * across)
+    rim, ends = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    if columns[-2] >= 0 and half.size > 1:
+        near, far = columns[[-2, -1]].tolist()
+        rim = np.array(
+            [reach, np.searchsorted(heights, near), np.searchsorted(heights, far) if far >= 0 else heights.size]
+        )
+        added, subtracted = ([(row, dx) for dx in range(-height, height + 1)] for row, height in ((0, near), (1, far)))
+        ends = np.array(added + subtracted)
+        total += 4.0 * float(half[1]) * across * (len(added) - len(subtracted))
     return Disk(
-        margin=int(heights.max()) + spread,
-        main=main,
+        margin=int(heights.max()) + half.size - 1,
+        # The sum is that of the published filter.
+        main=float(disk_weights(radius, alias).astype(np.float64).sum()) / total,
         half=half,
         heights=heights,
         runs=quads(runs, heights.size),
         group=MAX_TERMS // (4 * (2 * int(heights.max()) + 1)),
-        rim=np.array(
-            [(k, far, np.searchsorted(heights, height), sign) for k, far, height, sign in moved], np.int64
-        ).reshape(-1, 4),
-        ends=(quads(np.array(first), len(moved)), quads(np.array(second), len(moved))),
-        error=1.01 * difference + (10 * UNIT_ROUNDOFF * 259 if spread else 0.0) + NEGLIGIBLE,
-        taps=taps - reach,
-        weights=weights[tuple(taps.T)],
+        rim=rim,
+        ends=quads(ends, 2),
     )
 
 
 def quads(taps: NDArray[np.int64], zeros: int) -> NDArray[np.int64]:
     """Return (T, 2) taps as (Q, 4, 2), padded with taps that read row ``zeros``."""
     missing = -len(taps) % 4
-    return np.ascontiguousarray(
-        np.concatenate([taps.astype(np.int64).reshape(-1, 2), np.tile((zeros, 0), (missing, 1))])
-    ).reshape(-1, 4, 2)
+    return np.ascontiguousarray(np.concatenate([taps, np.tile((zeros, 0), (missing, 1))])).reshape(-1, 4, 2)
 
 
 @lru_cache(maxsize=256)
@@ -265,33 +215,27 @@ def add_runs(sums, runs, group, start, channels, part, disk):
 
 
 @inlined
-def rim_columns(sums, rim, half, start, channels, parts, gain):
-    """Write the runs to add at the left and right of the rim, times their taps, to ``gain`` (float32)."""
-    parts[:] = 0
-    for e in range(rim.shape[0]):
-        column, far, part = sums[rim[e, 2]], rim[e, 1] * channels, parts[rim[e, 0] - 1]
-        left, right = column[start - far :][: gain.size], column[start + far :][: gain.size]
-        if rim[e, 3] > 0:
-            for i in range(gain.size):
-                part[i] += left[i] + right[i]
-        else:
-            for i in range(gain.size):
-                part[i] -= left[i] + right[i]
-    gain[:] = 0
-    add_signed(gain, parts[0], parts[1], half)
+def rim_columns(sums, rim, start, channels, gain):
+    """Write the runs to add at the rim's left and right, minus those to subtract, to ``gain`` (float32)."""
+    inner, outer = sums[rim[1]], sums[rim[2]]
+    near, far = rim[0] * channels, (rim[0] + 1) * channels
+    a, b = inner[start - near :][: gain.size], inner[start + near :][: gain.size]
+    c, d = outer[start - far :][: gain.size], outer[start + far :][: gain.size]
+    for i in range(gain.size):
+        gain[i] = np.float32(np.int32(np.int16(a[i] + b[i] - c[i] - d[i])))
 
 
 @inlined
-def rim_rows(padded, y, rim, rows):
-    """Write the sums of the image rows above and below that belong to the rim, times their signs, to ``rows``."""
-    for e in range(rim.shape[0]):
-        above, below, row = padded[y - rim[e, 1]], padded[y + rim[e, 1]], rows[e]
-        if rim[e, 3] > 0:
-            for i in range(row.size):
-                row[i] = np.uint16(above[i]) + np.uint16(below[i])
-        else:
-            for i in range(row.size):
-                row[i] = -(np.uint16(above[i]) + np.uint16(below[i]))
+def rim_rows(padded, y, reach, rows):
+    """Write the image rows at the upper and lower rim to ``rows`` (uint16).
+
+    rows[0] is the sum of the rows ``reach`` above and below row ``y``, rows[1] minus the sum of the rows beyond them.
+    """
+    a, b, c, d = padded[y - reach], padded[y + reach], padded[y - reach - 1], padded[y + reach + 1]
+    added, subtracted = rows[0], rows[1]
+    for i in range(added.size):
+        added[i] = np.uint16(a[i]) + np.uint16(b[i])
+        subtracted[i] = -(np.uint16(c[i]) + np.uint16(d[i]))
 
 
 @inlined
@@ -319,59 +263,24 @@ def smooth_horizontal(line, half, channels, row):
 
 
 @inlined
-def add_signed(total, near, far, half):
-    """Add ``near`` and ``far`` (signed, stored as uint16), times their taps, to ``total`` (float32)."""
-    first, second = half[1], half[2]
+def add_signed(total, values, factor):
+    """Add ``values`` (signed, stored as uint16) times ``factor`` to ``total`` (float32)."""
     for i in range(total.size):
-        inner, outer = np.float32(np.int32(np.int16(near[i]))), np.float32(np.int32(np.int16(far[i])))
-        total[i] += inner * first + outer * second
-
-
-@kernel
-def filtered_level(padded, y, at, channels, taps, weights):
-    """Return one level, filtered in float64 by the published filter. Its centre is at row ``y``, value ``at``."""
-    total = 0.0
-    for k in range(weights.size):
-        total += padded[y + taps[k, 0], at + taps[k, 1] * channels] * weights[k]
-    return np.uint8(np.int32(min(total, 255.0)))
+        total[i] += np.float32(np.int32(np.int16(values[i]))) * factor
 
 
 @inlined
-def truncate_filtered(row, main, error, target):
-    """Write ``row * main``, truncated and clipped, to ``target``. Return how many have an integer within the error."""
-    count = np.int32(0)
-    for i in range(target.size):
-        value = row[i] * main
-        lower, upper = np.int32(value - error), np.int32(value + error)
-        target[i] = np.uint8(min(lower, HIGHEST))
-        count += np.int32(upper - lower)
-    return count
-
-
-@inlined
-def filter_again(padded, y, first, channels, margin, taps, weights, values, main, error, near, flats, target):
-    """Replace the values of a block that are within the error of an integer. ``near`` is their number.
-
-    ``flats`` are the results for flat areas of each level, or -1 where they are not known yet.
-    """
-    row, at, reach = y + margin, margin * channels + first, margin * channels
-    window = (y, row + margin + 1, at - reach, at + target.size + reach)
-    is_flat = near > target.size // 2 and equal_pixels(padded, *window)
-    for i in range(target.size):
-        level = padded[row, at + i]
-        if is_flat and flats[level] >= 0:
-            target[i] = flats[level]
-        elif np.int32(values[i] * main + error) != np.int32(values[i] * main - error):
-            target[i] = filtered_level(padded, row, at + i, channels, taps, weights)
-            if is_flat:
-                flats[level] = target[i]
+def add_scaled(total, values, factor):
+    """Add ``values`` times ``factor`` to ``total`` (float32)."""
+    for i in range(total.size):
+        total[i] += values[i] * factor
 
 
 @kernel
-def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, ends, error, taps, weights):
+def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, ends):
     """Return the image correlated with a decomposed filter, clipped at 255 and truncated, uint8 (H, W * channels).
 
-    ``padded`` is the mirrored image. ``margin`` to ``weights`` are the fields of :class:`Disk`.
+    ``padded`` is the mirrored image. ``margin`` to ``ends`` are the fields of :class:`Disk`.
     """
     height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
     out = np.empty((height, width), np.uint8)
@@ -379,41 +288,32 @@ def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, e
     wide, before = width + 2 * spread * channels, start - spread * channels
     sums = np.zeros((heights.size + 1, padded.shape[1]), np.uint16)
     disks, sides = np.empty((2 * spread + 1, wide), np.float32), np.empty((2 * spread + 1, width), np.float32)
-    part, parts = scratch(wide, np.uint16), scratch(2 * wide, np.uint16).reshape(2, wide)
-    rows = np.zeros((rim.shape[0] + 1, padded.shape[1]), np.uint16)
+    part, rows = scratch(wide, np.uint16), np.zeros((3, padded.shape[1]), np.uint16)
     line, row, gain = scratch(wide, np.float32), scratch(width, np.float32), scratch(width, np.float32)
-    flats = np.full(256, -1)
     init_runs(padded, margin - spread, heights, sums)
     for ready in range(-spread, height + spread):
         if ready > -spread:
             slide_runs(padded, ready + margin, heights, sums)
         add_runs(sums, runs, group, before, channels, part, disks[ready % disks.shape[0]])
-        if rim.shape[0] > 0:
-            rim_columns(sums, rim, half, start, channels, parts, sides[ready % sides.shape[0]])
+        if rim.size > 0:
+            rim_columns(sums, rim, start, channels, sides[ready % sides.shape[0]])
         y = ready - spread
         if y < 0:
             continue
         smooth_vertical(disks, y, half, line)
-        if rim.shape[0] > 0:
-            rim_rows(padded, y + margin, rim, rows)
-            parts[:] = 0
-            for k in range(2):
-                for q in range(ends[k].shape[0]):
-                    add_quad(rows, ends[k][q], before, channels, parts[k])
-            add_signed(line, parts[0], parts[1], half)
+        if rim.size > 0:
+            rim_rows(padded, y + margin, rim[0], rows)
+            part[:] = 0
+            for k in range(ends.shape[0]):
+                add_quad(rows, ends[k], before, channels, part)
+            add_signed(line, part, half[1])
         smooth_horizontal(line, half, channels, row)
-        if rim.shape[0] > 0:
+        if rim.size > 0:
             smooth_vertical(sides, y, half, gain)
-            for i in range(width):
-                row[i] += gain[i]
-        if truncate_filtered(row, main, error, out[y]):
-            for first in range(0, width, EXACT_BLOCK):
-                values, target = row[first:][:EXACT_BLOCK], out[y][first:][:EXACT_BLOCK]
-                near = truncate_filtered(values, main, error, target)
-                if near:
-                    filter_again(
-                        padded, y, first, channels, margin, taps, weights, values, main, error, near, flats, target
-                    )
+            add_scaled(row, gain, half[1])
+        target = out[y]
+        for i in range(width):
+            target[i] = np.uint8(np.int32(min(row[i] * main, 255.0)))
     return out
 
 
