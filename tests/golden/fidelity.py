@@ -119,6 +119,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "brownish_noise": "The Fourier transform is computed in float32.",
         "circular_motion_blur": "Computed in float32. Published sums of flat areas are whole but for float64 errors.",
     },
+    "ImageNet-P": {},
     "ImageNet-S": {
         "opencv-bicubic": "Published with Intel's IPP, whose pixels depend on the CPU; these are OpenCV's without it.",
     },
