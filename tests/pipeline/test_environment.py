@@ -15,7 +15,7 @@ from PIL import Image
 
 from corruptions.cache import user_cache
 from pipeline.storage import trusted_locations
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 
 AS_NOBODY = """
 import os
@@ -86,6 +86,26 @@ def test_build_works_without_standard_error_and_current_folder(
 
 def test_reader_that_closes_the_pipe_causes_no_message() -> None:
     assert run("list | head -1 > /dev/null").stderr == ""
+
+
+def test_missing_shared_memory_is_one_line_and_not_a_hang(built_once: Path, tmp_path: Path) -> None:
+    """Containers have little of it. A mount in a namespace of its own does not change that of this machine."""
+    alone = (
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=64k none /dev/shm && "$@"',
+        "sh",
+    )
+    if shutil.which("unshare") is None or subprocess.run((*alone, "true"), capture_output=True, check=False).returncode:
+        pytest.skip("mounting in a namespace needs unshare and the permission to use it")
+    options = ("--model", "tests.factories.small_models:tiny", "--out", tmp_path / "out", "--loaders", "2")
+    command = (*alone, COMMAND, "evaluate", built_once, *options)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "error: loader processes need shared memory, but /dev/shm is full" in done.stderr
 
 
 INTERRUPTED_AT = """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from multiprocessing import get_context
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +40,17 @@ VERIFY = "run robustshards verify"
 
 _WORKER_DIED = "DataLoader worker"
 """Start of torch's error message when a loader process died."""
+
+_KILLED = "killed by signal"
+"""Part of that message if a signal ended it, as after a crash."""
+
+_SHARED_MEMORY = "shared memory"
+"""Part of torch's error messages when /dev/shm is full."""
+
+_NO_SHARED_MEMORY = (
+    "loader processes need shared memory, but /dev/shm is full or cannot be written: enlarge it (of a container: "
+    "--shm-size 1g), use a smaller --batch-size, or --loaders 0"
+)
 
 
 @dataclass
@@ -81,7 +94,7 @@ class BrokenChunk:
 class _PartialBatch:
     """A batch that is not full yet."""
 
-    images: np.ndarray
+    images: torch.Tensor
     rows: list[Row] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
 
@@ -135,12 +148,17 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
         pin: Whether to pin the memory of batches, for a GPU.
 
     Raises:
-        UserError: A loader process died.
+        UserError: A loader process was killed, or there is no shared memory for loader processes.
+        MemoryError: A loader process ended because memory or threads are missing.
         UnreachableError: The store of the images does not respond.
     """
     workers = min(processes, len(stream.chunks))
     options: dict[str, Any] = {}
     if workers:
+        try:
+            get_context("spawn").Lock()
+        except OSError as error:
+            raise UserError(_NO_SHARED_MEMORY) from error
         options = {"prefetch_factor": PREFETCHED_BATCHES, "multiprocessing_context": "spawn"}
         options["worker_init_fn"] = partial(_end_with, os.getpid())
     loader = DataLoader(stream, batch_size=None, num_workers=workers, pin_memory=pin, **options)
@@ -157,12 +175,19 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
                 if isinstance(item, BrokenChunk) or item.last:
                     finished.add(item.chunk)
                 yield item
-        except RuntimeError as error:  # torch raises RuntimeError if a loader process died
-            if not str(error).startswith(_WORKER_DIED):
+        except RuntimeError as error:  # of torch, if a loader process fails or died
+            message = str(error)
+            if _SHARED_MEMORY in message:
+                raise UserError(_NO_SHARED_MEMORY) from error
+            if not message.startswith(_WORKER_DIED):
                 raise
+            if _KILLED not in message:  # an exception of Python outside of what reads images
+                raise MemoryError(message) from error
             raise UserError(_death_message(stream.chunks, finished, workers)) from error
         finally:
-            del batches  # ends the loaders
+            if workers:
+                with suppress(RuntimeError):  # of loaders that died, which torch would print when it deletes batches
+                    batches._shutdown_workers()  # type: ignore[attr-defined]
 
 
 def _end_with(parent: int, loader: int) -> None:
@@ -254,8 +279,8 @@ def _batches(
             changed += row.pixel_sha256 is not None and pixel_digest(sample.pixels()) != row.pixel_sha256
         for frame, decode_into in enumerate(_prepared(sample, preparation) if preparation else sample.frames_into()):
             if partial_batch is None:
-                partial_batch = _PartialBatch(np.empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
-            decode_into(partial_batch.images[len(partial_batch.rows)])
+                partial_batch = _PartialBatch(_empty((min(batch, remaining), *size, 3), sample.encoder.dtype))
+            decode_into(partial_batch.images[len(partial_batch.rows)].numpy())
             partial_batch.rows.append(row)
             partial_batch.frames.append(frame)
             if len(partial_batch.rows) == len(partial_batch.images):
@@ -274,6 +299,15 @@ def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np
 
 
 def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> Batch:
-    return Batch(
-        index, torch.from_numpy(partial_batch.images), partial_batch.rows, partial_batch.frames, last, compared, changed
-    )
+    return Batch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+    """Return memory for images. Raise RuntimeError in a loader process that has no shared memory.
+
+    That of a loader process is shared with its parent: torch would copy it, in a thread whose errors nobody receives.
+    """
+    if get_worker_info() is None:
+        return torch.from_numpy(np.empty(shape, dtype))
+    storage = torch.UntypedStorage._new_shared(math.prod(shape) * np.dtype(dtype).itemsize)
+    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)  # type: ignore[call-overload]
