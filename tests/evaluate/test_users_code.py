@@ -103,6 +103,10 @@ def test_the_users_folder_is_searched_last(package: Path) -> None:
         ("raise GeneratorExit", "cannot be loaded: GeneratorExit"),
         ("return 3", "returns int: return a torch.nn.Module"),
         ("return torch.nn.LazyLinear(3)", "use a module whose weights are plain tensors"),
+        (
+            "return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3, device='meta'))",
+            r"has no weights \(device meta\) in 1.weight, 1.bias: create it .*assign=True\), before it is evaluated$",
+        ),
     ],
 )
 def test_exceptions_in_factories_become_user_errors(package: Path, body: str, message: str) -> None:
@@ -130,6 +134,8 @@ def test_modules_of_this_project_are_rejected(spec: str) -> None:
         ("x[:, :0]", r"returns \(2, 0\) of torch.float32 for 2 images"),
         ("x[:1]", r"returns \(1, 7\) of torch.float32 for 2 images"),
         ("x + 0j", r"returns \(2, 7\) of torch.complex64"),
+        ("x > 0", r"returns \(2, 7\) of torch.bool .* returns logits: numbers of shape \(images, classes\), a tuple"),
+        ("{'coarse': x, 'fine': x}", "returns dict with 'coarse', 'fine' for 2 images; .* with them as 'logits'"),
         ("sys.exit(0)", "fails on a batch of 2 images of 224 x 224: SystemExit: 0"),
         ("{}[0]", "fails on a batch of 2 images of 224 x 224: KeyError: 0"),
         ("x.sum().backward()", "gradients are disabled; a model that adapts at test time needs --ordered"),

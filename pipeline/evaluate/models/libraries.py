@@ -32,7 +32,7 @@ from pipeline.evaluate.models.factories import (
     modules_of,
 )
 from pipeline.evaluate.models.guards import optional_library, user_errors
-from pipeline.evaluate.models.state_dicts import load_weights, weights_digest
+from pipeline.evaluate.models.state_dicts import check_has_weights, load_weights, weights_digest
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """Environment variable of torch that overrides the arguments of torch.load."""
@@ -63,6 +63,7 @@ def from_module(module: torch.nn.Module, adapts: bool = False) -> Model:
     if not isinstance(module, torch.nn.Module):
         raise UserError(f"the model is of type {type(module).__name__}: give the name of a model, or a torch.nn.Module")
     spec = f"{type(module).__module__}.{type(module).__qualname__}"
+    check_has_weights(module, spec)
     with user_errors(spec, USE_COPYABLE):
         network = copy.deepcopy(module).cpu()
     request = ModelRequest(spec, spec, None, "", False, adapts)
@@ -113,7 +114,8 @@ def from_hugging_face(request: ModelRequest) -> Model:
 
 
 def _model(request: ModelRequest, network: torch.nn.Module, model_input: ModelInput, modules: list[str]) -> Model:
-    """Return a network as a model, after loading the requested weights."""
+    """Return a network as a model, after loading the requested weights. Raise UserError if some are missing."""
+    check_has_weights(network, request.spec)
     if request.weights is not None:
         load_weights(network, request.weights_file(), request.spec)
     with user_errors(request.spec, "use a module whose weights are plain tensors"):

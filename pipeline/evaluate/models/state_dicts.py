@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -55,6 +56,17 @@ def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
             module.load_state_dict(fitting)
         except RuntimeError as error:
             raise UserError(f"{path} does not fit {spec}: {first_line(error)}") from error
+
+
+def check_has_weights(module: torch.nn.Module, spec: str) -> None:
+    """Raise UserError if parameters or buffers of a module are on the device meta, which has shapes but no values."""
+    tensors = chain(module.named_parameters(), module.named_buffers())
+    if missing := [name for name, value in tensors if value.is_meta]:
+        shown = ", ".join(missing[:MAX_SHOWN]) + (", ..." if len(missing) > MAX_SHOWN else "")
+        raise UserError(
+            f"the model {spec} has no weights (device meta) in {shown}: create it on the device cpu, or load them with "
+            "load_state_dict(..., assign=True), before it is evaluated"
+        )
 
 
 def weights_digest(module: torch.nn.Module) -> str:
