@@ -78,8 +78,9 @@ def evaluate(
         weights: File with a state dict for the model (.pt, .pth, .safetensors).
         name: Name of the model in reports. Default: ``model`` if it is text, else the class name of the module.
         note: Remark about the model for reports, for example ``"trained with these corruptions"``.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on. ``"auto"`` is a GPU if there is one: that of
-            the environment variable LOCAL_RANK if a launcher such as torchrun sets it.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on. ``"auto"`` is a GPU if there is one. If a
+            launcher such as torchrun sets the environment variable LOCAL_RANK, a single worker uses the GPU of that
+            number.
         precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
         batch_size: Images per batch. 0 suits device and image size, and is 64 if ``ordered`` is set.
         input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
@@ -120,7 +121,9 @@ def evaluate(
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
             "note": text(note, "note"),
-            "device": text(device, "device"),
+            "device": _device(
+                text(device, "device"), alone=workers in (0, 1) and address is None and executor == "auto"
+            ),
             "precision": text(precision, "precision"),
             "batch": integer(batch_size, "batch_size", minimum=0),
             "size": None if input_size is None else integer(input_size, "input_size", minimum=0),
@@ -165,6 +168,15 @@ def _check_ranks() -> None:
             "evaluate all images: run the command robustshards evaluate, which uses all GPUs, or read the images of "
             "each rank from robustshards.torch.Stream(data, rank=, world_size=)"
         )
+
+
+def _device(requested: str | None, alone: bool) -> str | None:
+    """Return the GPU of a process that a launcher such as torchrun started, for ``auto``; else the requested device."""
+    from torch import cuda
+
+    rank = os.environ.get("LOCAL_RANK", "") if requested == "auto" and alone else ""
+    own = rank.isdecimal() and cuda.is_available() and int(rank) < cuda.device_count()
+    return f"cuda:{int(rank)}" if own else requested
 
 
 def _place(data: Any) -> DataSetLocation:

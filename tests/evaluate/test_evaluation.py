@@ -247,7 +247,7 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
     [
         ("few_classes", {}, "the model has 1 output, but the labels are 7 class folders"),
         ("not_a_number", {}, "returns NaN"),
-        ("no_classifier", {}, "returns logits of shape .images, classes."),
+        ("no_classifier", {}, "returns logits: numbers of shape .images, classes."),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not available"),
         ("tiny", {"size": 3}, "try --input-size N"),
         ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and use --precision"),

@@ -115,7 +115,10 @@ def test_the_default_batch_size_is_kept_and_the_last_batch_is_padded_only_for_on
     monkeypatch.setattr(Counting, "limit", 2)
     halved = rs.evaluate(Counting(), built_once, tmp_path / "small", compile=True)
     assert (halved.table.run.batch, halved.complete) == (2, True)
+    text = (file := tmp_path / "small/evaluation.toml").read_text()
+    file.write_text(text.replace('device = "cpu"', 'device = "cpu:0"'))  # the number of a device does not matter
     again = rs.evaluate(Counting(), built_once, tmp_path / "small", compile=True)
+    assert file.read_text() == text
     assert (again.table.run.batch, again.done.frames) == (2, 0)
     with pytest.raises(UserError, match="fails on a batch of 4 images"):
         rs.evaluate(Counting(), built_once, tmp_path / "given 4", compile=True, batch_size=4)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import weakref
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch import distributed
 
 import robustshards as rs
 from tests.conftest import Run
@@ -184,6 +186,56 @@ def test_invalid_options_raise_user_error(
 ) -> None:
     with pytest.raises(rs.UserError, match=value):
         rs.evaluate(**{"model": model, "data": data_folder, "out": tmp_path / "out", **options})
+
+
+SECOND_RANK = """
+import sys
+from torch import distributed
+distributed.init_process_group("gloo", init_method=sys.argv[1], rank=1, world_size=2)
+sys.stdin.read()
+"""
+
+
+def test_ranks_of_a_process_group_are_refused(data_folder: Path, model: torch.nn.Module, tmp_path: Path) -> None:
+    place = f"file://{tmp_path}/group"
+    second = subprocess.Popen([sys.executable, "-c", SECOND_RANK, place], stdin=subprocess.PIPE)
+    try:
+        limit = timedelta(seconds=100)
+        distributed.init_process_group("gloo", init_method=place, rank=0, world_size=2, timeout=limit)
+        with pytest.raises(
+            rs.UserError, match=r"group of 2 ranks, .* run the command .* or .*torch\.Stream\(data, rank="
+        ):
+            rs.evaluate(model, data_folder)
+    finally:
+        second.kill()
+        second.communicate()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("options", "rank", "device"),
+    [
+        ({}, "1", "cuda:1"),
+        ({"workers": 1}, "0", "cuda:0"),
+        ({}, "", "auto"),
+        ({}, "2", "auto"),
+        ({"workers": 2}, "1", "auto"),
+        ({"executor": "ray"}, "1", "auto"),
+        ({"device": "cpu"}, "1", "cpu"),
+        ({"device": "cuda"}, "1", "cuda"),
+    ],
+)
+def test_auto_is_the_gpu_of_the_local_rank(
+    options: dict[str, Any], rank: str, device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    requested = []
+    monkeypatch.setattr("pipeline.evaluate.predict.run.evaluate", lambda request, _: requested.append(request.device))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    rs.evaluate("timm:resnet50", "data", tmp_path, **options)
+    assert requested == [device]
 
 
 def test_failed_call_leaves_no_temporary_folder(

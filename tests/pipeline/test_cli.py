@@ -33,6 +33,7 @@ from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.kinds import KINDS
 from pipeline.storage import LocalStore
+from pipeline.text import rate
 from pipeline.transforms.family import Condition
 from pipeline.transforms.imagenet_s import GROUPS
 from tests.conftest import Run, write_small_source
@@ -73,6 +74,20 @@ def test_list_shows_only_rows_with_the_word(robustshards: Run) -> None:
     }
     done = robustshards("list", "glas_blur")
     assert (done.returncode, "no row contains 'glas_blur'" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("images", "seconds", "text"),
+    [
+        (1234, 1, "1,234 images/s"),
+        (99, 10, "9.9 images/s"),
+        (2, 7, "3.5 s/image"),
+        (1, 7200, "7,200.0 s/image"),
+        (0, 5, "0 images/s"),
+    ],
+)
+def test_speeds_have_the_unit_that_fits(images: int, seconds: float, text: str) -> None:
+    assert rate(images, seconds) == text
 
 
 @pytest.mark.parametrize("columns", [40, 80])

@@ -174,7 +174,7 @@ class _Evaluation:
             address=request.address,
             outputs=_frames(self._missing),
             labels={"model": table.model.name, "data_set": table.data_set.name},
-            gpus=torch.cuda.device_count() if table.run.device.startswith("cuda") else 0,
+            gpus=torch.cuda.device_count() if table.run.device == "cuda" else 0,  # all workers share a named GPU
         )
 
     def rounds(self, workers: int) -> Iterator[Iterator[Sequence[Chunk]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from unicodedata import category
@@ -74,7 +73,7 @@ class EvaluationRequest:
         weights: File with a state dict for the model. None uses the model's own weights.
         name: Display name of the model in reports. None uses ``model``.
         note: Remark about the model for reports. None keeps that of an earlier run.
-        device: auto, cpu, cuda, cuda:1, ... auto uses a GPU if available, that of LOCAL_RANK if it is set.
+        device: auto, cpu, cuda, cuda:1, ... auto uses a GPU if available.
         precision: fp32, bf16 or fp16.
         channels_last: Whether to use the channels-last memory layout.
         compile: Whether to use torch.compile.
@@ -336,10 +335,7 @@ def _as_options(values: Mapping[str, tuple[float, ...]]) -> str:
 def _device(requested: str) -> str:
     """Return the name of the device to use. Raise UserError if it is not available."""
     if requested == "auto":
-        if not torch.cuda.is_available():
-            return "cpu"
-        rank = os.environ.get("LOCAL_RANK", "")  # set by torchrun and other launchers, one process per GPU
-        return f"cuda:{rank}" if rank.isdecimal() and int(rank) < torch.cuda.device_count() else "cuda"
+        return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         kind = torch.device(requested).type
         if kind not in DEVICES:

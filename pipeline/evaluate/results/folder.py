@@ -184,8 +184,10 @@ class EvaluationTable(StrictTable):
         return hashlib.sha256(tomli_w.dumps(settings).encode()).hexdigest()
 
     def identity(self) -> dict[str, Any]:
-        """Return all settings that predictions depend on, as JSON values."""
-        return self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
+        """Return all settings that predictions depend on, as JSON values; of the device its kind, not its number."""
+        settings = self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
+        settings["run"]["device"] = settings["run"]["device"].partition(":")[0]
+        return settings
 
 
 def is_display_name(name: str) -> bool:
