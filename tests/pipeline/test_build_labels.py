@@ -186,13 +186,18 @@ def test_commands_say_what_the_labels_count(tmp_path: Path, robustshards: Run) -
     assert (refused.returncode, "source.classes is [], but ['n0" in refused.stderr) == (2, True)
 
 
-def test_all_classes_of_imagenet_need_no_words(tmp_path: Path, robustshards: Run) -> None:
+def test_the_classes_of_the_images_are_counted_and_all_of_imagenet_need_no_words(
+    tmp_path: Path, robustshards: Run
+) -> None:
     for wnid in IMAGENET:
         (tmp_path / "source" / wnid).mkdir(parents=True)
     write_classes(tmp_path / "source", {PART[0]: 11})
     arguments = (RECIPE, "--source", tmp_path / "source", "--out", tmp_path / "data", "--workers", "1")
-    assert "labels" not in robustshards("build", *arguments, "--source-kind", "imagefolder").stdout
-    assert space_of(tmp_path / "data") == LabelSpace(numbering=Numbering.IMAGENET, classes=1000, present=1000)
+    notice = "labels: 1 of the 1,000 classes of ImageNet, by WordNet id"
+    assert notice in robustshards("build", *arguments, "--source-kind", "imagefolder").stdout
+    space = space_of(tmp_path / "data")
+    assert space == LabelSpace(numbering=Numbering.IMAGENET, classes=1000, present=1000)
+    assert (space.notice, f"labels: {space.among(1).notice}") == ("", notice)
 
 
 def test_unlabelled_images_are_warned_of_before_the_work(tmp_path: Path, robustshards: Run) -> None:

@@ -302,12 +302,13 @@ def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, 
     return Batch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+def _empty(shape: tuple[int, ...], dtype: type[np.uint8] | type[np.uint16]) -> torch.Tensor:
     """Return memory for images. Raise RuntimeError in a loader process that has no shared memory.
 
     That of a loader process is shared with its parent: torch would copy it, in a thread whose errors nobody receives.
     """
     if get_worker_info() is None:
         return torch.from_numpy(np.empty(shape, dtype))
-    storage = torch.UntypedStorage._new_shared(math.prod(shape) * np.dtype(dtype).itemsize)
-    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)  # type: ignore[call-overload]
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]
+    return torch.from_numpy(np.empty(0, dtype)).set_(storage).view(shape)
