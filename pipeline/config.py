@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.errors import UserError
+from pipeline.errors import ArgumentError, UserError
 from pipeline.text import shown
 
 _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
@@ -24,7 +24,7 @@ _MESSAGES = {"extra_forbidden": "unknown field", "missing": "missing field"}
 
 
 def integer(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
-    """Return an integer of any type, bool excepted. Raise UserError for other values.
+    """Return an integer of any type, bool excepted. Raise ArgumentError for other values.
 
     Args:
         value: The value.
@@ -37,7 +37,7 @@ def integer(value: Any, name: str, minimum: int, maximum: int | None = None) -> 
     number = operator.index(value) if is_integer(value) else minimum - 1
     if number < minimum or (maximum is not None and number > maximum):
         allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise UserError(f"invalid {name} {value!r:.80}: use an integer {allowed}")
+        raise ArgumentError(f"invalid {name} {value!r:.80}: use an integer {allowed}")
     return number
 
 

@@ -22,6 +22,10 @@ class UserError(Exception):
     """An error that the user can fix; the message names the value, what is allowed and what to do."""
 
 
+class ArgumentError(UserError, ValueError):
+    """An invalid number as an argument of a Python function."""
+
+
 class UnfinishedError(UserError):
     """An error for unfinished work or data; the message names what is missing, or asks to run the command again."""
 

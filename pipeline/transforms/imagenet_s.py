@@ -89,7 +89,7 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
 
     Raises:
         SampleError: The photograph cannot be decoded.
-        UserError: An argument is invalid, or the decoder is not installed.
+        UserError: An argument is invalid (for ``side`` also a ValueError), or the decoder is not installed.
 
     Source: RobustART (Tang et al. 2021), section E.3.3.
     """

@@ -92,7 +92,7 @@ def test_invalid_input_names_the_value() -> None:
     with pytest.raises(UserError, match="unknown decoder 'magic'"):
         render(data, "magic")
     for side in (0, 2.5, True, 10**6, float("nan")):
-        with pytest.raises(UserError, match=f"invalid side {side}: use an integer from 1 to 7168"):
+        with pytest.raises(ValueError, match=f"invalid side {side}: use an integer from 1 to 7168"):
             render(data, side=side)
     with pytest.raises(UserError, match="invalid data of type str: pass the content of an image file as bytes"):
         render("photograph.jpg")
