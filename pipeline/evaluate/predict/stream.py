@@ -41,9 +41,6 @@ VERIFY = "run robustshards verify"
 _WORKER_DIED = "DataLoader worker"
 """Start of torch's error message when a loader process died."""
 
-_KILLED = "killed by signal"
-"""Part of that message if a signal ended it, as after a crash."""
-
 _SHARED_MEMORY = "shared memory"
 """Part of torch's error messages when /dev/shm is full."""
 
@@ -181,8 +178,8 @@ def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenCh
                 raise UserError(_NO_SHARED_MEMORY) from error
             if not message.startswith(_WORKER_DIED):
                 raise
-            if _KILLED not in message:  # an exception of Python outside of what reads images
-                raise MemoryError(message) from error
+            if any(each.exitcode == 1 for each in batches._workers):  # type: ignore[attr-defined]
+                raise MemoryError(message) from error  # an exception of Python outside of what reads images
             raise UserError(_death_message(stream.chunks, finished, workers)) from error
         finally:
             if workers:
