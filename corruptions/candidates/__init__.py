@@ -20,6 +20,8 @@ MIN_SIDE = 130
 """Smallest accepted image side in pixels: the side that Border keeps."""
 LARGEST = 2**24
 """Largest absolute value of a drawn number: float32 holds all integers up to it."""
+PLACES = frozenset({"circles"})
+"""Draws whose integers have no limit: places may be far outside of the image."""
 
 CANDIDATES: Mapping[str, Candidate] = {
     row.name: row
@@ -102,7 +104,7 @@ def _check_numbers(key: str, value: Any) -> None:
     if isinstance(value, list | tuple):
         for each in value:
             _check_numbers(key, each)
-    elif not isinstance(value, str):
+    elif not isinstance(value, str) and not (type(value) is int and key in PLACES):
         numbers = np.asarray(value)
         if numbers.dtype.kind not in "fiu" or not (np.abs(numbers.astype(np.float64)) <= LARGEST).all():
             raise ValueError(f"draw {key!r} must have finite numbers of at most {LARGEST}, not {value!r:.80}")

@@ -141,7 +141,7 @@ def test_gamma_tables_equal_powers() -> None:
 
 @pytest.mark.parametrize("gamma", [2.99, 10.01, 4.215, -3, float("inf"), float("nan")])
 def test_gamma_outside_of_its_range_is_an_error(gamma: float) -> None:
-    with pytest.raises(ValueError, match=r"invalid gamma .*: use 3\.\.10"):
+    with pytest.raises(ValueError, match=r"invalid gamma .*: use 3\.\.10|'gamma' must have finite numbers"):
         corruptions.apply(noise(130, 130), "RandomGamma", {"gamma": gamma})
 
 
