@@ -170,7 +170,7 @@ def test_second_call_computes_no_prediction(data_folder: Path, model: torch.nn.M
         ({"loaders": 1.5}, "invalid loaders 1.5"),
         ({"mean": (0.5, 0.5)}, r"invalid mean \(0.5, 0.5\)"),
         ({"mean": 0.5}, "invalid mean 0.5"),
-        ({"std": (0, 0, 0)}, "0.0,0.0,0.0"),
+        ({"std": (0, 0, 0)}, "--std 0,0,0: use"),
         ({"name": ""}, "''"),
         ({"name": 3}, "invalid name 3"),
         ({"precision": "fp8"}, "'fp8'"),
