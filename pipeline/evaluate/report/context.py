@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from itertools import chain
 
 from numpy.typing import ArrayLike
 
@@ -17,10 +19,10 @@ from pipeline.evaluate.report.matching import (
     display_names,
     identity,
 )
-from pipeline.evaluate.report.mistaken import mistaken_for
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
 from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, digest_of_ids, read_untransformed
 from pipeline.evaluate.report.tested import LOSSY
+from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
 
 
@@ -186,7 +188,7 @@ class ReportContext:
 
     def _may_be_mistaken(self, clean: Untransformed) -> bool:
         """Return whether images that count as clean may be those of a known set; warn if they may."""
-        names, folder = mistaken_for(clean), clean.evaluation.folder
+        names, folder = _mistaken_for(clean), clean.evaluation.folder
         if not names or clean.evaluation.location in self.chosen:
             return False
         self.warn(
@@ -195,3 +197,24 @@ class ReportContext:
             f"--clean {folder}, since other natural images are not compared with it otherwise"
         )
         return True
+
+
+def _mistaken_for(clean: Untransformed) -> tuple[str, ...]:
+    """Return the shipped tasks whose images these may be: those with the same classes, if the images have no task."""
+    table = clean.evaluation.table
+    if table.task is not None:
+        return ()
+    return _tasks_by_classes().get((table.model.classes, frozenset(clean.images.labels.tolist())), ())
+
+
+@cache
+def _tasks_by_classes() -> Mapping[tuple[int, frozenset[int]], tuple[str, ...]]:
+    """Return the tasks that have part of the classes, other than clean ones, by number of outputs and classes."""
+    tasks: dict[tuple[int, frozenset[int]], tuple[str, ...]] = {}
+    for loaded in map(load, shipped()):
+        task = loaded.task
+        classes = frozenset(chain.from_iterable(task.groups)) or frozenset(loaded.folders.values())
+        if task.role != "clean" and len(classes) < task.outputs:
+            key = (task.outputs, classes)
+            tasks[key] = (*tasks.get(key, ()), task.name)
+    return tasks
