@@ -9,16 +9,16 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 import manifests
 from corruptions.validation import is_integer
 from manifests import Row
-from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, file_digest
+from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, file_digest, read_file
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackTable
@@ -42,9 +42,6 @@ OK_ROWS: manifests.Filters = {"status": [manifests.OK]}
 
 MAX_CHUNKS = 2**20
 """Maximum number of chunks of a data set, because readers keep a list of them."""
-
-
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -134,6 +131,10 @@ class DataSet:
     labels: LabelSpace | None = None
     task: Task | None = None
     attack: AttackTable | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, without what was cached since, which may be large and cannot be pickled."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __repr__(self) -> str:
         """Return the kind, the name and the folder."""
@@ -261,10 +262,14 @@ class DataSet:
         Raises:
             UserError: The data set is not finished, has no samples of this transform and level, or is damaged.
         """
-        for chunk in self.chunks_of(transform, level):
+        return self.samples_in(self.chunks_of(transform, level))
+
+    def samples_in(self, chunks: Iterable[Chunk]) -> Iterator[Sample]:
+        """Yield the samples of chunks that did not fail. Raise UserError like :meth:`samples`."""
+        for chunk in chunks:
             try:
                 yield from self.intact_samples(self.rows_of(chunk))
-            except (DamagedShardError, OSError) as error:
+            except (DamagedShardError, OSError, ValueError) as error:
                 raise UserError(f"{self.store.root} is damaged: {error}; run robustshards verify") from error
 
     def chunks_of(self, transform: str | None = None, level: int | None = None) -> Iterator[Chunk]:
@@ -300,7 +305,7 @@ class DataSet:
         """
         from pipeline.datasets.hugging_face import iterable_dataset
 
-        return iterable_dataset(self, transform, level)
+        return iterable_dataset(self.samples_in, list(self.chunks_of(transform, level)), self.family.sequences)
 
     def draws(self, columns: Mapping[str, Any]) -> Draws | None:
         """Return what was drawn for a sample: name -> value. None if nothing was recorded, or if it is unknown.
@@ -375,24 +380,3 @@ def _read_manifest(store: Store, read: Callable[..., Iterable[Read]], *arguments
         remedy = "run index again" if store.size(INDEX_FILE) >= 0 else "run the same build command again"
         raise UserError(f"{store.root} has no {MANIFEST_FILE}: the data set is not finished; {remedy}")
     yield from read_file(store, MANIFEST_FILE, read, *arguments)
-
-
-def read_file(store: Store, name: str, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
-    """Yield what ``read`` returns for a manifest or listing.
-
-    Args:
-        store: The folder of the data set.
-        name: Name of the file.
-        read: Function of the path of the file and the arguments.
-        arguments: Further arguments of ``read``.
-
-    Raises:
-        UserError: The file cannot be read, or is damaged.
-    """
-    what = name.partition(".")[0]
-    try:
-        yield from read(store.path(name), *arguments)
-    except ValueError as error:
-        raise UserError(f"cannot read the {what}: {error}; copy or download it again") from error
-    except OSError as error:
-        raise UserError(f"cannot read the {what} {store.root}/{name}: {error.strerror or error}") from error

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
-from pipeline.datasets.base import DataSet, Location, read_file
+from pipeline.datasets.base import DataSet, Location
 from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.paths import (
@@ -18,6 +18,7 @@ from pipeline.datasets.paths import (
     RECIPE_FILE,
     RENDERED_FILE,
     file_digest,
+    read_file,
 )
 from pipeline.datasets.rendered import Rendered, RenderedTable
 from pipeline.errors import UserError

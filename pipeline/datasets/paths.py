@@ -1,12 +1,14 @@
-"""File names of a data set, and metadata keys of its manifest parts."""
+"""File names of a data set, metadata keys of its manifest parts, and functions that read these files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import manifests
+from pipeline.errors import UserError
 from pipeline.storage import Store, read_ahead
 from pipeline.transforms.family import Condition
 
@@ -33,6 +35,8 @@ FACT_PLAN = "plan"
 FACT_ATTACKED, FACT_ZERO_GRADIENTS = "attacked", "zero_gradients"
 """Metadata of ``attacks.parquet`` and its parts: number of attacks, and number of those at images where the loss has no
 gradient."""
+
+Read = TypeVar("Read")
 
 
 def file_digest(path: Path) -> str:
@@ -66,3 +70,24 @@ def shard_of_part(part: str) -> str:
     """Return the path of the tar that a manifest part describes."""
     transform, level, block = part.removeprefix(f"{PARTS}/").removesuffix(".parquet").rsplit("-", 2)
     return shard_file(Condition(transform, int(level)), int(block))
+
+
+def read_file(store: Store, name: str, read: Callable[..., Iterable[Read]], *arguments: Any) -> Iterator[Read]:
+    """Yield what ``read`` returns for a manifest or listing.
+
+    Args:
+        store: The folder of the data set.
+        name: Name of the file.
+        read: Function of the path of the file and the arguments.
+        arguments: Further arguments of ``read``.
+
+    Raises:
+        UserError: The file cannot be read, or is damaged.
+    """
+    what = name.partition(".")[0]
+    try:
+        yield from read(store.path(name), *arguments)
+    except ValueError as error:
+        raise UserError(f"cannot read the {what}: {error}; copy or download it again") from error
+    except OSError as error:
+        raise UserError(f"cannot read the {what} {store.root}/{name}: {error.strerror or error}") from error

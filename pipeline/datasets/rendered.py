@@ -18,9 +18,9 @@ from pydantic import Field
 import manifests
 from manifests import ListedImage, Row
 from pipeline.config import StrictTable
-from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location, read_file
+from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location
 from pipeline.datasets.content import content_digest
-from pipeline.datasets.paths import LISTING_FILE, shard_file, shard_name
+from pipeline.datasets.paths import LISTING_FILE, read_file, shard_file, shard_name
 from pipeline.datasets.samples import RenderedSample, Sample
 from pipeline.datasets.template import template_row
 from pipeline.errors import UnreachableError, UserError

@@ -8,9 +8,9 @@ from itertools import islice
 
 import manifests
 from manifests import ListedImage
-from pipeline.datasets.base import Chunk, read_file
+from pipeline.datasets.base import Chunk
 from pipeline.datasets.findings import Findings
-from pipeline.datasets.paths import LISTING_FILE
+from pipeline.datasets.paths import LISTING_FILE, read_file
 from pipeline.datasets.rendered import Rendered, source_image
 from pipeline.errors import UserError
 from pipeline.render.renderer import source_digest
