@@ -1,13 +1,13 @@
 """The corruptions of ImageNet-C and ImageNet-C-bar, and the candidates of ImageNet-Syn2Nat.
 
 ``corrupt`` an image, list ``names``, look up a corruption of ImageNet-C with ``get``. ``draw`` and ``apply`` do the two
-halves of what a candidate does. ``Augmentation`` corrupts training images at random.
+halves of what a candidate does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,9 @@ from corruptions.draws import DrawSource, FastDraws
 from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.registry import Registry, find
 
-if TYPE_CHECKING:
-    from corruptions.augmentation import Augmentation
-
 __all__ = [
     "GROUPS",
     "SEVERITIES",
-    "Augmentation",
     "Candidate",
     "Corruption",
     "Group",
@@ -195,15 +191,6 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Ima
     row = candidates.get(name)
     rgb = validation.to_rgb(image, candidates.MIN_SIDE)
     return row.apply(rgb, candidates.check_draws(row, draws))
-
-
-def __getattr__(name: str) -> Any:
-    """Import ``Augmentation`` on first use (PEP 562), because it needs Pillow."""
-    if name != "Augmentation":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from corruptions.augmentation import Augmentation
-
-    return Augmentation
 
 
 def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Maker, int]:

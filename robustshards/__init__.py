@@ -41,7 +41,8 @@ from robustshards._process import preserve_process
 if TYPE_CHECKING:
     import corruptions
     import perturbations
-    from corruptions import Augmentation, corrupt
+    from corruptions import corrupt
+    from corruptions.augmentation import Augmentation
     from corruptions.low_pass import low_pass
     from perturbations import perturb
     from pipeline.build.result import BuildResult
@@ -58,17 +59,16 @@ if TYPE_CHECKING:
     from robustshards.benchmarking import Benchmark, benchmark
     from robustshards.building import build
     from robustshards.evaluating import evaluate
-    from robustshards.evaluation import Evaluation
     from robustshards.opening import open
     from robustshards.rendering import render
-    from robustshards.reporting import Report, report
+    from robustshards.reporting import Evaluation, Report, report
 
 _TARGETS = {
     "Augmentation": "corruptions.augmentation:Augmentation",
     "Benchmark": "robustshards.benchmarking:Benchmark",
     "BuildResult": "pipeline.build.result:BuildResult",
     "DataSet": "pipeline.datasets.base:DataSet",
-    "Evaluation": "robustshards.evaluation:Evaluation",
+    "Evaluation": "robustshards.reporting:Evaluation",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",
     "Report": "robustshards.reporting:Report",
     "Sample": "pipeline.datasets.samples:Sample",

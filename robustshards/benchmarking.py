@@ -18,9 +18,8 @@ from robustshards._arguments import Location, optional_location
 from robustshards._progress import progress_bar
 from robustshards._recipes import chosen_recipe
 from robustshards.evaluating import evaluate
-from robustshards.evaluation import Evaluation
 from robustshards.rendering import render
-from robustshards.reporting import Report, report
+from robustshards.reporting import Evaluation, Report, report
 
 if TYPE_CHECKING:
     import torch

@@ -22,7 +22,7 @@ from pipeline.execution.silent import SilentWatcher
 from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
 from robustshards._progress import progress_bar
-from robustshards.evaluation import Evaluation
+from robustshards.reporting import Evaluation
 
 if TYPE_CHECKING:
     import torch
