@@ -6,14 +6,14 @@ import json
 import operator
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from pipeline.errors import ArgumentError, UserError
-from pipeline.text import shown
+from pipeline.text import SHOWN, shown
 
 _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 """A dotted key of a hundred parts."""
@@ -131,3 +131,27 @@ def _field(location: tuple[str | int, ...]) -> str:
     """Return a field as ``table.field``; for encoders, pydantic inserts the encoder's name between the two."""
     named = (location[0], *location[2:]) if location[:1] == ("encoder",) else location
     return ".".join(map(str, named))
+
+
+def flat(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of tables by names such as ``model.digest``; values outside of tables keep their names."""
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        found |= (
+            {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return found
+
+
+def differences(existing: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """Return the differences of flat tables as text. A list can have thousands of class names, so it is shortened."""
+
+    def text(value: Any) -> str:
+        shown = "none" if value in (None, "") else str(value)
+        return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]} ..."
+
+    return [
+        f"{name} is {text(existing.get(name))}, but {text(requested.get(name))} was requested"
+        for name in sorted(existing.keys() | requested.keys())
+        if existing.get(name) != requested.get(name)
+    ]

@@ -3,57 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
-import manifests
 from pipeline.attack.budgets_worker import Block, SearchCounts, SearchJob, SearchWorker
 from pipeline.attack.methods import METHODS
 from pipeline.attack.run import loading, prepare, processes
 from pipeline.attack.settings import AttackRequest, Setup
-from pipeline.datasets.paths import FACT_FAILED, MANIFEST_FILE, facts_of_parts
+from pipeline.config import differences, flat
+from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE
 from pipeline.errors import UserError
 from pipeline.evaluate.results.budgets import (
+    BUDGETS,
     BUDGETS_FILE,
     BUDGETS_SCHEMA,
-    FACT_CHUNK,
     FACT_SETTINGS,
-    PARTS,
     SETTINGS_FILE,
     BudgetsTable,
     SearchTable,
-    is_budgets,
-    part_file,
     read_budgets_table,
 )
-from pipeline.execution.base import Pool
-from pipeline.execution.pools import open_pool, parse_executor
-from pipeline.execution.resumable import run_resumable
-from pipeline.execution.work import Event, Lost, Progress, Tally
-from pipeline.storage import Store, open_store, read_groups_ahead, trusted_locations
+from pipeline.evaluate.results.folder import EVALUATION_FILE
+from pipeline.execution.pools import Crew, parse_executor
+from pipeline.execution.resumable import FACT_FAILED, ImageJob, ImageWatcher, count_frames, run_resumable
+from pipeline.execution.work import Tally
+from pipeline.storage import open_store, trusted_locations
 from pipeline.text import counted, rate
 
 MAX_STEPS = 30
 """Largest number of halvings, after which float32 pixel values do not change."""
 
 
-class SearchWatcher(Protocol):
-    """An observer of a search."""
-
-    def preparing(self, what: str) -> None:
-        """Handle the start of a preparation step."""
-
-    def counting(self, frames: int, predicted: int) -> None:
-        """Handle the number of images, and of those that earlier runs finished."""
-
-    def advanced(self, frames: int) -> None:
-        """Handle the number of images finished in this run."""
-
-    def on_event(self, event: Event[SearchCounts, Sequence[Block]]) -> None:
-        """Handle a work item that is finished, is retried or is given up."""
+SearchWatcher = ImageWatcher[Sequence[Block], SearchCounts]
 
 
 @dataclass
@@ -140,7 +122,7 @@ def run_budgets(request: AttackRequest, largest: float, steps: int, watcher: Sea
         raise UserError(f"invalid --steps {steps}: use 0 to {MAX_STEPS}")
     setup = prepare(request, watcher.preparing)
     job = _Budgets(request, setup, _table(request, setup, largest, steps), watcher)
-    run_resumable(job.store, job, Tally(SearchCounts))
+    run_resumable(job, SearchCounts)
     return job.result
 
 
@@ -166,125 +148,65 @@ def _table(request: AttackRequest, setup: Setup, largest: float, steps: int) -> 
     )
 
 
-class _Budgets:
+class _Budgets(ImageJob[Block, SearchCounts]):
     """A search as a resumable job."""
 
-    merged = BUDGETS_FILE
+    folder = BUDGETS
+    result: SearchResult
 
     def __init__(self, request: AttackRequest, setup: Setup, table: BudgetsTable, watcher: SearchWatcher) -> None:
-        self._request, self._setup, self._table, self._watcher = request, setup, table, watcher
-        self._blocks = _blocks(setup, request)
-        self.store = open_store(request.output)
-        images = sum(len(block.images) for block in self._blocks)
-        self.result = SearchResult(table, images, warnings=setup.warnings)
-        self._missing: Sequence[Block] = ()
-        self._start = perf_counter()
+        images = iter(islice(setup.source, request.limit or None))
+        groups = iter(lambda: tuple(islice(images, request.recipe.shard_size)), ())
+        blocks = [Block(index, group) for index, group in enumerate(groups)]
+        super().__init__(open_store(request.output), watcher, blocks)
+        self._request, self._setup, self._table = request, setup, table
+        self.result = SearchResult(table, count_frames(blocks), warnings=setup.warnings)
 
     def claim(self) -> None:
         """Write budgets.toml. Raise UserError if the folder contains another search or other files."""
-        _check_claim(self.store, self._table)
+        self.folder.claim(
+            self.store,
+            lambda: self.folder.files_of(self.store, (MANIFEST_FILE, RECIPE_FILE, EVALUATION_FILE)),
+            lambda: differences(flat(read_budgets_table(self.store).identity()), flat(self._table.identity())),
+        )
         self.store.publish_bytes(self._table.to_toml().encode(), SETTINGS_FILE)
 
     def find_missing(self) -> bool:
         """Find the blocks without results, and report the number of images to the watcher."""
-        done = {
-            name: facts.get(FACT_CHUNK)
-            for name, facts in facts_of_parts(self.store, PARTS)
-            if not (self._request.retry_failed and facts.get(FACT_FAILED) != "0")
-        }
-        self._missing = [
-            block for block in self._blocks if done.get(part_file(block.name)) != block.digest(self._table)
-        ]
-        missing = sum(len(block.images) for block in self._missing)
-        self.result.images_before = self.result.images - missing
-        self._watcher.counting(self.result.images, self.result.images_before)
-        return bool(self._missing)
+        self.missing = self.without_part(self._request.retry_failed)
+        self.result.images_before = self.result.images - count_frames(self.missing)
+        return self.count_missing()
 
-    def open_pool(self) -> AbstractContextManager[Pool[Sequence[Block], SearchCounts]]:
-        """Open the pool of workers: one per CPU with one thread, or one per GPU."""
-        workers, gpus = processes(self._request, self._setup)
-        output, load = trusted_locations.absolute(self._request.output), loading(self._request, self._setup)
-        return open_pool(
-            SearchJob(self._table, self._setup.model, self._setup.fixed_batch or 1, output, load),
-            SearchWorker,
-            executor=self._request.executor,
+    def digest(self, part: Block) -> str:
+        """Return the digest of a block and of the settings."""
+        return part.digest(self._table)
+
+    def crew(self) -> Crew[SearchJob, Sequence[Block], SearchCounts]:
+        """Return the workers: one per CPU with one thread, or one per GPU."""
+        request, setup = self._request, self._setup
+        workers, gpus = processes(request, setup)
+        output, load = trusted_locations.absolute(request.output), loading(request, setup)
+        return Crew(
+            job=SearchJob(self._table, setup.model, setup.fixed_batch or 1, output, load),
+            worker=SearchWorker,
+            outputs=count_frames(self.missing),
+            executor=request.executor,
             workers=workers,
-            address=self._request.address,
-            outputs=sum(len(block.images) for block in self._missing),
+            address=request.address,
             labels={"model": self._table.model.name},
             gpus=gpus,
         )
 
     def rounds(self, workers: int) -> Iterator[Iterator[Sequence[Block]]]:
         """Yield the missing blocks, each as one work item."""
-        yield ((block,) for block in self._missing)
+        yield ((block,) for block in self.missing)
 
-    def handle(self, event: Event[SearchCounts, Sequence[Block]], tally: Tally[SearchCounts]) -> None:
-        """Record blocks that failed in every attempt, and forward the event to the watcher."""
-        if isinstance(event, Lost):
-            self.result.lost += [(block.name, event.reason) for block in event.work]
-        if not isinstance(event, Progress) or event.finished:
-            self._watcher.on_event(event)
+    def advanced(self, tally: Tally[SearchCounts]) -> None:
+        """Report the number of searched images."""
         self._watcher.advanced(tally.total().images)
-
-    def kept(self, done: SearchCounts) -> str:
-        """Return how many parts of the results are finished."""
-        parts = len(self._blocks) - len(self._missing) + done.blocks
-        return f"{parts:,} of {counted(len(self._blocks), 'part')} are kept"
-
-    def finish(self, done: SearchCounts) -> bool:
-        """Record the counts, and return whether every image was searched."""
-        self.result.done = done
-        return self.result.complete
 
     def merge(self) -> None:
         """Merge the results, and count the failed images."""
-        parts = [[part_file(block.name) for block in self._blocks]]
-        scratch, facts = self.store.scratch(), manifests.with_blank_seal({FACT_SETTINGS: self._table.digest})
-        try:
-            merged = manifests.merge(
-                read_groups_ahead(self.store, parts), facts, scratch, BUDGETS_SCHEMA, summed=[FACT_FAILED]
-            )
-        except manifests.MergeError as error:
-            raise UserError(f"{error}: delete it and run the same command again") from error
-        manifests.seal_file(scratch)
-        self.store.publish(scratch, BUDGETS_FILE)
-        self.result.failed = int(merged.facts[FACT_FAILED])
-
-    def record(self) -> None:
-        """Record the duration."""
-        self.result.seconds = perf_counter() - self._start
-
-
-def _blocks(setup: Setup, request: AttackRequest) -> list[Block]:
-    """Return the images in blocks of one part each."""
-    images = iter(islice(setup.source, request.limit or None))
-    groups = iter(lambda: tuple(islice(images, request.recipe.shard_size)), ())
-    return [Block(index, group) for index, group in enumerate(groups)]
-
-
-def _check_claim(store: Store, table: BudgetsTable) -> None:
-    """Raise UserError if a folder contains another search, or results without settings."""
-    if not is_budgets(store):
-        taken = [
-            name for name in (BUDGETS_FILE, MANIFEST_FILE, "recipe.toml", "evaluation.toml") if store.size(name) >= 0
-        ]
-        if taken or any(True for _ in store.listing(PARTS, ".parquet")):
-            raise UserError(
-                f"{store.root} contains {', '.join(taken) or PARTS} but no {SETTINGS_FILE}: use an empty folder"
-            )
-        return
-    earlier = read_budgets_table(store)
-    if earlier.digest == table.digest:
-        return
-    old, new = (each.model_dump(mode="json") for each in (earlier, table))
-    differ = "; ".join(
-        f"{part}.{name} is {old[part].get(name)}, but {value} was requested"
-        for part in new
-        if isinstance(new[part], dict)
-        for name, value in new[part].items()
-        if isinstance(old[part], dict) and old[part].get(name) != value
-    )
-    raise UserError(
-        f"{store.root} contains another search ({differ or 'another device'}): use another folder, or the same options"
-    )
+        parts = [[block.name for block in self.parts]]
+        facts = self.folder.merge(self.store, parts, {FACT_SETTINGS: self._table.digest}, BUDGETS_SCHEMA, [FACT_FAILED])
+        self.result.failed = int(facts[FACT_FAILED])

@@ -16,9 +16,9 @@ from pipeline.attack.search import Smallest, search
 from pipeline.attack.worker import Loading
 from pipeline.build.failures import failure_reason
 from pipeline.datasets.norms import Stored
-from pipeline.datasets.paths import FACT_FAILED
 from pipeline.errors import SampleError
-from pipeline.evaluate.results.budgets import BUDGETS_SCHEMA, FACT_CHUNK, BudgetsTable, part_file
+from pipeline.evaluate.results.budgets import BUDGETS, BUDGETS_SCHEMA, BudgetsTable
+from pipeline.execution.resumable import FACT_FAILED
 from pipeline.execution.work import Attempt, CurrentItem, Measure
 from pipeline.recipes.attacks import AttackedModel
 from pipeline.sources.base import SourceImage
@@ -41,6 +41,11 @@ class Block:
     def name(self) -> str:
         """Stem of its part."""
         return f"{self.index:06d}"
+
+    @property
+    def frames(self) -> int:
+        """Number of its images."""
+        return len(self.images)
 
     def digest(self, table: BudgetsTable) -> str:
         """Return the digest of everything that decides its results."""
@@ -168,9 +173,9 @@ class SearchWorker:
             }
             for row in rows
         ]
-        facts = {FACT_CHUNK: block.digest(self._job.table), FACT_FAILED: str(failed)}
+        facts = {BUDGETS.fact: block.digest(self._job.table), FACT_FAILED: str(failed)}
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, BUDGETS_SCHEMA, use_dictionary=False, write_statistics=False) as writer:
             writer.write_table(pa.Table.from_pylist(content, schema=BUDGETS_SCHEMA))
             writer.add_key_value_metadata(manifests.with_blank_seal(facts))
-        self._store.publish_bytes(manifests.seal(sink.getvalue().to_pybytes()), part_file(block.name))
+        self._store.publish_bytes(manifests.seal(sink.getvalue().to_pybytes()), BUDGETS.part(block.name))

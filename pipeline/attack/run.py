@@ -17,15 +17,15 @@ from pipeline.attack.worker import AttackJob, AttackWorker, Loading
 from pipeline.build.counts import BuildCounts
 from pipeline.build.overlap import check_overlap
 from pipeline.build.plan import Plan, WorkItem, make_plan
+from pipeline.build.preflight import BuildRequest
 from pipeline.build.result import BuildResult
-from pipeline.build.run import Build, BuildRequest, BuildWatcher, Crew
+from pipeline.build.run import Build, BuildWatcher, Workers
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_built
 from pipeline.datasets.paths import ATTACKS_FILE, MANIFEST_FILE
 from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import run_resumable
-from pipeline.execution.work import Tally
 from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS
 from pipeline.storage import trusted_locations
 
@@ -73,7 +73,7 @@ def run_attack(request: AttackRequest, watcher: BuildWatcher) -> AttackResult:
     plan = make_plan(recipe, setup.source)
     watcher.preparing(size_message(setup, plan.images, request.bits))
     attack = _Attack(request, setup, plan, watcher)
-    run_resumable(attack.store, attack, Tally(BuildCounts))
+    run_resumable(attack, BuildCounts)
     return AttackResult(attack.result, setup.warnings + _operators(setup) + _gradients(attack))
 
 
@@ -153,17 +153,21 @@ class _Attack(Build):
         )  # fmt: skip
         job = AttackJob(plan.recipe, trusted_locations.absolute(request.output), loading(request, setup))
         workers, gpus = processes(request, setup)
-        super().__init__(built, plan, setup.source, watcher, Crew(job, AttackWorker, workers, gpus))
-
-    def _pieces(self, blocks: Iterator[WorkItem], workers: int) -> Iterator[WorkItem]:
-        """Yield one work item per shard. Those of all levels are one, if the attack is the same at every level."""
-        for block in blocks:
-            for name, tasks in groupby(block.tasks, key=lambda task: task.condition.transform):
-                shared = replace(block, tasks=tuple(tasks))
-                yield from shared.split(1 if METHODS[name].minimises else len(shared.tasks))
+        crew = Workers(
+            job=job, worker=AttackWorker, outputs=0, executor=request.executor, workers=workers,
+            address=request.address, gpus=gpus,
+        )  # fmt: skip
+        super().__init__(built, plan, setup.source, watcher, crew, _split)
 
     def merge(self) -> None:
         """Write the records of the attacks, then the manifest and the files that describe it."""
         if self.store.size(MANIFEST_FILE) < 0 or self.store.size(ATTACKS_FILE) < 0:
-            merge_records(self._plan, self.store)
+            merge_records(self.plan, self.store)
         super().merge()
+
+
+def _split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
+    """Yield one work item per shard. Those of all levels are one, if the attack is the same at every level."""
+    for name, tasks in groupby(block.tasks, key=lambda task: task.condition.transform):
+        shared = replace(block, tasks=tuple(tasks))
+        yield from shared.split(1 if METHODS[name].minimises else len(shared.tasks))

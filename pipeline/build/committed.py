@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
+from pipeline.build.compatibility import DATA_SET
 from pipeline.build.plan import Plan, WorkItem, listing_digest
 from pipeline.datasets.paths import (
-    FACT_FAILED,
     FACT_IMAGES,
     FACT_LISTING,
     FACT_SHARD_SIZE,
     FACT_TASK,
     MANIFEST_FILE,
-    PARTS,
     SHARDS,
-    facts_of_parts,
     part_file,
     shard_file,
     shard_of_part,
 )
 from pipeline.errors import UserError
+from pipeline.execution.resumable import FACT_FAILED
 from pipeline.storage import Store
 from pipeline.transforms.family import Condition
 
@@ -95,7 +94,7 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
     conditions = frozenset(plan.recipe.conditions())
     unexpected = [name for name in sizes if not _is_planned(name, conditions, plan.blocks)]
     done, blocks, parts, failed = set[str](), dict[int, RecordedBlock](), dict[int, str](), 0
-    for part, facts in facts_of_parts(store, PARTS):
+    for part, facts in DATA_SET.facts(store):
         if not _is_planned(part, conditions, plan.blocks):
             unexpected.append(part)
         elif _are_integers(facts, FACT_SHARD_SIZE, FACT_FAILED) and FACT_TASK in facts:

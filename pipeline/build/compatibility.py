@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from pipeline.config import differences, flat
 from pipeline.datasets.cards import CARD_FILE, CROISSANT_FILE
 from pipeline.datasets.opening import read_recipe
 from pipeline.datasets.paths import (
+    FACT_TASK,
     MANIFEST_FILE,
     PARTS,
     RECIPE_FILE,
@@ -16,18 +17,23 @@ from pipeline.datasets.paths import (
     SHARDS,
 )
 from pipeline.errors import UserError
+from pipeline.execution.resumable import JobFolder
 from pipeline.images.fingerprints import same_pixels
 from pipeline.recipes import attacks
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.files import is_system_folder
 from pipeline.storage import FolderEntry, LocalStore, Store
-from pipeline.text import SHOWN
 
 FILES, FOLDERS = (RECIPE_FILE, MANIFEST_FILE, CARD_FILE, CROISSANT_FILE), (SHARDS, PARTS, RUNS)
 """The files and folders that a build writes into its output."""
 
-NAMED = 5
-"""Maximum number of foreign files that an error names."""
+DATA_SET = JobFolder(
+    "data set", RECIPE_FILE, MANIFEST_FILE, PARTS, FACT_TASK, "or the same settings and library versions"
+)
+"""The output of a build."""
+
+NOT_COMPARED = {"title", "decoders", "resizers", "labels", "attack"}
+"""Tables of a recipe that may differ, or that have a comparison of their own."""
 
 CHANGED_OPERATORS = frozenset({"opencv-bicubic"})
 """Resize operators that gave other pixels in builds that did not record fingerprints of resize operators yet."""
@@ -46,36 +52,16 @@ def check_claim(store: Store, recipe: Recipe) -> None:
     _check_kinds(store, recipe)
     if store.size(RENDERED_FILE) >= 0:
         raise UserError(f"{store.root} contains a rendered data set, which has no shards: use another folder")
-    if store.size(RECIPE_FILE) < 0:
-        refuse_foreign(store, RECIPE_FILE)
-    else:
-        conflicts = conflicts_of(read_recipe(store), recipe)
-        if conflicts:
-            raise UserError(
-                f"{store.root} contains another data set ({'; '.join(conflicts)}): use another folder, "
-                "or the same settings and library versions"
-            )
+    DATA_SET.claim(store, lambda: content_of(store), lambda: conflicts_of(read_recipe(store), recipe))
 
 
-def refuse_foreign(store: Store, expected: str) -> None:
-    """Check that an output without the file ``expected`` is empty, so that no files are mixed with those of others.
-
-    Hidden files, system folders and empty folders may be there.
-
-    Raises:
-        UserError: The output contains something; the message names some of it.
-    """
-    names = [
+def content_of(store: Store) -> list[str]:
+    """Return the names of the files and folders in a store, except hidden ones, system folders and empty folders."""
+    return [
         f"{entry.name}/" if entry.is_folder else entry.name
         for entry in _entries(store, "")
         if not entry.is_folder or (not is_system_folder(entry.name) and holds_any(store, entry.name))
     ]
-    if names:
-        some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
-        raise UserError(
-            f"{store.root} contains {some} but no {expected}, so it is not a data set of this command: use an empty "
-            f"folder, or a new one in it, for example {store.root.rstrip('/')}/data"
-        )
 
 
 def _check_kinds(store: Store, recipe: Recipe) -> None:
@@ -114,7 +100,6 @@ def _entries(store: Store, folder: str) -> list[FolderEntry]:
 
 def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:
     """Return the differences of two canonical recipes, except for added transforms, levels and images."""
-    old, new = _flat(existing), _flat(requested)
     new_libraries = requested.software.keys() - existing.software.keys()
     extended = {
         "transforms.only": set(existing.transforms.only) <= set(requested.transforms.only),
@@ -123,12 +108,19 @@ def conflicts_of(existing: Recipe, requested: Recipe) -> list[str]:
         # an added attack may need another library
         **{f"software.{name}": requested.attack is not None for name in new_libraries},
     }
-    settings = [
-        f"{name} is {_shortened(old.get(name))}, but {_shortened(new.get(name))} was requested"
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not extended.get(name, False)
-    ]
-    return settings + attacks.differences(existing.attack, requested.attack) + _changed_pixels(existing, requested)
+    compared = (
+        {
+            name: value
+            for name, value in flat(recipe.model_dump(mode="json", exclude=NOT_COMPARED)).items()
+            if not extended.get(name, False)
+        }
+        for recipe in (existing, requested)
+    )
+    return (
+        differences(*compared)
+        + attacks.differences(existing.attack, requested.attack)
+        + _changed_pixels(existing, requested)
+    )
 
 
 def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
@@ -148,18 +140,3 @@ def _changed_pixels(existing: Recipe, requested: Recipe) -> list[str]:
         f"resizers.{name} is not recorded, and versions of robustshards that did not record it gave other pixels"
         for name in sorted(unrecorded)
     ]
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    content = recipe.model_dump(mode="json", exclude={"title", "decoders", "resizers", "labels", "attack"})
-    return {
-        f"{table}.{key}" if isinstance(fields, dict) else table: value
-        for table, fields in content.items()
-        for key, value in (fields if isinstance(fields, dict) else {"": fields}).items()
-    }
-
-
-def _shortened(value: Any) -> str:
-    """Return a setting for a message. A list can have thousands of class names."""
-    text = str(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."

@@ -14,8 +14,10 @@ from pipeline.build.content import checked_blocks
 from pipeline.build.division import missing_blocks
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.plan import Missing, Plan, count_missing, make_blocks
+from pipeline.build.preflight import BuildRequest, prepare
 from pipeline.build.quota import estimated_bytes
-from pipeline.build.run import BuildRequest, BuildWatcher, prepare
+from pipeline.execution.pools import parse_executor
+from pipeline.execution.resumable import Preparing
 from pipeline.storage import open_store
 
 
@@ -80,7 +82,7 @@ class DryRun:
             yield f"all shards together need about {total}, more than the {decimal(int(self.limit))} of --max-bytes"
 
 
-def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
+def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     """Run all checks of a build and estimate its work.
 
     Args:
@@ -90,6 +92,7 @@ def dry_run(request: BuildRequest, watcher: BuildWatcher) -> DryRun:
     Raises:
         UserError: The build would stop with this error before its work.
     """
+    parse_executor(request.executor, request.address)
     plan, source = prepare(request, watcher)
     store = open_store(request.output)
     store.check_exclusive()

@@ -12,8 +12,9 @@ from pipeline.datasets.cards import (
     croissant_manifest_digest,
     is_unedited_card,
 )
-from pipeline.datasets.paths import FACT_FAILED, FACT_PLAN, MANIFEST_FILE, file_digest
+from pipeline.datasets.paths import FACT_PLAN, MANIFEST_FILE, file_digest
 from pipeline.errors import RefusedFileError, UnfinishedError
+from pipeline.execution.resumable import FACT_FAILED
 from pipeline.storage import SMALL_FILE, Store, read_groups_ahead
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import manifests
 from manifests import ListedImage
-from pipeline.build.compatibility import conflicts_of, holds_any, refuse_foreign
+from pipeline.build.compatibility import conflicts_of, content_of, holds_any
 from pipeline.build.counts import BuildCounts
 from pipeline.build.failures import Failure
 from pipeline.build.plan import Plan
+from pipeline.build.preflight import DataSetRequest, prepare
 from pipeline.build.records import PreparedImage
-from pipeline.build.run import BuildRequest, Preparing, prepare
 from pipeline.build.sample_maker import SampleMaker
 from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
 from pipeline.datasets.paths import (
@@ -31,6 +31,7 @@ from pipeline.datasets.paths import (
 )
 from pipeline.datasets.rendered import OutputTable, RenderedTable, source_image
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.execution.resumable import JobFolder, Preparing
 from pipeline.recipes.schema import Recipe
 from pipeline.render.photographs import plain_size
 from pipeline.render.renderer import Renderer
@@ -46,24 +47,18 @@ FIRST_IMAGES = 1000
 """Number of images at the start of the listing that are tried until one can be prepared."""
 
 
+RENDERED = JobFolder("rendered data set", LISTING_FILE, RENDERED_FILE, remedy="or delete this one")
+"""The output of render."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class RenderRequest:
+class RenderRequest(DataSetRequest):
     """A request to render a data set.
 
     Attributes:
-        recipe: What to render.
-        source: Folder or URL of the source images.
-        output: Folder or URL of the rendered data set.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-        ids: File that selects images by their ids, or None for all images.
         check: Whether to decode and prepare each image, so that damaged ones are recorded as failed.
     """
 
-    recipe: Recipe
-    source: str
-    output: str
-    frost_folder: str | None = None
-    ids: str | None = None
     check: bool = False
 
 
@@ -140,10 +135,7 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
         UnfinishedError: The source changed meanwhile.
         UnreachableError: The source or the output does not respond.
     """
-    build = BuildRequest(
-        request.recipe, request.source, request.output, frost_folder=request.frost_folder, ids=request.ids
-    )
-    plan, source = prepare(build, watcher)
+    plan, source = prepare(request, watcher)
     store, errors = open_store(request.output), dict[str, str]()
     with store.exclusive():
         _check_output(store)
@@ -154,7 +146,7 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
             raise UnfinishedError(f"{source.location} changed while it was being read; run the same command again")
         watcher.preparing("making one sample of each condition")
         table = _table(request, plan, listing)
-        _claim(store, plan.recipe, table)
+        RENDERED.claim(store, list, lambda: _conflicts(store, plan.recipe, table))
         store.publish(listing, LISTING_FILE)
         store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)  # last: without it, nothing can be opened
@@ -167,27 +159,20 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
 
 def _check_output(store: Store) -> None:
     """Check that the output holds nothing else than a rendered data set. Raises UserError."""
-    if store.size(LISTING_FILE) < 0:
-        refuse_foreign(store, LISTING_FILE)
+    RENDERED.claim(store, lambda: content_of(store), list)
     taken = [name for name in (MANIFEST_FILE, INDEX_FILE) if store.size(name) >= 0]
     taken += [f"{name}/" for name in (SHARDS, PARTS, RUNS) if holds_any(store, name)]
     if taken:
         raise UserError(f"{store.root} contains {', '.join(taken)}, which render does not write: use an empty folder")
 
 
-def _claim(store: Store, recipe: Recipe, table: RenderedTable) -> None:
-    """Check that the output is empty, or contains the same rendered data set. Raises UserError."""
-    if store.size(RENDERED_FILE) < 0 or store.size(RECIPE_FILE) < 0:  # empty, or an interrupted run
-        return
+def _conflicts(store: Store, recipe: Recipe, table: RenderedTable) -> list[str]:
+    """Return the differences of a rendered data set in the output and the requested one."""
+    if store.size(RENDERED_FILE) < 0 or store.size(RECIPE_FILE) < 0:  # an interrupted run
+        return []
     before = read_rendered(store)
-    conflicts = conflicts_of(read_recipe(store), recipe)
-    if (before.listing, before.location) != (table.listing, table.location):
-        conflicts.append("its source images differ")
-    if conflicts:
-        raise UserError(
-            f"{store.root} contains another rendered data set ({'; '.join(conflicts)}): use another folder, or delete "
-            "this one"
-        )
+    same = (before.listing, before.location) == (table.listing, table.location)
+    return conflicts_of(read_recipe(store), recipe) + ([] if same else ["its source images differ"])
 
 
 def _listed(

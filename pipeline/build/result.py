@@ -1,16 +1,22 @@
-"""The result of a build, as numbers and as text."""
+"""The result of a build, as numbers, as text, and as a record of the run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, WorkItem
 from pipeline.build.quota import Withheld
-from pipeline.datasets.paths import MANIFEST_FILE
+from pipeline.datasets.paths import MANIFEST_FILE, RUNS
 from pipeline.execution.work import Lost
+from pipeline.images.fingerprints import decoder_fingerprints
+from pipeline.software import host_facts, versions
+from pipeline.storage import Store
+from pipeline.storage.trusted_locations import absolute
 from pipeline.text import counted, rate
 
 
@@ -97,3 +103,27 @@ class BuildResult:
             yield "unfinished: fix the problems above, then run the same command again"
         else:
             yield f"manifest: {output}/{MANIFEST_FILE}; to check the data set: robustshards verify {output}"
+
+
+def publish_record(result: BuildResult, source: str, start_time: datetime, store: Store) -> None:
+    """Write the record of a run into the folder of runs."""
+    done = result.done
+    host = host_facts()
+    record = {
+        "begun": start_time.isoformat(timespec="seconds"),
+        "seconds": round(result.seconds, 3),
+        "source": absolute(source),
+        "workers": result.workers,
+        "software": versions(),
+        "decoders": decoder_fingerprints(),
+        "resizers": result.plan.recipe.resizers,
+        **host,
+        "shards": done.shards,
+        "samples": dict(done.samples),
+        "failed": done.failed,
+        "lost_blocks": len(result.lost),
+        "payload_bytes": done.payload_bytes,
+        "worker_seconds": {stage: round(spent, 3) for stage, spent in sorted(done.seconds.items())},
+    }
+    name = f"{RUNS}/{start_time:%Y%m%dT%H%M%S.%fZ}-{host['host']}.json"
+    store.publish_bytes(json.dumps(record, indent=1).encode(), name)

@@ -11,10 +11,11 @@ from manifests import Row
 from pipeline.build.failures import Failure
 from pipeline.build.plan import ShardTask
 from pipeline.build.records import Payload, SampleResult
-from pipeline.datasets.paths import FACT_FAILED, FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
+from pipeline.datasets.paths import FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
 from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter
 from pipeline.datasets.template import template_row
+from pipeline.execution.resumable import FACT_FAILED
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import Store
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import manifests
 from pipeline.errors import UserError
-from pipeline.storage import Store, read_ahead
+from pipeline.storage import Store
 from pipeline.transforms.family import Condition
 
 RECIPE_FILE = "recipe.toml"
@@ -22,8 +21,8 @@ ATTACKS_FILE = "attacks.parquet"
 SHARDS, PARTS, RUNS = "shards", "manifest", "runs"
 """Folders of a data set: tars, manifest parts, and records of the builds."""
 
-FACT_TASK, FACT_FAILED, FACT_SHARD_SIZE = "task", "failed", "shard_size"
-"""Metadata of a manifest part about its shard: digest of the task, number of failed samples, size of the tar."""
+FACT_TASK, FACT_SHARD_SIZE = "task", "shard_size"
+"""Metadata of a manifest part about its shard: digest of the task, and size of the tar."""
 
 FACT_IMAGES, FACT_LISTING = "images", "listing"
 """Metadata of a manifest part about its block: number of images, and digest of their listing."""
@@ -43,12 +42,6 @@ def file_digest(path: Path) -> str:
     """Return the sha256 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def facts_of_parts(store: Store, folder: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the name and metadata of each part in a folder; the metadata of a damaged part is empty."""
-    for part in read_ahead(store, store.listing(folder, ".parquet")):
-        yield part[0], manifests.part_facts(part)
 
 
 def shard_name(condition: Condition, block: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -74,72 +75,55 @@ def choose_executor(name: str, address: str | None, outputs: int) -> Executor:
     return Executor.LOCAL if address is None and outputs <= SMALL_WORK else Executor.RAY
 
 
-@contextmanager
-def open_pool(
-    job: Job,
-    worker: Callable[[Job], Worker[Work, Counts]],
-    *,
-    executor: str,
-    workers: int | None,
-    address: str | None,
-    outputs: int,
-    labels: Mapping[str, str],
-    gpus: int = 0,
-) -> Iterator[Pool[Work, Counts]]:
-    """Open a pool of workers and stop them at the end of the block.
+@dataclass(frozen=True, kw_only=True)
+class Crew(Generic[Job, Work, Counts]):
+    """The workers of a job.
 
-    Args:
+    Attributes:
         job: Argument of ``worker``.
         worker: Called with ``job`` in each worker process; returns the worker.
+        outputs: Number of outputs still to make; ``auto`` chooses the engine by it.
         executor: auto, ray or local.
         workers: Maximum number of workers; None for one per CPU.
         address: Address of a running Ray cluster to join, or None.
-        outputs: Number of outputs still to make; ``auto`` chooses the engine by it.
         labels: Labels of all metrics that Ray's exporter publishes.
         gpus: Number of GPUs of this machine; each worker needs one. 0 if workers need none.
+    """
 
-    Yields:
-        The pool.
+    job: Job
+    worker: Callable[[Job], Worker[Work, Counts]]
+    outputs: int
+    executor: str
+    workers: int | None = None
+    address: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 0
+
+
+@contextmanager
+def open_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
+    """Open a pool of workers and stop them at the end of the block.
 
     Raises:
         UserError: The number of workers or the address is invalid, or no cluster answers at the address.
     """
-    check_workers(workers, address)
-    opened = POOLS[choose_executor(executor, address, outputs)]
-    with opened(job, worker, workers=workers, address=address, labels=labels, gpus=gpus) as pool:
+    check_workers(crew.workers, crew.address)
+    with POOLS[choose_executor(crew.executor, crew.address, crew.outputs)](crew) as pool:
         yield pool
 
 
 class OpenPool(Protocol):
-    """A function that opens a pool of one engine; its arguments are those of ``open_pool``."""
+    """A function that opens a pool of one engine."""
 
-    def __call__(
-        self,
-        job: Job,
-        worker: Callable[[Job], Worker[Work, Counts]],
-        /,
-        *,
-        workers: int | None,
-        address: str | None,
-        labels: Mapping[str, str],
-        gpus: int,
-    ) -> AbstractContextManager[Pool[Work, Counts]]:
+    def __call__(self, crew: Crew[Job, Work, Counts], /) -> AbstractContextManager[Pool[Work, Counts]]:
         """Open a pool of workers and stop them at the end of the block."""
 
 
 @contextmanager
-def _local_pool(
-    job: Job,
-    worker: Callable[[Job], Worker[Work, Counts]],
-    *,
-    workers: int | None,
-    address: str | None,
-    labels: Mapping[str, str],
-    gpus: int,
-) -> Iterator[Pool[Work, Counts]]:
+def _local_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.local_pool import LocalPool
 
-    pool = LocalPool(job, workers or cpu_count(), worker, gpus=gpus)
+    pool = LocalPool(crew.job, crew.workers or cpu_count(), crew.worker, gpus=crew.gpus)
     try:
         yield pool
     finally:
@@ -147,20 +131,13 @@ def _local_pool(
 
 
 @contextmanager
-def _ray_pool(
-    job: Job,
-    worker: Callable[[Job], Worker[Work, Counts]],
-    *,
-    workers: int | None,
-    address: str | None,
-    labels: Mapping[str, str],
-    gpus: int,
-) -> Iterator[Pool[Work, Counts]]:
+def _ray_pool(crew: Crew[Job, Work, Counts]) -> Iterator[Pool[Work, Counts]]:
     from pipeline.execution.ray_cluster import cluster
     from pipeline.execution.ray_pool import RayPool
 
-    with cluster(workers, address) as count:
-        yield RayPool(job, count, worker, labels=labels, needs={"num_cpus": 1, "num_gpus": int(gpus > 0)})
+    needs = {"num_cpus": 1, "num_gpus": int(crew.gpus > 0)}
+    with cluster(crew.workers, crew.address) as count:
+        yield RayPool(crew.job, count, crew.worker, labels=crew.labels, needs=needs)
 
 
 POOLS: Mapping[Executor, OpenPool] = {Executor.LOCAL: _local_pool, Executor.RAY: _ray_pool}

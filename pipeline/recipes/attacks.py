@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipeline import config
 from pipeline.config import StrictTable
 from pipeline.errors import UserError
 from pipeline.text import shown
@@ -167,12 +168,8 @@ def differences(existing: AttackTable | None, requested: AttackTable | None) -> 
     if existing is None or requested is None:
         return [] if existing is requested else ["only one of both has adversarial images"]
     free = {"recipe", "expected", "attacks"}
-    old, new = (_flat(table.model_dump(mode="json", exclude=free)) for table in (existing, requested))
-    found = [
-        f"attack.{name} is {shown(str(old[name]))}, but {shown(str(new[name]))} was requested"
-        for name in old
-        if old[name] != new[name]
-    ]
+    old, new = (config.flat(table.model_dump(mode="json", exclude=free)) for table in (existing, requested))
+    found = [f"attack.{each}" for each in config.differences(old, new)]
     entries = {entry.name: entry for entry in requested.attacks}
     for entry in existing.attacks:
         other = entries.get(entry.name)
@@ -181,14 +178,6 @@ def differences(existing: AttackTable | None, requested: AttackTable | None) -> 
         elif not entry.is_start_of(other):
             found.append(f"{entry.name} has {_listed(entry)}, but {_listed(other)} were requested")
     return found
-
-
-def _flat(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a table and of the tables in it, which get names such as ``model.digest``."""
-    flat: dict[str, Any] = {}
-    for name, value in tables.items():
-        flat |= {f"{name}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {name: value}
-    return flat
 
 
 def budget_text(norm: Norm, budget: float) -> str:

@@ -99,7 +99,7 @@ def test_a_search_is_continued(clean: Path, tmp_path: Path) -> None:
 
 
 def test_another_model_is_named_by_what_differs(clean: Path, attacked: Path) -> None:
-    with pytest.raises(UserError, match=f"attack.model.spec is '{MODELS}:two_classes', but '{MODELS}:four_classes'"):
+    with pytest.raises(UserError, match=f"attack.model.spec is {MODELS}:two_classes, but {MODELS}:four_classes"):
         attack(clean, attacked, "four_classes", NAMES, LEVELS)
 
 

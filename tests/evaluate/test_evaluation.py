@@ -228,7 +228,7 @@ def test_options_that_change_predictions_are_rejected_for_an_existing_output(
     evaluated(built_once, tmp_path / "r", batch=0)  # the default batch size
     facts = evaluated(built_once, tmp_path / "r", batch=0)
     assert (facts["frames_made"], facts["batch"]) == (0, 4)
-    with pytest.raises(UserError, match=r"run\.precision: fp32 in the folder, bf16 requested"):
+    with pytest.raises(UserError, match=r"run\.precision is fp32, but bf16 was requested"):
         evaluated(built_once, tmp_path / "r", precision="bf16")
     with pytest.raises(UserError, match=r"model\.digest"):
         evaluated(built_once, tmp_path / "r", model="other")

@@ -177,7 +177,7 @@ def test_settings_record_the_order_only_where_it_was_kept(built_once: Path, fini
     assert "ordered = true" in (finished / "evaluation.toml").read_text()
     outcome(built_once, tmp_path / "r", batch=4)
     assert "ordered" not in (tmp_path / "r/evaluation.toml").read_text()
-    with pytest.raises(UserError, match=r"run\.ordered: none in the folder, True requested"):
+    with pytest.raises(UserError, match=r"run\.ordered is none, but True was requested"):
         outcome(built_once, tmp_path / "r", batch=4, ordered=True)
 
 

@@ -147,16 +147,18 @@ def test_another_library_version_is_rejected_as_another_evaluation(built_once: P
     evaluated(built_once, tmp_path / "r")
     file = tmp_path / "r/evaluation.toml"
     file.write_text(file.read_text().replace(f'torch = "{torch.__version__}"', 'torch = "2.1.0"'))
-    with pytest.raises(UserError, match=r"software.torch: 2.1.0 in the folder, 2\..* requested"):
+    with pytest.raises(UserError, match=r"software.torch is 2.1.0, but 2\..* was requested"):
         evaluated(built_once, tmp_path / "r")
 
 
-@pytest.mark.parametrize("name", ["predictions.parquet", "units.txt", "parts/mine.parquet"])
+@pytest.mark.parametrize("name", ["predictions.parquet", "chunks.txt", "parts/mine.parquet"])
 def test_unknown_files_are_not_overwritten(built_once: Path, tmp_path: Path, name: str) -> None:
     mine = tmp_path / "r" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(UserError, match=f"contains {name} but no evaluation.toml.*choose another folder"):
+    with pytest.raises(
+        UserError, match=f"contains {name.partition('/')[0]}.* but no evaluation.toml.*use an empty folder"
+    ):
         evaluated(built_once, tmp_path / "r")
     assert mine.read_text() == "mine"
 

@@ -57,7 +57,7 @@ def test_the_digest_of_a_trusted_file_is_part_of_the_evaluation(built_once: Path
     assert outcome(built_once, out, model)
     assert content(out) == before
     write(model, seed=1)
-    with pytest.raises(UserError, match=f"another evaluation .*model.digest: {digest}"):
+    with pytest.raises(UserError, match=f"another evaluation .*model.digest is {digest}"):
         outcome(built_once, out, model)
 
 

@@ -64,7 +64,7 @@ def test_changed_code_is_rejected_as_another_evaluation(
         forget(package.name)
         (package / file).write_text(text.format(package=package.name) if file == "made.py" else text)
         with pytest.raises(
-            UserError, match=r"another evaluation \(model.code: \w{64} in .*, \w{64} requested\): choose"
+            UserError, match=r"another evaluation \(model.code is \w{64}, but \w{64} was requested\): use"
         ):
             outcome(built_once, tmp_path / "r", model=spec)
         (package / file).write_text(before)

@@ -16,6 +16,7 @@ from pipeline.execution.pools import (
     CLUSTER_EXECUTORS,
     POOLS,
     SMALL_WORK,
+    Crew,
     Executor,
     choose_executor,
     open_pool,
@@ -64,9 +65,7 @@ def test_local_executors_refuse_an_address() -> None:
 
 
 def test_too_many_local_workers_are_refused(tmp_path: Path) -> None:
-    pool = open_pool(
-        FaultPlan((), tmp_path), FaultyWorker, executor="local", workers=10**6, address=None, outputs=1, labels={}
-    )
+    pool = open_pool(Crew(job=FaultPlan((), tmp_path), worker=FaultyWorker, outputs=1, executor="local", workers=10**6))
     with pytest.raises(UserError, match="invalid --workers 1000000: use at most"), pool:
         pass
 

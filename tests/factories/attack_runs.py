@@ -23,7 +23,7 @@ from pipeline.attack.victim import Victim
 from pipeline.datasets.index import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import load_model
-from pipeline.execution.pools import InProcessPool
+from pipeline.execution.pools import Crew, InProcessPool
 from pipeline.recipes.attacks import AttackedModel
 from tests.factories.attacked_models import SIDE, margin
 from tests.factories.evaluator import Silent
@@ -62,10 +62,10 @@ def in_this_process() -> Iterator[None]:
     """Run workers in this process."""
 
     @contextmanager
-    def pool(job: Any, worker: Any, **options: Any) -> Iterator[Any]:
-        yield InProcessPool(job, worker)
+    def pool(crew: Crew[Any, Any, Any]) -> Iterator[Any]:
+        yield InProcessPool(crew.job, crew.worker)
 
-    with patch("pipeline.build.run.open_pool", pool), patch("pipeline.attack.budgets_run.open_pool", pool):
+    with patch("pipeline.execution.resumable.open_pool", pool):
         yield
 
 

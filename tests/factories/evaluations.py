@@ -13,6 +13,7 @@ import manifests
 from pipeline.evaluate.metrics import ordinal_ranks
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
+    EVALUATION,
     EVALUATION_FILE,
     FACT_EVALUATION,
     PREDICTIONS_FILE,
@@ -21,7 +22,6 @@ from pipeline.evaluate.results.folder import (
     InputTable,
     ModelTable,
     RunTable,
-    part_file,
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, write_part
 from pipeline.recipes.attacks import AttackTable
@@ -105,7 +105,7 @@ def write_evaluation(
         parts.append(f"{condition}-000000")
     store.publish_bytes("".join(f"{part}\n" for part in parts).encode(), CHUNKS_FILE)
     merged, facts = store.path(PREDICTIONS_FILE), manifests.with_blank_seal({FACT_EVALUATION: table.digest})
-    manifests.merge([[store.path(part_file(part))] for part in parts], facts, merged, SCHEMA)
+    manifests.merge([[store.path(EVALUATION.part(part))] for part in parts], facts, merged, SCHEMA)
     manifests.seal_file(merged)
     return str(folder)
 
@@ -141,7 +141,7 @@ def write_condition(
     keys = [f"{id_}-{condition}" for id_ in ids for _ in range(length)]
     sources = [id_ for id_ in ids for _ in range(length)]
     frames = Frames(keys, sources, label.tolist(), list(range(length)) * samples, np.repeat(digests, length).tolist())
-    path = store.path(part_file(f"{condition}-000000"))
+    path = store.path(EVALUATION.part(f"{condition}-000000"))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_part(condition, frames, outputs, {}, path)
 

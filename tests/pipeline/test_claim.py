@@ -20,8 +20,9 @@ from pipeline.build.dry_run import dry_run
 from pipeline.build.merge import merge_parts
 from pipeline.build.overlap import check_overlap
 from pipeline.build.plan import Plan, make_blocks, make_plan
+from pipeline.build.preflight import BuildRequest
 from pipeline.build.result import BuildResult
-from pipeline.build.run import BuildRequest, run_build
+from pipeline.build.run import run_build
 from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError

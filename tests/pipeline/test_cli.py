@@ -19,7 +19,8 @@ from rich.console import Console
 
 from pipeline.build.dry_run import DryRun, dry_run
 from pipeline.build.plan import Missing, Plan
-from pipeline.build.run import BuildRequest, run_build
+from pipeline.build.preflight import BuildRequest
+from pipeline.build.run import run_build
 from pipeline.cli import console
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display

@@ -210,8 +210,8 @@ def test_only_temporary_file_errors_advise_to_run_again(
 
 def test_failed_rename_names_the_target(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), report_errors(as_json=False):
-        raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "units.txt")
-    assert capsys.readouterr().err == "error: units.txt: Is a directory\n"
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", "scratch", None, "chunks.txt")
+    assert capsys.readouterr().err == "error: chunks.txt: Is a directory\n"
 
 
 def test_error_after_an_interruption_is_the_interruption(

@@ -70,8 +70,9 @@ def build(
     """
     with report_errors(as_json, preempted_exit, CONTINUE):
         from pipeline.build.dry_run import dry_run
+        from pipeline.build.preflight import BuildRequest
         from pipeline.build.quota import parse_size
-        from pipeline.build.run import BuildRequest, run_build
+        from pipeline.build.run import run_build
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 

@@ -31,7 +31,7 @@ def plan(
 
         from pipeline.build.estimate import estimate
         from pipeline.build.plan import make_plan
-        from pipeline.build.run import with_detected_kind
+        from pipeline.build.preflight import with_detected_kind
         from pipeline.render.warm_up import try_transforms
         from pipeline.sources.files import listed_suffixes
         from pipeline.sources.kinds import KINDS, open_source

@@ -21,11 +21,10 @@ from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
 from pipeline.evaluate.predict.stream import Batch, BrokenChunk, Stream, load
 from pipeline.evaluate.results.folder import (
-    FACT_CHUNK,
+    EVALUATION,
     FACT_PIXELS_CHANGED,
     FACT_PIXELS_CHECKED,
     EvaluationTable,
-    part_file,
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
@@ -157,13 +156,13 @@ class Predictor:
         merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
         frames = Frames(*zip(*part.frames, strict=True)) if part.frames else Frames((), (), (), (), ())
         facts = {
-            FACT_CHUNK: chunk_digest(self._job.table, chunk),
+            EVALUATION.fact: chunk_digest(self._job.table, chunk),
             FACT_PIXELS_CHECKED: str(part.compared),
             FACT_PIXELS_CHANGED: str(part.changed),
         }
         scratch = self._store.scratch()
         write_part(chunk.condition, frames, merged, facts, scratch)
-        self._store.publish(scratch, part_file(chunk.name))
+        self._store.publish(scratch, EVALUATION.part(chunk.name))
         counts.chunks += 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import tomli_w
@@ -13,15 +13,18 @@ from pydantic import Field
 from pipeline.config import StrictTable, read_toml, validated
 from pipeline.errors import UserError
 from pipeline.evaluate.results.folder import NOT_IDENTIFYING, DataSetTable, InputTable, ModelTable, RunTable
+from pipeline.execution.resumable import JobFolder
 from pipeline.recipes.attacks import CleanImages, Norm
 from pipeline.storage import SMALL_FILE, Store
 
 SETTINGS_FILE = "budgets.toml"
 BUDGETS_FILE = "budgets.parquet"
-PARTS = "parts"
 
-FACT_CHUNK, FACT_SETTINGS = "unit", "budgets"
-"""Metadata keys of a part, the digest of its images, and of the merged file, the digest of the settings."""
+BUDGETS = JobFolder("search", SETTINGS_FILE, BUDGETS_FILE, "parts", "block")
+"""The folder of a budgets run."""
+
+FACT_SETTINGS = "budgets"
+"""Metadata key of the merged file: digest of the settings."""
 
 BUDGETS_SCHEMA = pa.schema(
     [
@@ -82,13 +85,11 @@ class BudgetsTable(StrictTable):
     @property
     def digest(self) -> str:
         """The hexadecimal SHA-256 of all settings that the budgets depend on."""
-        content = self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
-        return hashlib.sha256(tomli_w.dumps(content).encode()).hexdigest()
+        return hashlib.sha256(tomli_w.dumps(self.identity()).encode()).hexdigest()
 
-
-def part_file(name: str) -> str:
-    """Return the relative path of a part."""
-    return f"{PARTS}/{name}.parquet"
+    def identity(self) -> dict[str, Any]:
+        """Return all settings that the budgets depend on, as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True, exclude=NOT_IDENTIFYING)
 
 
 def is_budgets(store: Store) -> bool:

@@ -15,19 +15,21 @@ from pydantic import Field
 import manifests
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.execution.resumable import JobFolder
 from pipeline.recipes.attacks import AttackTable
 from pipeline.storage import SMALL_FILE, Store
 from pipeline.tasks.schema import Steps, Task
 from pipeline.transforms.registry import FAMILIES
 
 EVALUATION_FILE = "evaluation.toml"
-CHUNKS_FILE = "units.txt"
+CHUNKS_FILE = "chunks.txt"
 PREDICTIONS_FILE = "predictions.parquet"
-PARTS = "parts"
 
-FACT_CHUNK, FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "unit", "pixels_changed", "pixels_checked"
-"""Metadata keys of parts: the digest of the chunk, and the numbers of samples with changed pixels and of compared
-samples. The merged file has the last two keys as well."""
+EVALUATION = JobFolder("evaluation", EVALUATION_FILE, PREDICTIONS_FILE, "parts", "chunk")
+"""The folder of an evaluation. ``chunks.txt`` lists the chunks of the data set."""
+
+FACT_PIXELS_CHANGED, FACT_PIXELS_CHECKED = "pixels_changed", "pixels_checked"
+"""Metadata keys of parts and of the merged file: numbers of samples with changed pixels, and of compared samples."""
 
 FACT_EVALUATION = "evaluation"
 """Metadata key of the merged file: the digest of the evaluation's settings."""
@@ -195,11 +197,6 @@ def is_display_name(name: str) -> bool:
     return bool(name.strip()) and len(name) <= MAX_NAME_LENGTH and not {*map(category, name)} & FORBIDDEN_CATEGORIES
 
 
-def part_file(chunk: str) -> str:
-    """Return the relative path of the predictions part of a chunk."""
-    return f"{PARTS}/{chunk}.parquet"
-
-
 def read_table(store: Store) -> EvaluationTable:
     """Return the settings of an evaluation. Raise UserError if they are missing or invalid."""
     if store.size(EVALUATION_FILE) < 0:
@@ -231,8 +228,8 @@ def require_finished(store: Store) -> None:
             return
         raise UserError(f"{store.root}/{PREDICTIONS_FILE} is damaged or of an earlier version: {remedy}")
     chunks = store.read(CHUNKS_FILE).decode(errors="replace").split() if store.size(CHUNKS_FILE) >= 0 else []
-    parts = store.listing(PARTS, ".parquet")
-    missing = [chunk for chunk in chunks if part_file(chunk) not in parts]
+    parts = store.listing(EVALUATION.parts, ".parquet")
+    missing = [chunk for chunk in chunks if EVALUATION.part(chunk) not in parts]
     names = ", ".join(missing[:MAX_SHARDS_SHOWN]) + (" ..." if len(missing) > MAX_SHARDS_SHOWN else "")
     reason = f"{len(missing)} of {len(chunks)} shards are missing: {names}" if missing else "its parts are not merged"
     raise UnfinishedError(f"the evaluation {store.root} is not finished ({reason}); {remedy}")

@@ -1,0 +1,97 @@
+"""What a build is asked to do, and the checks before its work."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+
+from pipeline.build.overlap import check_overlap
+from pipeline.build.plan import Plan, make_plan
+from pipeline.execution.pools import Executor
+from pipeline.execution.resumable import Preparing
+from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints
+from pipeline.recipes.schema import Recipe
+from pipeline.render.warm_up import try_transforms
+from pipeline.software import versions
+from pipeline.sources.base import Source
+from pipeline.sources.kinds import AUTO, KINDS, detect, open_source
+
+
+@dataclass(frozen=True)
+class DataSetRequest:
+    """What decides the content of a data set, and its output.
+
+    Attributes:
+        recipe: What to make.
+        source: Folder or URL of the source images.
+        output: Folder or URL of the data set.
+        frost_folder: Folder of the frost textures; None for the installed ones.
+        ids: File that selects images by their ids, or None for all images.
+    """
+
+    recipe: Recipe
+    source: str
+    output: str
+    _: KW_ONLY
+    frost_folder: str | None = None
+    ids: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest(DataSetRequest):
+    """The settings of a build. Those added here do not change the bytes of the data set.
+
+    Attributes:
+        workers: Number of workers; None for one per CPU.
+        address: Address of a Ray cluster to join, or None.
+        executor: auto, ray or local.
+        retry_failed: Whether to remake shards that have failed samples.
+        max_bytes: Maximum size of all shards, in bytes.
+    """
+
+    workers: int | None = None
+    address: str | None = None
+    executor: str = Executor.AUTO
+    retry_failed: bool = False
+    max_bytes: float = math.inf
+
+
+def prepare(request: DataSetRequest, watcher: Preparing) -> tuple[Plan, Source]:
+    """Check the request and return the plan and the source. The output is not read yet.
+
+    Args:
+        request: The settings of the data set.
+        watcher: Observer of the steps.
+
+    Returns:
+        The plan and the opened source.
+
+    Raises:
+        UserError: An input is invalid, or a transform cannot run on this machine.
+    """
+    check_overlap(request.source, request.output)
+    recipe = with_detected_kind(request.recipe, request.source)
+    recipe = recipe.canonical(
+        versions(recipe.family.libraries),
+        decoder_fingerprints(recipe.used_decoders()),
+        resizer_fingerprints(recipe.used_resizers()),
+    )
+    source = open_source(recipe.source.kind, request.source, request.ids, recipe.source.classes, recipe.source)
+    watcher.preparing(f"listing {source.location}: {KINDS[recipe.source.kind].description}")
+    plan = make_plan(recipe, source)
+    watcher.preparing("testing every transform once")
+    try_transforms(recipe, request.frost_folder)
+    return plan, source
+
+
+def with_detected_kind(recipe: Recipe, source: str) -> Recipe:
+    """Return the recipe with the kind of its source, which is detected if the recipe has "auto".
+
+    Args:
+        recipe: The recipe.
+        source: Folder or URL of the source images.
+
+    Raises:
+        UserError: The kind cannot be detected.
+    """
+    return recipe.changed(source={"kind": detect(source)}) if recipe.source.kind == AUTO else recipe
