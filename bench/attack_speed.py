@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 
 from bench.report import markdown_line
-from pipeline.attack import recipes
+from pipeline.attack import attack_recipe
 from pipeline.attack.libraries import device_name
 from pipeline.attack.run import run_attack
 from pipeline.attack.settings import AttackRequest
@@ -45,7 +45,7 @@ def main() -> None:
     device = ("cuda" if torch.cuda.is_available() else "cpu") if options.device == "auto" else options.device
     shutil.rmtree(FOLDER, ignore_errors=True)
     clean = _write_images(options.images, device)
-    recipe = recipes.named(["pgd_linf"], ["4/255"]).model_copy(update={"batch": options.batch_size})
+    recipe = attack_recipe.named(["pgd_linf"], ["4/255"]).model_copy(update={"batch": options.batch_size})
     request = AttackRequest(
         str(clean),
         "bench.attack_speed:resnet50",

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipeline.attack import auto
 from pipeline.attack.libraries import memory_for, seed_of, seeded
-from pipeline.attack.methods import METHODS
-from pipeline.attack.task import AttackTask
-from pipeline.attack.victim import Victim, loss_gradients, predicted
+from pipeline.attack.victim import AttackAtBudget, Victim, loss_gradients, predicted
 from pipeline.datasets.norms import ONE, Stored, on_grid
 from pipeline.errors import SampleError, UserError
 from pipeline.recipes.attacks import AttackEntry
+from pipeline.transforms.adversarial import ATTACKS
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class Attacker:
         Raises:
             UserError: The memory does not suffice for a batch.
         """
-        if not METHODS[entry.name].minimises:
+        if not ATTACKS[entry.name].minimises:
             return self._attack(batch, entry, level)
         ids, attacked = self._latest.get(entry.name, ((), None))
         if attacked is None or ids != batch.ids:
@@ -135,7 +134,7 @@ class Attacker:
         return attacked
 
     def _attack(self, batch: Before, entry: AttackEntry, level: int) -> Attacked:
-        right, method = np.flatnonzero(batch.right).tolist(), METHODS[entry.name]
+        right, method = np.flatnonzero(batch.right).tolist(), ATTACKS[entry.name]
         clean = Attacked(
             _channels_last(batch.images),
             method.steps(entry.settings),
@@ -146,12 +145,12 @@ class Attacker:
         if not right or not (budget or method.minimises):
             return clean
         seed = seed_of(self.seed, entry.name, level, list(batch.ids))
-        task = AttackTask(entry.norm, budget, entry.settings, seed)
+        task = AttackAtBudget(entry.norm, budget, entry.settings, seed)
         with memory_for(f"{entry.name} attacks {len(right)} images", len(batch.ids)):
             return self.attack_right(clean, batch.part(right), right, entry.name, task)
 
     def attack_right(
-        self, clean: Attacked, batch: Before, indices: Sequence[int], name: str, task: AttackTask
+        self, clean: Attacked, batch: Before, indices: Sequence[int], name: str, task: AttackAtBudget
     ) -> Attacked:
         """Attack images that the model gets right, and put them among the others.
 
@@ -165,7 +164,7 @@ class Attacker:
         zero = clean.zero_gradients.copy()
         zero[indices] = without_gradients(self.victim, batch, name)
         if zero[indices].all():
-            reason = f"the {METHODS[name].loss} has no gradient at any of the {len(indices)} images of its batch"
+            reason = f"the {ATTACKS[name].loss} has no gradient at any of the {len(indices)} images of its batch"
             return replace(clean, zero_gradients=zero, failure=SampleError(f"{name}: {reason}"))
         moved, components = run(self.victim, batch, name, task)
         images, parts = clean.images.copy(), list(clean.components)
@@ -179,7 +178,7 @@ class Attacker:
         return torch.from_numpy(np.ascontiguousarray(grid, np.float32)).to(self.device) / ONE
 
 
-def run(victim: Victim, batch: Before, name: str, task: AttackTask) -> tuple[torch.Tensor, Sequence[str]]:
+def run(victim: Victim, batch: Before, name: str, task: AttackAtBudget) -> tuple[torch.Tensor, Sequence[str]]:
     """Return the images of an attack (N, 3, H, W), and the part of AutoAttack that succeeded on each.
 
     An image for which the attack returns NaN or infinite values, as without a gradient, is returned unchanged.
@@ -190,19 +189,18 @@ def run(victim: Victim, batch: Before, name: str, task: AttackTask) -> tuple[tor
         name: Name of the attack.
         task: Its budget, settings and seed.
     """
-    method, components = METHODS[name], [""] * len(batch.ids)
+    module, _, function = ATTACKS[name].function.partition(".")
+    attack = getattr(import_module(f"{__package__}.{module}"), function)
     with seeded(task.seed, batch.images.device):
-        if method.run is auto.autoattack:
-            moved, components = auto.composed(victim, batch.images, batch.labels, task)
-        else:
-            moved = method.run(victim, batch.images, batch.labels, task)
+        result = attack(victim, batch.images, batch.labels, task)
+    moved, components = result if isinstance(result, tuple) else (result, [""] * len(batch.ids))
     finite = moved.isfinite().flatten(1).all(dim=1).view(-1, 1, 1, 1)
     return torch.where(finite, moved, batch.images).detach(), components
 
 
 def without_gradients(victim: Victim, batch: Before, name: str) -> NDArray[np.bool_]:
     """Return for each image whether the loss of an attack has no gradient there, or one with NaN; shape (N,)."""
-    method = METHODS[name]
+    method = ATTACKS[name]
     if method.loss is None:
         return np.zeros(len(batch.ids), bool)
     gradients = loss_gradients(victim, batch.images, batch.labels, method.loss == "margin").flatten(1)

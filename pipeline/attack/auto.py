@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from pipeline.attack.task import AttackTask
-from pipeline.attack.victim import Victim, predicted
+from pipeline.attack.victim import AttackAtBudget, Victim, predicted
 
 _NORMS = {"linf": "Linf", "l2": "L2"}
 
@@ -16,7 +15,7 @@ PARTS = ("apgd_ce", "apgd_targeted", "fab_targeted", "square")
 """Parts of AutoAttack in their order. Each attacks only the images that still stand."""
 
 
-def parts(victim: Victim, task: AttackTask) -> Mapping[str, Any]:
+def parts(victim: Victim, task: AttackAtBudget) -> Mapping[str, Any]:
     """Return the parts of AutoAttack, as attacks of torchattacks, in their order."""
     import torchattacks
 
@@ -31,13 +30,8 @@ def parts(victim: Victim, task: AttackTask) -> Mapping[str, Any]:
     }
 
 
-def autoattack(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
-    """Return images after all parts of AutoAttack."""
-    return composed(victim, images, labels, task)[0]
-
-
 def composed(
-    victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask
+    victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget
 ) -> tuple[torch.Tensor, list[str]]:
     """Return images after all parts of AutoAttack, and the part that succeeded on each; empty where none did.
 
@@ -62,7 +56,7 @@ def composed(
     return attacked, found
 
 
-def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
+def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
     """Return images after the Square attack, which needs no gradients."""
     attack = _square(victim, task)
     attack.device = images.device
@@ -83,7 +77,7 @@ def tiles_l2(height: int, width: int) -> bool:
     return all(side == 1 or start + length // side * side <= length for length in (height, width))
 
 
-def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackTask) -> torch.Tensor:
+def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
     """Return images with the smallest perturbation that targeted FAB finds, over all of its targets."""
     attack = _fab(victim, task, budget=torch.inf)
     attack.device = images.device
@@ -99,7 +93,7 @@ def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: Attack
     return nearest
 
 
-def _fab(victim: Victim, task: AttackTask, budget: float) -> Any:
+def _fab(victim: Victim, task: AttackAtBudget, budget: float) -> Any:
     import torchattacks
 
     settings = task.settings
@@ -110,12 +104,12 @@ def _fab(victim: Victim, task: AttackTask, budget: float) -> Any:
     return torchattacks.FAB(victim, steps=steps, multi_targeted=True, n_classes=targets, **made, **common)
 
 
-def _square(victim: Victim, task: AttackTask) -> Any:
+def _square(victim: Victim, task: AttackAtBudget) -> Any:
     import torchattacks
 
     made = {"n_queries": int(task.settings["queries"]), "p_init": task.settings["p_init"]}
     return torchattacks.Square(victim, loss="margin", resc_schedule=False, **made, **_common(task))
 
 
-def _common(task: AttackTask) -> dict[str, Any]:
+def _common(task: AttackAtBudget) -> dict[str, Any]:
     return {"norm": _NORMS[task.norm], "eps": task.budget, "seed": task.seed}

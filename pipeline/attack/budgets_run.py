@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from pipeline.attack.budgets_worker import Block, SearchCounts, SearchJob, SearchWorker
-from pipeline.attack.methods import METHODS
 from pipeline.attack.run import loading, prepare, processes
 from pipeline.attack.settings import AttackRequest, Setup
 from pipeline.config import differences, flat
@@ -30,6 +29,7 @@ from pipeline.execution.resumable import FACT_FAILED, ImageJob, ImageWatcher, co
 from pipeline.execution.work import Tally
 from pipeline.storage import open_store, trusted_locations
 from pipeline.text import counted, rate
+from pipeline.transforms.adversarial import ATTACKS
 
 MAX_STEPS = 30
 """Largest number of halvings, after which float32 pixel values do not change."""
@@ -134,7 +134,7 @@ def _table(request: AttackRequest, setup: Setup, largest: float, steps: int) -> 
             attack=entry.name,
             norm=entry.norm,
             largest=largest,
-            steps=0 if METHODS[entry.name].minimises else steps,
+            steps=0 if ATTACKS[entry.name].minimises else steps,
             seed=request.recipe.seed,
             settings=entry.settings,
         ),

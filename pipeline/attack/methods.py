@@ -1,96 +1,115 @@
-"""The table of attacks: norm, library and published settings of each, and the function that runs it."""
+"""Attacks of Foolbox and torchattacks; those of AutoAttack are in auto.py. ``ATTACKS`` has their facts and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import torch
 
-from pipeline.attack import auto, foolbox_attacks, torch_attacks
-from pipeline.attack.task import AttackTask
-from pipeline.attack.victim import Victim
-from pipeline.recipes.attacks import Norm
+from pipeline.attack.victim import AttackAtBudget, Victim
 
-Settings = Mapping[str, int | float]
-
-Run = Callable[[Victim, torch.Tensor, torch.Tensor, AttackTask], torch.Tensor]
-"""A function of the model, images (N, 3, H, W) with values 0..1, labels and a task that returns attacked images."""
-
-GRADIENT_STEPS: Settings = {"steps": 20, "relative_step": 3 / 40, "step": 0.0}
-"""Steps of 3/40 of the budget. A ``step`` above 0 replaces them, and does not depend on the budget."""
-
-TRANSFER_STEPS: Settings = {"steps": 20, "step": 1 / 255, "decay": 1.0}
-
-FAB: Settings = {"steps": 100, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9, "targets": 9}
-
-SQUARE: Settings = {"queries": 5000, "p_init": 0.8}
-
-AUTO: Settings = {"steps": 100, "rho": 0.75, "targets": 9, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9, **SQUARE}
+_PGD = {"linf": "LinfPGD", "l2": "L2PGD", "l1": "L1PGD"}
 
 
-COUNTS = ("steps", "targets", "queries", "searches", "copies", "neighbours", "kernel", "sigma")
-"""Settings that are whole numbers of at least 1."""
-
-SHARES = ("rho", "resize", "probability", "p_init", "random_start")
-"""Settings from 0 to 1."""
+def fgsm(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images moved by the budget along the sign of the gradient."""
+    return _of_foolbox("LinfFastGradientAttack", {"random_start": False}, victim, images, labels, epsilon=task.budget)
 
 
-@dataclass(frozen=True)
-class Method:
-    """An attack.
+def pgd(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images after projected gradient descent from a random start in the ball."""
+    made = {"abs_stepsize": task.step(), "steps": int(task.settings["steps"]), "random_start": True}
+    return _of_foolbox(_PGD[task.norm], made, victim, images, labels, epsilon=task.budget)
 
-    Attributes:
-        norm: Norm of its budgets.
-        library: Library that computes it.
-        run: Function that runs it.
-        settings: Its settings as published, by name.
-        loss: The loss whose gradient it follows; None for an attack without gradients.
-        minimises: Whether it looks for the smallest perturbation itself, whatever the budget.
-        classes: Smallest number of classes that it can attack.
+
+def ddn(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images with the smallest L2 perturbation that is found by decoupling direction and norm."""
+    made = {"steps": int(task.settings["steps"]), "gamma": task.settings["gamma"]}
+    return _of_foolbox("DDNAttack", made, victim, images, labels)
+
+
+def carlini_wagner(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images with the smallest L2 perturbation that is found by optimisation."""
+    made = {
+        "binary_search_steps": int(task.settings["searches"]),
+        "steps": int(task.settings["steps"]),
+        "stepsize": task.settings["step"],
+    }
+    return _of_foolbox("L2CarliniWagnerAttack", made, victim, images, labels)
+
+
+def _of_foolbox(
+    name: str, made: dict[str, Any], victim: Victim, images: torch.Tensor, labels: torch.Tensor, **limit: float
+) -> torch.Tensor:
+    import foolbox
+
+    model = foolbox.PyTorchModel(victim, bounds=(0, 1), device=images.device)
+    attacked: torch.Tensor = getattr(foolbox.attacks, name)(**made).run(
+        model, images, foolbox.criteria.Misclassification(labels), **limit
+    )
+    return attacked
+
+
+def mim(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images after steps along the sign of a momentum of normalised gradients."""
+    made: dict[str, Any] = {"alpha": task.step(), **_momentum(task)}
+    if not task.settings["random_start"]:
+        return of_torchattacks("MIFGSM", victim, images, labels, task, made)
+    return of_torchattacks(
+        "DIFGSM", victim, images, labels, task, {**made, "diversity_prob": 0.0, "random_start": True}
+    )
+
+
+def dim(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images as ``mim``, with gradients at copies that are resized and padded at random."""
+    return of_torchattacks("DIFGSM", victim, images, labels, task, _diverse(task))
+
+
+def tim(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images as ``dim``, with gradients smoothed by a Gaussian."""
+    smoothed = {"len_kernel": int(task.settings["kernel"]), "nsig": int(task.settings["sigma"])}
+    return of_torchattacks("TIFGSM", victim, images, labels, task, {**_diverse(task), **smoothed})
+
+
+def si_ni(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images as ``mim``, with gradients ahead of the momentum, summed over darker copies."""
+    made = {"alpha": task.settings["step"], **_momentum(task), "m": int(task.settings["copies"])}
+    return of_torchattacks("SINIFGSM", victim, images, labels, task, made)
+
+
+def vmi(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+    """Return images as ``mim``, with gradients corrected by their variance among random neighbours."""
+    made = {"N": int(task.settings["neighbours"]), "beta": task.settings["reach"]}
+    return of_torchattacks(
+        "VMIFGSM", victim, images, labels, task, {"alpha": task.settings["step"], **_momentum(task), **made}
+    )
+
+
+def _momentum(task: AttackAtBudget) -> dict[str, Any]:
+    return {"steps": int(task.settings["steps"]), "decay": task.settings["decay"]}
+
+
+def _diverse(task: AttackAtBudget) -> dict[str, Any]:
+    settings = task.settings
+    return {
+        **_momentum(task),
+        "alpha": settings["step"],
+        "resize_rate": settings["resize"],
+        "diversity_prob": settings["probability"],
+        "random_start": bool(settings["random_start"]),
+    }
+
+
+def of_torchattacks(
+    name: str, victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget, made: dict[str, Any]
+) -> torch.Tensor:
+    """Return the images of an attack of torchattacks with these settings.
+
+    An image without gradients becomes NaN.
     """
+    import torchattacks
 
-    norm: Norm
-    library: Literal["foolbox", "torchattacks"]
-    run: Run
-    settings: Settings
-    loss: Literal["cross entropy", "margin"] | None = "cross entropy"
-    minimises: bool = False
-    classes: int = 2
-
-    def steps(self, settings: Settings) -> int:
-        """Return the number of steps, or of queries of an attack without gradients."""
-        return int(settings.get("steps", settings.get("queries", 1)))
-
-
-METHODS: Mapping[str, Method] = {
-    "fgsm": Method("linf", "foolbox", foolbox_attacks.fgsm, {}),
-    "pgd_linf": Method("linf", "foolbox", foolbox_attacks.pgd, GRADIENT_STEPS),
-    "pgd_l2": Method("l2", "foolbox", foolbox_attacks.pgd, GRADIENT_STEPS),
-    "pgd_l1": Method("l1", "foolbox", foolbox_attacks.pgd, GRADIENT_STEPS),
-    "mim": Method("linf", "torchattacks", torch_attacks.mim, {**GRADIENT_STEPS, "decay": 1.0, "random_start": 0}),
-    "ddn_l2": Method("l2", "foolbox", foolbox_attacks.ddn, {"steps": 10, "gamma": 0.05}, minimises=True),
-    "cw_l2": Method(
-        *("l2", "foolbox", foolbox_attacks.carlini_wagner, {"searches": 5, "steps": 100, "step": 0.001}),
-        loss="margin",
-        minimises=True,
-    ),
-    "autoattack_linf": Method("linf", "torchattacks", auto.autoattack, AUTO, loss="margin", classes=4),
-    "autoattack_l2": Method("l2", "torchattacks", auto.autoattack, AUTO, loss="margin", classes=4),
-    "dim": Method(
-        *("linf", "torchattacks", torch_attacks.dim),
-        {**TRANSFER_STEPS, "resize": 0.85, "probability": 0.7, "random_start": 1},
-    ),
-    "tim": Method(
-        *("linf", "torchattacks", torch_attacks.tim),
-        {**TRANSFER_STEPS, "resize": 0.85, "probability": 0.7, "random_start": 1, "kernel": 15, "sigma": 3},
-    ),
-    "si_ni": Method("linf", "torchattacks", torch_attacks.si_ni, {**TRANSFER_STEPS, "copies": 5}),
-    "vmi": Method("linf", "torchattacks", torch_attacks.vmi, {**TRANSFER_STEPS, "neighbours": 20, "reach": 1.5}),
-    "fab_linf": Method("linf", "torchattacks", auto.fab, FAB, loss="margin", minimises=True),
-    "fab_l2": Method("l2", "torchattacks", auto.fab, FAB, loss="margin", minimises=True),
-    "square_linf": Method("linf", "torchattacks", auto.square, SQUARE, loss=None),
-    "square_l2": Method("l2", "torchattacks", auto.square, SQUARE, loss=None),
-}
-"""Attacks by name, in the order of the family."""
+    attack = getattr(torchattacks, name)(victim, eps=task.budget, **made)
+    attack.device = images.device
+    attacked: torch.Tensor = attack.forward(images, labels)
+    return attacked.detach()

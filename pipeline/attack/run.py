@@ -10,7 +10,6 @@ import torch
 
 from pipeline.attack.clean import CleanImages
 from pipeline.attack.libraries import release, request_deterministic_cublas
-from pipeline.attack.methods import METHODS
 from pipeline.attack.records import merge_records
 from pipeline.attack.settings import AttackRequest, Setup, check_libraries, recipe_of, set_up, size_message
 from pipeline.attack.worker import AttackJob, AttackWorker, Loading
@@ -28,6 +27,7 @@ from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import run_resumable
 from pipeline.recipes.attacks import MAX_ZERO_GRADIENTS
 from pipeline.storage import trusted_locations
+from pipeline.transforms.adversarial import ATTACKS
 
 
 @dataclass
@@ -170,4 +170,4 @@ def _split(block: WorkItem, pieces: int) -> Iterator[WorkItem]:
     """Yield one work item per shard. Those of all levels are one, if the attack is the same at every level."""
     for name, tasks in groupby(block.tasks, key=lambda task: task.condition.transform):
         shared = replace(block, tasks=tuple(tasks))
-        yield from shared.split(1 if METHODS[name].minimises else len(shared.tasks))
+        yield from shared.split(1 if ATTACKS[name].minimises else len(shared.tasks))

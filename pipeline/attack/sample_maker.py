@@ -10,7 +10,6 @@ import numpy as np
 from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, Before
 from pipeline.attack.clean import CleanImages, pixels_of
-from pipeline.attack.methods import METHODS
 from pipeline.attack.records import Record
 from pipeline.build.failures import Failure, failure_reason
 from pipeline.build.records import Payload, PreparedImage
@@ -22,6 +21,7 @@ from pipeline.images.encoders import encode_members
 from pipeline.recipes.attacks import AttackEntry, AttackTable
 from pipeline.recipes.schema import Recipe
 from pipeline.sources.base import SourceImage
+from pipeline.transforms.adversarial import ATTACKS
 from pipeline.transforms.family import Condition
 
 
@@ -114,7 +114,7 @@ class AttackedSampleMaker:
     def _stored(self, batch: Batch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""
         budget, bits = entry.budgets[level - 1], 8 * np.dtype(self._encoder.dtype).itemsize
-        smallest = METHODS[entry.name].minimises
+        smallest = ATTACKS[entry.name].minimises
         return {
             id_: stored(image, clean, entry.norm, budget, bits, smallest=smallest)
             for (id_, clean), image in zip(batch.pixels.items(), attacked.images, strict=True)

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from pipeline.attack.attacker import Attacker, Before, run, without_gradients
 from pipeline.attack.libraries import memory_for, seed_of
-from pipeline.attack.methods import METHODS
-from pipeline.attack.task import AttackTask
-from pipeline.attack.victim import predicted
+from pipeline.attack.victim import AttackAtBudget, predicted
 from pipeline.evaluate.results.budgets import SearchTable
 from pipeline.recipes.attacks import Norm
+from pipeline.transforms.adversarial import ATTACKS
 
 ROUNDING = 2.0**-21
 """Norms that differ from a budget by at most this part of it, or by this, were made with the whole budget: the rest is
@@ -85,7 +84,7 @@ def search(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smalle
 
 def _searched(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
     """Return the results of images that the model gets right."""
-    method = METHODS[table.attack]
+    method = ATTACKS[table.attack]
     if without_gradients(attacker.victim, batch, table.attack).all():
         error = f"{table.attack}: the {method.loss} has no gradient at any of the {len(batch.ids)} images of its batch"
         return [Smallest(True, error=error) for _ in batch.ids]
@@ -120,7 +119,7 @@ def _bisected(attacker: Attacker, batch: Before, table: SearchTable) -> list[Sma
 def _successes(attacker: Attacker, batch: Before, table: SearchTable, budget: float, step: int) -> Sequence[float]:
     """Return the norm of the perturbation of each image; infinite where the model is still right."""
     seed = seed_of(attacker.seed, table.attack, "search", step, list(batch.ids))
-    task = AttackTask(table.norm, budget, table.settings, seed)
+    task = AttackAtBudget(table.norm, budget, table.settings, seed)
     moved, _ = run(attacker.victim, batch, table.attack, task)
     with torch.inference_mode():
         wrong = (predicted(attacker.victim(moved)) != batch.labels).cpu().numpy()

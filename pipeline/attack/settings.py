@@ -11,12 +11,11 @@ from itertools import islice
 import torch
 from rich.filesize import decimal
 
+from pipeline.attack.attack_recipe import AttackRecipe
 from pipeline.attack.attacker import Attacker, Before
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
 from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
-from pipeline.attack.methods import METHODS
-from pipeline.attack.recipes import AttackRecipe
 from pipeline.attack.victim import Victim, loss_gradients
 from pipeline.datasets.built import Built
 from pipeline.datasets.norms import LEVEL, ONE
@@ -27,13 +26,13 @@ from pipeline.evaluate.predict.preparation import images_of
 from pipeline.evaluate.predict.settings import EvaluationRequest, settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.images.encoders import Npy
-from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable
-from pipeline.recipes.attacks import CleanImages as CleanTable
+from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanTable
 from pipeline.recipes.schema import PrepareTable, Recipe, ShardsTable, SourceTable, TransformsTable
 from pipeline.software import versions
 from pipeline.sources.base import Source, lines_at
 from pipeline.text import counted
 from pipeline.transforms import adversarial
+from pipeline.transforms.adversarial import ATTACKS
 
 BITS = (8, 16)
 """Numbers of bits of a stored value."""
@@ -143,7 +142,7 @@ def check_libraries(entries: Sequence[AttackEntry]) -> dict[str, str]:
     """Return the versions of the libraries of these attacks. Raise UserError if one is not installed."""
     found: dict[str, str] = {}
     for entry in entries:
-        found |= installed_versions([METHODS[entry.name].library], entry.name)
+        found |= installed_versions([ATTACKS[entry.name].library], entry.name)
     return found
 
 
@@ -202,7 +201,7 @@ def recipe_of(setup: Setup, request: AttackRequest) -> Recipe:
         software=setup.software,
         attack=AttackTable(
             recipe=recipe.name,
-            expected=tuple(name for name in METHODS if name in recipe.attacks),
+            expected=tuple(name for name in ATTACKS if name in recipe.attacks),
             batch=setup.table.run.batch,
             device=setup.device,
             nondeterministic=setup.nondeterministic,
@@ -217,8 +216,8 @@ def _check_classes(setup: Setup) -> None:
     """Raise UserError if an attack needs more classes than the model has."""
     classes = setup.table.model.classes
     for entry in setup.entries:
-        if (needed := METHODS[entry.name].classes) > classes:
-            others = [other.name for other in setup.entries if METHODS[other.name].classes <= classes]
+        if (needed := ATTACKS[entry.name].classes) > classes:
+            others = [other.name for other in setup.entries if ATTACKS[other.name].classes <= classes]
             advice = f"leave it out with --only {','.join(others)}" if others else "use another attack"
             raise UserError(
                 f"{entry.name} needs a model with at least {needed} classes for its loss, but {setup.table.model.name} "
@@ -292,7 +291,7 @@ def _nondeterministic(setup: Setup, victim: Victim, batch: Before) -> tuple[str,
     Raises:
         UserError: The model has no gradients, and an attack needs them; or the memory does not suffice for a batch.
     """
-    needing = [entry.name for entry in setup.entries if METHODS[entry.name].loss]
+    needing = [entry.name for entry in setup.entries if ATTACKS[entry.name].loss]
     if not needing:
         return ()
     before, count = torch.are_deterministic_algorithms_enabled(), len(batch.ids)

@@ -1,8 +1,9 @@
-"""The model under attack, as a function of images with values 0..1."""
+"""The model under attack, as a function of images with values 0..1, and what an attack is asked to do to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -11,6 +12,28 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.predict.classifier import torch_message
 from pipeline.recipes.attacks import AttackedModel
+from pipeline.transforms.adversarial import Norm
+
+
+@dataclass(frozen=True)
+class AttackAtBudget:
+    """An attack at one budget.
+
+    Attributes:
+        norm: Norm of the budget.
+        budget: Largest norm of a perturbation, for pixel values 0..1.
+        settings: Settings of the attack, by name.
+        seed: Seed of its random numbers.
+    """
+
+    norm: Norm
+    budget: float
+    settings: Mapping[str, int | float]
+    seed: int
+
+    def step(self) -> float:
+        """Return the length of a step."""
+        return self.settings["step"] or self.settings["relative_step"] * self.budget
 
 
 class Victim(torch.nn.Module):

@@ -29,7 +29,7 @@ from pipeline.errors import UserError
 from pipeline.execution.pools import Executor
 
 if TYPE_CHECKING:
-    from pipeline.attack.recipes import AttackRecipe
+    from pipeline.attack.attack_recipe import AttackRecipe
     from pipeline.attack.settings import AttackRequest
 
 ATTACKS = "Attacks"
@@ -120,7 +120,7 @@ class AttackOptions:
         Raises:
             UserError: An option is invalid, or options exclude each other.
         """
-        from pipeline.attack.recipes import AttackRecipe
+        from pipeline.attack.attack_recipe import AttackRecipe
         from pipeline.attack.settings import AttackRequest
         from pipeline.config import validated
 

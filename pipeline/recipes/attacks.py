@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,9 +13,7 @@ from pipeline import config
 from pipeline.config import StrictTable
 from pipeline.errors import UserError
 from pipeline.text import shown
-
-Norm = Literal["linf", "l2", "l1"]
-"""Norm of a perturbation of the whole image, for pixel values 0..1: the largest value, or over all values."""
+from pipeline.transforms.adversarial import Norm as Norm  # noqa: PLC0414  # exported from here, too
 
 MAX_ZERO_GRADIENTS = 0.01
 """Largest share of attacked images without a gradient about which nothing is said."""
@@ -45,7 +43,7 @@ class AttackedModel(StrictTable):
     std: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
 
 
-class CleanImages(StrictTable):
+class CleanTable(StrictTable):
     """``[attack.clean]``: the data set whose images were attacked, and which of them.
 
     Attributes:
@@ -106,7 +104,7 @@ class AttackTable(StrictTable):
     nondeterministic: tuple[str, ...] = ()
     zero_gradients: float | None = None
     model: AttackedModel
-    clean: CleanImages
+    clean: CleanTable
     attacks: Annotated[tuple[AttackEntry, ...], Field(min_length=1)]
 
     def entry(self, name: str) -> AttackEntry:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.attack.methods import METHODS
 from pipeline.datasets.norms import stored
 from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.recipes.attacks import AttackEntry
+from pipeline.transforms.adversarial import ATTACKS
 from tests.factories.attack_runs import attacker, batch_of, clean_pixels, records, search
 from tests.factories.attacked_models import SIDE, margin, weights
 from tests.factories.evaluator import Silent
@@ -26,7 +26,7 @@ def smallest(pixels: np.ndarray, norm: str) -> float:
 
 def succeeds(name: str, model: str, pixels: np.ndarray, factor: float) -> bool:
     """Whether an attack on one image succeeds at ``factor`` times its smallest budget, as it is stored."""
-    made, method = attacker(model, batch=1), METHODS[name]
+    made, method = attacker(model, batch=1), ATTACKS[name]
     budget = factor * smallest(pixels, method.norm)
     entry = AttackEntry(name=name, norm=method.norm, budgets=(budget,), settings=method.settings)
     label = int(margin(pixels) <= 0)
@@ -63,7 +63,7 @@ def test_attacks_succeed_just_above_the_smallest_budget(name: str, model: str, a
 
 def test_no_part_of_autoattack_succeeds_below_the_smallest_budget(image: np.ndarray) -> None:
     made = attacker("four_classes", batch=1)
-    settings = {**METHODS["autoattack_linf"].settings, "queries": 50, "steps": 30}
+    settings = {**ATTACKS["autoattack_linf"].settings, "queries": 50, "steps": 30}
     entry = AttackEntry(
         name="autoattack_linf", norm="linf", budgets=(0.98 * smallest(image, "linf"),), settings=settings
     )
@@ -97,7 +97,7 @@ def test_evaluation_counts_what_is_stored(attacked: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["fgsm", "fab_l2", "pgd_l2"])
 def test_budgets_finds_the_closed_form(name: str, clean: Path, tmp_path: Path) -> None:
-    norm, steps = METHODS[name].norm, 8
+    norm, steps = ATTACKS[name].norm, 8
     largest = 16 / 255 if norm == "linf" else 0.5
     result = search(clean, tmp_path / "out", "two_classes", name, largest, steps)
     assert result.complete
@@ -117,7 +117,7 @@ def test_budgets_finds_the_closed_form(name: str, clean: Path, tmp_path: Path) -
 
 def test_a_budget_of_zero_changes_nothing(image: np.ndarray) -> None:
     made = attacker("two_classes", batch=1)
-    entry = AttackEntry(name="pgd_linf", norm="linf", budgets=(0.0,), settings=METHODS["pgd_linf"].settings)
+    entry = AttackEntry(name="pgd_linf", norm="linf", budgets=(0.0,), settings=ATTACKS["pgd_linf"].settings)
     found = made.attack(batch_of(made, [image], [int(margin(image) <= 0)]), entry, 1)
     np.testing.assert_array_equal(stored(found.images[0], image, "linf", 0.0, 16), image.astype(np.uint16) * 257)
 

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.attack import recipes
-from pipeline.attack.methods import METHODS
+from pipeline.attack import attack_recipe
 from pipeline.attack.victim import Victim
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.recipes import library
 from pipeline.recipes.attacks import AttackEntry, AttackTable, parse_budget
-from pipeline.transforms.adversarial import FAMILY
+from pipeline.transforms.adversarial import ATTACKS, FAMILY
 from pipeline.transforms.family import Condition, Rendering
 from tests.conftest import Run
 from tests.factories.attack_runs import MODELS, attack, attacker, batch_of, search
@@ -98,11 +97,11 @@ def test_invalid_recipes(tmp_path: Path) -> None:
     ):
         (tmp_path / "own.toml").write_text(changed)
         with pytest.raises(UserError, match=message):
-            recipes.load(str(tmp_path / "own.toml")).entries()
+            attack_recipe.load(str(tmp_path / "own.toml")).entries()
     with pytest.raises(UserError, match="unknown attack 'dim'; allowed: fgsm"):
-        recipes.load("robustart").entries(["dim"])
+        attack_recipe.load("robustart").entries(["dim"])
     with pytest.raises(UserError, match="no attack of robustart is chosen: give some of fgsm, "):
-        recipes.load("robustart").entries([])
+        attack_recipe.load("robustart").entries([])
 
 
 @pytest.mark.parametrize(
@@ -121,13 +120,13 @@ def test_settings_out_of_range(name: str, setting: str, allowed: str, tmp_path: 
     (tmp_path / "own.toml").write_text(text)
     given, _, value = setting.partition(" = ")
     with pytest.raises(UserError, match=f"invalid setting {given} = '{value}' of {name}: use a {allowed}"):
-        recipes.load(str(tmp_path / "own.toml")).entries()
+        attack_recipe.load(str(tmp_path / "own.toml")).entries()
 
 
 def test_published_settings_are_in_range() -> None:
-    for name, method in METHODS.items():
+    for name, method in ATTACKS.items():
         budgets = {method.norm: ("1/255",)}
-        own = recipes.AttackRecipe(name="own", attacks=(name,), budgets=budgets, settings={name: method.settings})
+        own = attack_recipe.AttackRecipe(name="own", attacks=(name,), budgets=budgets, settings={name: method.settings})
         assert own.entries()[0].settings == method.settings
 
 
@@ -144,7 +143,7 @@ def test_models_without_gradients_get_square_only(clean: Path, tmp_path: Path, r
         'name = "own"\nattacks = ["square_linf"]\n[budgets]\nlinf = ["64/255"]\n[settings.square_linf]\nqueries = 20\n'
     )
     (tmp_path / "own.toml").write_text(text)
-    own = recipes.load(str(tmp_path / "own.toml"))
+    own = attack_recipe.load(str(tmp_path / "own.toml"))
     result = attack(clean, tmp_path / "out", str(tmp_path / "model.onnx"), ["square_linf"], ["64/255"], only=None)
     assert own.entries()[0].settings["queries"] == 20
     assert result.complete
@@ -297,4 +296,4 @@ def test_memory_exhausted_in_a_search(clean: Path, tmp_path: Path, monkeypatch: 
 
 def test_help_names_every_recipe(robustshards: Run) -> None:
     text = " ".join(robustshards("attack", "--help").stdout.split())
-    assert all(name in text for name in recipes.shipped())
+    assert all(name in text for name in attack_recipe.shipped())

@@ -13,7 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.attack import recipes
+from pipeline.attack import attack_recipe
 from pipeline.attack.clean import CleanImages, Drawn
 from pipeline.errors import UserError
 from tests.attack.conftest import LEVELS
@@ -116,7 +116,7 @@ def test_samples_are_drawn_by_their_ids(clean: Path) -> None:
 
 
 def test_shipped_recipes() -> None:
-    found = {name: recipes.load(name) for name in recipes.shipped()}
+    found = {name: attack_recipe.load(name) for name in attack_recipe.shipped()}
     assert list(found) == ["ares-transfer", "ares-white-box", "robustart", "robustart-transfer"]
     robustart = {entry.name: entry for entry in found["robustart"].entries()}
     assert len(robustart) == 8

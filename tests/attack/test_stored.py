@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.attack.methods import METHODS
 from pipeline.attack.regenerate import Again, regenerate
 from pipeline.attack.settings import BITS
 from pipeline.datasets.adversarial import magnified
@@ -19,6 +18,7 @@ from pipeline.datasets.preview import preview
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackEntry, Norm
+from pipeline.transforms.adversarial import ATTACKS
 from tests.attack.conftest import LEVELS
 from tests.factories.attack_runs import MODELS, attack, attacker, batch_of, clean_pixels, records
 from tests.factories.attacked_models import margin
@@ -40,7 +40,7 @@ def test_perturbations_are_within_their_budgets(attacked: Path, clean: Path) -> 
 def test_the_smallest_perturbation_still_misleads_the_model_when_it_is_stored(clean: Path) -> None:
     made, pixels = attacker("two_classes", batch=24), [*clean_pixels(clean).values()]
     batch = batch_of(made, pixels, [int(margin(image) <= 0) for image in pixels])
-    entry = AttackEntry(name="cw_l2", norm="l2", budgets=(5.0,), settings=METHODS["cw_l2"].settings)
+    entry = AttackEntry(name="cw_l2", norm="l2", budgets=(5.0,), settings=ATTACKS["cw_l2"].settings)
     found = made.attack(batch, entry, 1).images
     outwards, inwards = (
         [stored(each, image, "l2", 5.0, 16, smallest=smallest) for each, image in zip(found, pixels, strict=True)]

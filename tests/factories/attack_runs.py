@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import manifests
-from pipeline.attack import recipes
+from pipeline.attack import attack_recipe
 from pipeline.attack.attacker import Attacker, Before
 from pipeline.attack.budgets_run import SearchResult, run_budgets
 from pipeline.attack.run import AttackResult, run_attack
@@ -69,7 +69,7 @@ def in_this_process() -> Iterator[None]:
         yield
 
 
-def request(clean: Path, out: Path, model: str, recipe: recipes.AttackRecipe, **options: Any) -> AttackRequest:
+def request(clean: Path, out: Path, model: str, recipe: attack_recipe.AttackRecipe, **options: Any) -> AttackRequest:
     """Return a request with batches of 8, in shards of 16."""
     smaller = recipe.model_copy(update={"batch": 8, "shard_size": 16})
     spec = model if "." in model or ":" in model else f"{MODELS}:{model}"
@@ -81,13 +81,13 @@ def attack(
 ) -> AttackResult:
     """Attack a model with attacks that are named one by one."""
     with in_this_process():
-        return run_attack(request(clean, out, model, recipes.named(names, budgets), **options), SilentBuild())
+        return run_attack(request(clean, out, model, attack_recipe.named(names, budgets), **options), SilentBuild())
 
 
 def search(clean: Path, out: Path, model: str, name: str, largest: float, steps: int, **options: Any) -> SearchResult:
     """Search the smallest budgets of an attack."""
     with in_this_process():
-        asked = request(clean, out, model, recipes.named([name], [str(largest)]), **options)
+        asked = request(clean, out, model, attack_recipe.named([name], [str(largest)]), **options)
         return run_budgets(asked, largest, steps, SilentBuild())
 
 

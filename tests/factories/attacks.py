@@ -20,7 +20,7 @@ from pipeline.evaluate.results.budgets import (
     SearchTable,
 )
 from pipeline.evaluate.results.folder import DataSetTable, InputTable, ModelTable, RunTable
-from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanImages
+from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanTable
 from tests.factories.evaluations import votes, write_evaluation
 
 CLASSES = 4
@@ -68,7 +68,7 @@ def attack_table(
         batch=8,
         device="cpu",
         model=AttackedModel(name=attacked, spec="made:made", digest=digest_of(attacked), **STATISTICS),
-        clean=CleanImages(name=clean, manifest_sha256=CLEAN_MANIFEST),
+        clean=CleanTable(name=clean, manifest_sha256=CLEAN_MANIFEST),
         attacks=tuple(entries),
         **described,
     )
@@ -126,7 +126,7 @@ def write_budgets(
             name="made-none", family="none", profile="tiny", manifest_sha256=CLEAN_MANIFEST, samples=len(smallest),
             failed=0,
         ),
-        clean=CleanImages(name="made-none", manifest_sha256=CLEAN_MANIFEST),
+        clean=CleanTable(name="made-none", manifest_sha256=CLEAN_MANIFEST),
         device="cpu",
     )  # fmt: skip
     folder.mkdir(parents=True)

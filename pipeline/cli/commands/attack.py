@@ -68,15 +68,15 @@ def attack(
         from pipeline.evaluate.predict.requirements import set_up_process
 
         set_up_process()
-        from pipeline.attack import recipes
+        from pipeline.attack import attack_recipe
         from pipeline.attack.run import run_attack
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 
-        if not recipes.is_recipe(attacks):
-            recipe = recipes.named(words(attacks) or [], words(budgets) or [])
+        if not attack_recipe.is_recipe(attacks):
+            recipe = attack_recipe.named(words(attacks) or [], words(budgets) or [])
         elif budgets is None:
-            recipe = recipes.load(attacks)
+            recipe = attack_recipe.load(attacks)
         else:
             raise UserError(
                 f"--budgets {budgets} cannot be combined with the attack recipe {attacks}, which has budgets"

@@ -56,16 +56,16 @@ def budgets(
         from pipeline.evaluate.predict.requirements import set_up_process
 
         set_up_process()
-        from pipeline.attack import recipes
+        from pipeline.attack import attack_recipe
         from pipeline.attack.budgets_run import run_budgets
-        from pipeline.attack.methods import METHODS
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
         from pipeline.recipes.attacks import parse_budget
+        from pipeline.transforms.adversarial import ATTACKS
 
-        recipes.check_name(attack)
-        budget = parse_budget(largest, METHODS[attack].norm)
-        request = options.request(recipes.named([attack], [largest]), out, retry_failed=retry_failed)
+        attack_recipe.check_name(attack)
+        budget = parse_budget(largest, ATTACKS[attack].norm)
+        request = options.request(attack_recipe.named([attack], [largest]), out, retry_failed=retry_failed)
         watcher = EvaluationLog() if log == LogFormat.JSON else FrameCount("search", "searched")
         with watcher:
             result = run_budgets(request, budget, steps, watcher)

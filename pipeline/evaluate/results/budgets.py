@@ -14,7 +14,7 @@ from pipeline.config import StrictTable, read_toml, validated
 from pipeline.errors import UserError
 from pipeline.evaluate.results.folder import NOT_IDENTIFYING, DataSetTable, InputTable, ModelTable, RunTable
 from pipeline.execution.resumable import JobFolder
-from pipeline.recipes.attacks import CleanImages, Norm
+from pipeline.recipes.attacks import CleanTable, Norm
 from pipeline.storage import SMALL_FILE, Store
 
 SETTINGS_FILE = "budgets.toml"
@@ -72,7 +72,7 @@ class BudgetsTable(StrictTable):
     input: InputTable
     run: RunTable
     data_set: DataSetTable
-    clean: CleanImages
+    clean: CleanTable
     device: str
     """Name of the device that computed the attacks."""
     software: Mapping[str, str] = {}

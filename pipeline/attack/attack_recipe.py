@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from corruptions.registry import unknown
-from pipeline.attack.methods import COUNTS, METHODS, SHARES
 from pipeline.config import StrictTable, one_of, read_toml, validated
 from pipeline.errors import UserError
 from pipeline.recipes.attacks import AttackEntry, Norm, parse_budget, parse_number, rising
 from pipeline.recipes.schema import MAX_SHARD_SIZE
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
 from pipeline.text import shown
-from pipeline.transforms.adversarial import MAX_BUDGETS
+from pipeline.transforms.adversarial import ATTACKS, COUNTS, MAX_BUDGETS, SHARES
 from pipeline.transforms.seeds import SEED_LIMIT
 
 _SHIPPED = resources.files(__package__).joinpath("shipped")
@@ -24,7 +23,7 @@ _SHIPPED = resources.files(__package__).joinpath("shipped")
 Number = str | int | float
 """A number, or a fraction as text: ``"8/255"``."""
 
-AttackName = Annotated[str, one_of(METHODS)]
+AttackName = Annotated[str, one_of(ATTACKS)]
 
 
 class AttackRecipe(StrictTable):
@@ -35,7 +34,7 @@ class AttackRecipe(StrictTable):
         title: One line about it.
         attacks: The attacks.
         budgets: Norm -> budgets of the attacks with this norm.
-        settings: Attack -> settings that differ from the published ones in ``pipeline.attack.methods``.
+        settings: Attack -> settings that differ from the published ones in ``pipeline.transforms.adversarial``.
         sample: Number of images that are drawn; 0 for all.
         sample_seed: Seed of the draw.
         seed: Seed of the attacks.
@@ -66,7 +65,7 @@ class AttackRecipe(StrictTable):
         for name in only or ():
             if name not in self.attacks:
                 raise UserError(f"{self.name}: {unknown('attack', name, allowed=self.attacks)}")
-        chosen = [name for name in METHODS if name in (self.attacks if only is None else only)]
+        chosen = [name for name in ATTACKS if name in (self.attacks if only is None else only)]
         if not chosen:
             raise UserError(f"no attack of {self.name} is chosen: give some of {', '.join(self.attacks)}")
         entries = tuple(self._entry(name) for name in chosen)
@@ -76,7 +75,7 @@ class AttackRecipe(StrictTable):
         return entries
 
     def _entry(self, name: str) -> AttackEntry:
-        method = METHODS[name]
+        method = ATTACKS[name]
         budgets = rising(parse_budget(text, method.norm) for text in self.budgets.get(method.norm, ()))
         if not 1 <= len(budgets) <= MAX_BUDGETS:
             raise UserError(f"{name} has {len(budgets)} budgets of the norm {method.norm}; allowed: 1 to {MAX_BUDGETS}")
@@ -91,7 +90,7 @@ def named(names: Sequence[str], budgets: Sequence[str]) -> AttackRecipe:
         UserError: A name is unknown, there are no budgets, or the attacks have different norms.
     """
     _check_names(names)
-    norms = dict.fromkeys(METHODS[name].norm for name in names)
+    norms = dict.fromkeys(ATTACKS[name].norm for name in names)
     if len(norms) > 1:
         raise UserError(
             f"the attacks {', '.join(names)} have budgets of different norms ({', '.join(norms)}): give attacks of "
@@ -105,15 +104,15 @@ def named(names: Sequence[str], budgets: Sequence[str]) -> AttackRecipe:
 
 def check_name(name: str) -> None:
     """Raise UserError if a name is not that of an attack."""
-    if name not in METHODS:
-        raise UserError(f"{unknown('attack', name, allowed=METHODS)}; give one attack")
+    if name not in ATTACKS:
+        raise UserError(f"{unknown('attack', name, allowed=ATTACKS)}; give one attack")
 
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise UserError if there are no names, or one is not that of an attack."""
     for name in names or [""]:
-        if name not in METHODS:
-            message = unknown("attack or attack recipe", name, attacks=METHODS, recipes=shipped())
+        if name not in ATTACKS:
+            message = unknown("attack or attack recipe", name, attacks=ATTACKS, recipes=shipped())
             raise UserError(f"{message}; or use the path of a .toml file")
 
 
@@ -162,7 +161,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _numbers(name: str, settings: Mapping[str, Number]) -> dict[str, int | float]:
     """Return the settings of an attack as numbers. Raise UserError if one is unknown or out of its range."""
-    published = METHODS[name].settings
+    published = ATTACKS[name].settings
     found: dict[str, int | float] = {}
     for setting, text in settings.items():
         if setting not in published:
