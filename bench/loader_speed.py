@@ -20,7 +20,7 @@ from pipeline.build.run import run_build
 from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.predict.stream import BrokenChunk, Normaliser, Stream, load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, Normaliser, load
 from pipeline.recipes import library
 
 BATCH, SHARD = 64, 960
@@ -66,7 +66,7 @@ def _stream(data: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     normalise, count = Normaliser(BATCH, MEAN, STD, torch.device("cpu")), 0
     chunks = list(open_data_set(*data).chunks())
-    for batch in load(Stream(data, chunks, BATCH), processes=0, pin=False):
+    for batch in load(FrameStream(data, chunks, BATCH), processes=0, pin=False):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         normalise(batch.images)

@@ -24,7 +24,7 @@ from pipeline.build.render import RenderRequest, run_render
 from pipeline.build.run import run_build
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
-from pipeline.evaluate.predict.stream import BrokenChunk, Stream, load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
 from pipeline.execution.silent import SilentWatcher
 from pipeline.recipes import library
 
@@ -104,7 +104,7 @@ def table(speed: RenderedSpeed) -> str:
 def _read(location: Location) -> int:
     """Read every image of a data set as the evaluator does in this process. Return their number."""
     count = 0
-    for batch in load(Stream(location, list(open_data_set(*location).chunks()), BATCH), processes=0, pin=False):
+    for batch in load(FrameStream(location, list(open_data_set(*location).chunks()), BATCH), processes=0, pin=False):
         if isinstance(batch, BrokenChunk):
             raise TypeError(batch.reason)
         count += len(batch.images)

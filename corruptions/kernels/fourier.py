@@ -29,7 +29,7 @@ Spectrum = NDArray[np.floating[Any]]
 """Real and imaginary parts, float32 or float64 (2, H, W // 2 + 1)."""
 
 
-class Plan(NamedTuple):
+class FourierPlan(NamedTuple):
     """How lines of one length are transformed."""
 
     factors: NDArray[np.int64]
@@ -53,11 +53,11 @@ def factors(length: int) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def plan(length: int, dtype: np.dtype[Any]) -> Plan:
+def plan(length: int, dtype: np.dtype[Any]) -> FourierPlan:
     """Return the plan for lines of a length and type."""
     roots = [cos_sin(2 * math.pi * k / length) for k in range(length)]
     cosines, sines = (np.array(part, dtype) for part in zip(*roots, strict=True))
-    return Plan(np.array(factors(length), np.int64), cosines, -sines)
+    return FourierPlan(np.array(factors(length), np.int64), cosines, -sines)
 
 
 @inlined

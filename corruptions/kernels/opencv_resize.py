@@ -38,7 +38,7 @@ WHOLE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizedAxis:
     """One axis of a resize, and the outputs to compute."""
 
     size: int
@@ -258,22 +258,22 @@ def flattened(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
 
 def window_axes(
     image: NDArray[np.uint8], size: tuple[int, int], corner: tuple[int, int], window: tuple[int, int]
-) -> tuple[Axis, Axis]:
+) -> tuple[ResizedAxis, ResizedAxis]:
     """Return the axes (rows, columns) for a window of an image that is resized to ``size``."""
     height, width, _ = image.shape
     return (
-        Axis(height, size[0], size[0] / height, corner[0], window[0]),
-        Axis(width, size[1], size[1] / width, corner[1], window[1]),
+        ResizedAxis(height, size[0], size[0] / height, corner[0], window[0]),
+        ResizedAxis(width, size[1], size[1] / width, corner[1], window[1]),
     )
 
 
-def scaled_axis(size: int, scale: float) -> Axis:
+def scaled_axis(size: int, scale: float) -> ResizedAxis:
     """Return the axis for all outputs of ``size`` inputs times a scale, as OpenCV rounds them."""
     target = round(size * scale)
-    return Axis(size, target, scale, 0, target)
+    return ResizedAxis(size, target, scale, 0, target)
 
 
-def _interpolated(image: NDArray[np.uint8], down: Axis, across: Axis, taps: Any) -> NDArray[np.uint8]:
+def _interpolated(image: NDArray[np.uint8], down: ResizedAxis, across: ResizedAxis, taps: Any) -> NDArray[np.uint8]:
     """Return the weighted sums of 2 x 2 inputs. ``taps`` are :func:`linear_taps` or :func:`area_pair_taps`."""
     columns = taps(across.size, across.scale, across.first, across.count, True)
     rows = taps(down.size, down.scale, down.first, down.count, False)

@@ -19,7 +19,7 @@ from pipeline.transforms.adversarial import ATTACKS
 
 
 @dataclass(frozen=True)
-class Before:
+class CleanBatch:
     """A batch of N clean images, and what the model makes of them.
 
     Attributes:
@@ -39,10 +39,10 @@ class Before:
         """Whether the model is right about each image, shape (N,)."""
         return np.asarray(self.top1 == self.labels.cpu().numpy(), np.bool_)
 
-    def part(self, indices: Sequence[int]) -> Before:
+    def part(self, indices: Sequence[int]) -> CleanBatch:
         """Return the images with these indices."""
         chosen = list(indices)
-        return Before(
+        return CleanBatch(
             [self.ids[index] for index in chosen], self.images[chosen], self.labels[chosen], self.top1[chosen]
         )
 
@@ -82,7 +82,7 @@ class Attacker:
     _latest: dict[str, tuple[Sequence[str], Attacked]] = field(default_factory=dict)
     """Attack that minimises the norm itself -> ids of its last batch, and the result, which is that of every level."""
 
-    def before(self, ids: Sequence[str], images: Sequence[Stored], labels: Sequence[int]) -> Before:
+    def before(self, ids: Sequence[str], images: Sequence[Stored], labels: Sequence[int]) -> CleanBatch:
         """Return a batch of clean images with the predictions of the model.
 
         Args:
@@ -99,7 +99,7 @@ class Attacker:
         if max(labels) >= self.victim.classes:
             worst = ids[int(np.argmax(labels))]
             raise UserError(f"{worst} has label {max(labels)}, but the model has only {self.victim.classes} classes")
-        return Before(ids, values, torch.tensor(labels, device=self.device), top1)
+        return CleanBatch(ids, values, torch.tensor(labels, device=self.device), top1)
 
     def top1(self, images: Sequence[Stored]) -> NDArray[np.int64]:
         """Return the predicted classes of stored images. Raises like :meth:`before`."""
@@ -114,7 +114,7 @@ class Attacker:
             raise UserError("the model returns NaN or infinite values, which cannot be attacked: repair the model")
         return np.asarray(predicted(logits).cpu().numpy(), np.int64)
 
-    def attack(self, batch: Before, entry: AttackEntry, level: int) -> Attacked:
+    def attack(self, batch: CleanBatch, entry: AttackEntry, level: int) -> Attacked:
         """Attack the images of a batch that the model gets right.
 
         Args:
@@ -133,7 +133,7 @@ class Attacker:
             self._latest[entry.name] = batch.ids, attacked
         return attacked
 
-    def _attack(self, batch: Before, entry: AttackEntry, level: int) -> Attacked:
+    def _attack(self, batch: CleanBatch, entry: AttackEntry, level: int) -> Attacked:
         right, method = np.flatnonzero(batch.right).tolist(), ATTACKS[entry.name]
         clean = Attacked(
             _channels_last(batch.images),
@@ -150,7 +150,7 @@ class Attacker:
             return self.attack_right(clean, batch.part(right), right, entry.name, task)
 
     def attack_right(
-        self, clean: Attacked, batch: Before, indices: Sequence[int], name: str, task: AttackAtBudget
+        self, clean: Attacked, batch: CleanBatch, indices: Sequence[int], name: str, task: AttackAtBudget
     ) -> Attacked:
         """Attack images that the model gets right, and put them among the others.
 
@@ -178,7 +178,7 @@ class Attacker:
         return torch.from_numpy(np.ascontiguousarray(grid, np.float32)).to(self.device) / ONE
 
 
-def run(victim: Victim, batch: Before, name: str, task: AttackAtBudget) -> tuple[torch.Tensor, Sequence[str]]:
+def run(victim: Victim, batch: CleanBatch, name: str, task: AttackAtBudget) -> tuple[torch.Tensor, Sequence[str]]:
     """Return the images of an attack (N, 3, H, W), and the part of AutoAttack that succeeded on each.
 
     An image for which the attack returns NaN or infinite values, as without a gradient, is returned unchanged.
@@ -198,7 +198,7 @@ def run(victim: Victim, batch: Before, name: str, task: AttackAtBudget) -> tuple
     return torch.where(finite, moved, batch.images).detach(), components
 
 
-def without_gradients(victim: Victim, batch: Before, name: str) -> NDArray[np.bool_]:
+def without_gradients(victim: Victim, batch: CleanBatch, name: str) -> NDArray[np.bool_]:
     """Return for each image whether the loss of an attack has no gradient there, or one with NaN; shape (N,)."""
     method = ATTACKS[name]
     if method.loss is None:

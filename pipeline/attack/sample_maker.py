@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifests import Row
-from pipeline.attack.attacker import Attacked, Attacker, Before
+from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
 from pipeline.build.failures import Failure, failure_reason
@@ -26,12 +26,12 @@ from pipeline.transforms.family import Condition
 
 
 @dataclass(frozen=True)
-class Batch:
+class AttackBatch:
     """Consecutive images of a shard: all of them in order, the pixels of those that could be read, the predictions."""
 
     images: Sequence[PreparedImage]
     pixels: Mapping[str, Stored]
-    before: Before | None
+    before: CleanBatch | None
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class AttackedSampleMaker:
             return PreparedImage(image, None, Failure(f"{image.origin}: {failure_reason(error, self._roots)}"))
         return PreparedImage(image, payload_digest(sample.members.values()), pixels, pixels.nbytes)
 
-    def batch(self, images: Sequence[PreparedImage]) -> Batch:
+    def batch(self, images: Sequence[PreparedImage]) -> AttackBatch:
         """Return images with the predictions of the model. Raise UserError if it returns NaN or lacks a class."""
         pixels = {image.source.id: image.prepared for image in images if isinstance(image.prepared, np.ndarray)}
         labels = [image.source.label for image in images if image.source.id in pixels]
         before = self._attacker.before(list(pixels), [*pixels.values()], labels) if pixels else None
-        return Batch(images, pixels, before)
+        return AttackBatch(images, pixels, before)
 
-    def outcomes(self, batch: Batch, condition: Condition) -> Iterator[Outcome]:
+    def outcomes(self, batch: AttackBatch, condition: Condition) -> Iterator[Outcome]:
         """Attack a batch, and yield what became of each image, in order. Raises UserError if memory is exhausted."""
         made: dict[str, tuple[Stored | Failure, Record]] = {}
         if batch.before:
@@ -111,7 +111,7 @@ class AttackedSampleMaker:
                 continue
             yield Outcome(image, self._payload(made[image.source.id][0]), made[image.source.id][1])
 
-    def _stored(self, batch: Batch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
+    def _stored(self, batch: AttackBatch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""
         budget, bits = entry.budgets[level - 1], 8 * np.dtype(self._encoder.dtype).itemsize
         smallest = ATTACKS[entry.name].minimises
@@ -122,7 +122,7 @@ class AttackedSampleMaker:
 
     def _records(
         self,
-        before: Before,
+        before: CleanBatch,
         pixels: Mapping[str, Stored],
         condition: Condition,
         attacked: Attacked,

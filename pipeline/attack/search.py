@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipeline.attack.attacker import Attacker, Before, run, without_gradients
+from pipeline.attack.attacker import Attacker, CleanBatch, run, without_gradients
 from pipeline.attack.libraries import memory_for, seed_of
 from pipeline.attack.victim import AttackAtBudget, predicted
 from pipeline.evaluate.results.budgets import SearchTable
@@ -57,7 +57,7 @@ class _Bracket:
         return (self.smallest + max((each for each in self.failed if each < self.smallest), default=0.0)) / 2
 
 
-def search(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
+def search(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
     """Search the smallest budget of each image of a batch.
 
     Args:
@@ -82,7 +82,7 @@ def search(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smalle
     return found
 
 
-def _searched(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
+def _searched(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
     """Return the results of images that the model gets right."""
     method = ATTACKS[table.attack]
     if without_gradients(attacker.victim, batch, table.attack).all():
@@ -91,13 +91,13 @@ def _searched(attacker: Attacker, batch: Before, table: SearchTable) -> list[Sma
     return (_minimised if method.minimises else _bisected)(attacker, batch, table)
 
 
-def _minimised(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
+def _minimised(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
     """Return the results of an attack that minimises the norm itself."""
     norms = [norm if norm <= table.largest else np.inf for norm in _successes(attacker, batch, table, table.largest, 0)]
     return [Smallest(True, norm) for norm in norms]
 
 
-def _bisected(attacker: Attacker, batch: Before, table: SearchTable) -> list[Smallest]:
+def _bisected(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
     """Try the largest budget, then halve the bracket of each image where the attack succeeded."""
     brackets = [_Bracket(np.inf, []) for _ in batch.ids]
     asked: dict[int, float] = dict.fromkeys(range(len(brackets)), table.largest)
@@ -116,7 +116,7 @@ def _bisected(attacker: Attacker, batch: Before, table: SearchTable) -> list[Sma
     return [Smallest(True, each.smallest, max(each.failed, default=0.0)) for each in brackets]
 
 
-def _successes(attacker: Attacker, batch: Before, table: SearchTable, budget: float, step: int) -> Sequence[float]:
+def _successes(attacker: Attacker, batch: CleanBatch, table: SearchTable, budget: float, step: int) -> Sequence[float]:
     """Return the norm of the perturbation of each image; infinite where the model is still right."""
     seed = seed_of(attacker.seed, table.attack, "search", step, list(batch.ids))
     task = AttackAtBudget(table.norm, budget, table.settings, seed)

@@ -12,7 +12,7 @@ import torch
 from rich.filesize import decimal
 
 from pipeline.attack.attack_recipe import AttackRecipe
-from pipeline.attack.attacker import Attacker, Before
+from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
 from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
@@ -269,7 +269,7 @@ def _tried(setup: Setup, model: Model) -> Setup:
     return replace(setup, warnings=tuple(found), nondeterministic=_nondeterministic(setup, victim, batch[1]))
 
 
-def first_batch(setup: Setup, model: Model) -> tuple[Attacker, Before]:
+def first_batch(setup: Setup, model: Model) -> tuple[Attacker, CleanBatch]:
     """Return an attacker in this process and the first batch of images that can be read. Raise UserError for none."""
     device = torch.device(setup.table.run.device)
     victim = Victim(model, setup.model, setup.table.run.batch, device)
@@ -285,7 +285,7 @@ def first_batch(setup: Setup, model: Model) -> tuple[Attacker, Before]:
     return attacker, attacker.before(ids, [pixels for _, pixels in found], labels)
 
 
-def _nondeterministic(setup: Setup, victim: Victim, batch: Before) -> tuple[str, ...]:
+def _nondeterministic(setup: Setup, victim: Victim, batch: CleanBatch) -> tuple[str, ...]:
     """Return the operators that torch has no deterministic gradient of on this device.
 
     Raises:

@@ -23,7 +23,7 @@ from pipeline.loaders.rows import RowTable, check_ids, check_samples, filters, r
 from pipeline.text import counted, printable
 
 _STREAM = "stream"
-"""Key of a state with the digest of what decides the items of the stream. The others are the fields of Progress."""
+"""Key of a state with the digest of what decides the items of the stream. The others are the fields of Position."""
 
 
 class Batch(tuple[Any, ...]):
@@ -43,7 +43,7 @@ default_collate_fn_map[Batch] = _refuse_batches
 
 
 @dataclass(frozen=True)
-class Progress:
+class Position:
     """Progress of an iteration in one process, counted in items of the rank.
 
     Attributes:
@@ -120,7 +120,7 @@ class Stream(IterableDataset[Any]):
         self._counts = data_set.counts(filters(ids=self._ids))
         self._steps = parse_steps(conditions, self._counts, data_set.name)
         self._name = data_set.name
-        self._next = self._latest = Progress()
+        self._next = self._latest = Position()
 
     def __len__(self) -> int:
         """Return the number of items that this rank reads."""
@@ -128,7 +128,7 @@ class Stream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the items of this rank, or in a loader process its share of them."""
-        self._latest, self._next = self._next, Progress()
+        self._latest, self._next = self._next, Position()
         return self._read(self._share(self._latest.origin), self._latest.reached)
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ class Stream(IterableDataset[Any]):
         items = len(self)
         if not is_integer(position) or not 0 <= operator.index(position) <= items:
             raise UserError(f"invalid position {position!r}: the stream has {items} items on this rank")
-        self._next = self._latest = Progress(operator.index(position), operator.index(position))
+        self._next = self._latest = Position(operator.index(position), operator.index(position))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest item of the iteration in this process."""
@@ -172,7 +172,7 @@ class Stream(IterableDataset[Any]):
             )
         self.seek(state_dict["reached"])
         if get_worker_info() is not None:  # the processes share what follows the origin
-            self._next = self._latest = Progress(state_dict["origin"], state_dict["reached"])
+            self._next = self._latest = Position(state_dict["origin"], state_dict["reached"])
 
     def _read(self, share: Share, reached: int) -> Iterator[Any]:
         first = 0
@@ -192,7 +192,7 @@ class Stream(IterableDataset[Any]):
         for unit, part in zip(units, parts, strict=True):
             item = self._item(rows, range(start, start + len(part)))
             start += len(part)
-            self._latest = Progress(share.origin, share.position_after(unit))
+            self._latest = Position(share.origin, share.position_after(unit))
             yield item
 
     def _item(self, rows: RowTable, positions: range) -> Any:

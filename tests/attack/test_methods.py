@@ -12,7 +12,7 @@ import torch
 import torchattacks
 
 from pipeline.attack import auto
-from pipeline.attack.attacker import Attacker, Before
+from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.libraries import seed_of, seeded
 from pipeline.attack.victim import AttackAtBudget
 from pipeline.recipes.attacks import AttackEntry
@@ -55,7 +55,7 @@ def made(cnn: torch.nn.Module) -> Attacker:
 
 
 @pytest.fixture(scope="module")
-def batch(made: Attacker) -> Before:
+def batch(made: Attacker) -> CleanBatch:
     """Return images that the CNN gets right."""
     images, labels = drawn_digits(40, seed=2)
     before = batch_of(made, images[:32], labels[:32])
@@ -64,7 +64,7 @@ def batch(made: Attacker) -> Before:
     return before.part(right)
 
 
-def moved(made: Attacker, batch: Before, name: str, budget: float = BUDGET, **settings: float) -> torch.Tensor:
+def moved(made: Attacker, batch: CleanBatch, name: str, budget: float = BUDGET, **settings: float) -> torch.Tensor:
     """Return the images of an attack (N, 3, H, W)."""
     entry = AttackEntry(
         name=name, norm=ATTACKS[name].norm, budgets=(budget,), settings={**ATTACKS[name].settings, **settings}
@@ -74,7 +74,7 @@ def moved(made: Attacker, batch: Before, name: str, budget: float = BUDGET, **se
     return torch.from_numpy(found.images).permute(0, 3, 1, 2)
 
 
-def wrong(made: Attacker, batch: Before, images: torch.Tensor) -> int:
+def wrong(made: Attacker, batch: CleanBatch, images: torch.Tensor) -> int:
     return int((made.top1_of(images) != batch.labels.numpy()).sum())
 
 
@@ -89,7 +89,7 @@ def projected(images: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
     return (clean + (images - clean).clamp(-BUDGET, BUDGET)).clamp(0, 1)
 
 
-def test_mim_is_the_published_loop(made: Attacker, batch: Before, cnn: torch.nn.Module) -> None:
+def test_mim_is_the_published_loop(made: Attacker, batch: CleanBatch, cnn: torch.nn.Module) -> None:
     images, momentum = batch.images.clone(), torch.zeros_like(batch.images)
     for _ in range(20):
         slope = gradient(cnn, images, batch.labels)
@@ -100,7 +100,7 @@ def test_mim_is_the_published_loop(made: Attacker, batch: Before, cnn: torch.nn.
     assert wrong(made, batch, found) == wrong(made, batch, images)
 
 
-def test_pgd_is_the_published_loop(made: Attacker, batch: Before, cnn: torch.nn.Module) -> None:
+def test_pgd_is_the_published_loop(made: Attacker, batch: CleanBatch, cnn: torch.nn.Module) -> None:
     with seeded(seed_of(4, "pgd_linf", 1, list(batch.ids)), torch.device("cpu")):
         images = (batch.images + torch.empty_like(batch.images).uniform_(-BUDGET, BUDGET)).clamp(0, 1)
     for _ in range(20):
@@ -108,7 +108,9 @@ def test_pgd_is_the_published_loop(made: Attacker, batch: Before, cnn: torch.nn.
     assert float((moved(made, batch, "pgd_linf") - images).abs().max()) < 1e-5
 
 
-def test_libraries_called_directly_give_the_same_counts(made: Attacker, batch: Before, cnn: torch.nn.Module) -> None:
+def test_libraries_called_directly_give_the_same_counts(
+    made: Attacker, batch: CleanBatch, cnn: torch.nn.Module
+) -> None:
     model = foolbox.PyTorchModel(cnn.eval(), bounds=(0, 1))
     direct = foolbox.attacks.LinfFastGradientAttack().run(
         model, batch.images, foolbox.criteria.Misclassification(batch.labels), epsilon=BUDGET
@@ -126,7 +128,7 @@ def test_libraries_called_directly_give_the_same_counts(made: Attacker, batch: B
     assert float((found - direct).abs().max()) < 1e-5
 
 
-def test_every_attack_stays_in_its_budget_and_fools(made: Attacker, batch: Before) -> None:
+def test_every_attack_stays_in_its_budget_and_fools(made: Attacker, batch: CleanBatch) -> None:
     fewer = {"queries": 40, "steps": 5, "targets": 2}  # of AutoAttack and FAB
     sizes = {"linf": BUDGET, "l2": 1.0, "l1": 30.0}
     for name, method in ATTACKS.items():
@@ -156,7 +158,7 @@ def test_autoattack_is_made_with_the_published_settings(made: Attacker) -> None:
     assert (square.p_init, square.loss, square.rescale_schedule) == (0.8, "margin", False)
 
 
-def test_the_composition_stands_at_most_where_each_part_stands(made: Attacker, batch: Before) -> None:
+def test_the_composition_stands_at_most_where_each_part_stands(made: Attacker, batch: CleanBatch) -> None:
     settings = {**ATTACKS["autoattack_linf"].settings, "steps": 5, "queries": 30, "targets": 2}
     task = AttackAtBudget("linf", BUDGET / 2, settings, seed=1)
     images, found = auto.composed(made.victim, batch.images, batch.labels, task)
@@ -169,7 +171,7 @@ def test_the_composition_stands_at_most_where_each_part_stands(made: Attacker, b
         assert (standing <= alone).all() or standing.sum() <= alone.sum(), name
 
 
-def test_batches_are_filled_up(made: Attacker, batch: Before) -> None:
+def test_batches_are_filled_up(made: Attacker, batch: CleanBatch) -> None:
     seen = []
     handle = made.victim._inner.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
     moved(made, batch.part([0, 1, 2]), "fgsm")

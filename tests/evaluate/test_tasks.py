@@ -30,7 +30,7 @@ from pipeline.evaluate.predict.preparation import Preparation, checked_steps, ch
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
-from pipeline.evaluate.predict.stream import Batch
+from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import (
     DataSetTable,
     EvaluationTable,
@@ -206,7 +206,7 @@ def outputs_of(
     classifier = Classifier(table, from_module(network))
     rows: Any = [_Row(label) for label in labels]
     images = torch.zeros((len(values), 1, 1, 3), dtype=torch.uint8)
-    return classifier.finish(classifier.start(Batch(0, images, rows, [0] * len(rows), True)))
+    return classifier.finish(classifier.start(FrameBatch(0, images, rows, [0] * len(rows), True)))
 
 
 def test_groups_are_ranked_by_their_largest_logit() -> None:

@@ -107,7 +107,7 @@ def test_a_died_loader_process_is_reported_with_its_chunk(
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}")
     monkeypatch.setitem(sys.modules, "sitecustomize", None)
-    chunks = stream.Stream(Location(str(built)), list(open_data_set(str(built)).chunks()), 4)
+    chunks = stream.FrameStream(Location(str(built)), list(open_data_set(str(built)).chunks()), 4)
     with pytest.raises(
         UserError, match=r"died while reading one of gaussian_noise-1-000000.*robustshards verify.*--loaders"
     ):

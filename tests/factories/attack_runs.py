@@ -15,7 +15,7 @@ from PIL import Image
 
 import manifests
 from pipeline.attack import attack_recipe
-from pipeline.attack.attacker import Attacker, Before
+from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.budgets_run import SearchResult, run_budgets
 from pipeline.attack.run import AttackResult, run_attack
 from pipeline.attack.settings import AttackRequest
@@ -117,6 +117,6 @@ class _Loaded:
         self.module = module.eval().requires_grad_(False)
 
 
-def batch_of(made: Attacker, images: Sequence[np.ndarray], labels: Sequence[int]) -> Before:
+def batch_of(made: Attacker, images: Sequence[np.ndarray], labels: Sequence[int]) -> CleanBatch:
     """Return clean images (SIDE, SIDE, 3) of 8 bits as a batch."""
     return made.before([f"i{number}" for number in range(len(images))], images, labels)

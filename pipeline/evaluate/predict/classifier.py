@@ -12,7 +12,7 @@ from pipeline.errors import UserError, is_exhausted
 from pipeline.evaluate.metrics import TOP
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
-from pipeline.evaluate.predict.stream import Batch, Normaliser
+from pipeline.evaluate.predict.stream import FrameBatch, Normaliser
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.evaluate.results.predictions import Outputs
 from pipeline.tasks.schema import Task
@@ -86,7 +86,7 @@ class Classifier:
             return f"its weights are {other} but images are float32: call .float() in the factory, and use --precision"
         return "try --input-size N to resize the images, or --batch-size N"
 
-    def start(self, batch: Batch) -> tuple[torch.Tensor, ...]:
+    def start(self, batch: FrameBatch) -> tuple[torch.Tensor, ...]:
         """Start computing a batch and return its outputs. Raise UserError if the model lacks the class of a label."""
         labels = np.array([row.label for row in batch.rows])
         logits = self.logits(batch.images)

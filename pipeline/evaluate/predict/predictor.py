@@ -19,7 +19,7 @@ from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.preparation import current_decoder, recorded_preparation
-from pipeline.evaluate.predict.stream import Batch, BrokenChunk, Stream, load
+from pipeline.evaluate.predict.stream import BrokenChunk, FrameBatch, FrameStream, load
 from pipeline.evaluate.results.folder import (
     EVALUATION,
     FACT_PIXELS_CHANGED,
@@ -107,8 +107,8 @@ class Predictor:
                 self._commit(chunk, part, counts)
         device, batch = self._classifier.device, self._job.table.run.batch
         job, pin = self._job, device.type == "cuda"
-        stream = load(Stream(job.data_set, chunks, batch, self._preparation), job.loaders, pin)
-        in_flight: deque[tuple[Batch, tuple[torch.Tensor, ...]]] = deque()
+        stream = load(FrameStream(job.data_set, chunks, batch, self._preparation), job.loaders, pin)
+        in_flight: deque[tuple[FrameBatch, tuple[torch.Tensor, ...]]] = deque()
         start = perf_counter()
         for item in stream:
             if isinstance(item, BrokenChunk):
@@ -130,7 +130,7 @@ class Predictor:
         self,
         chunks: Sequence[Chunk],
         parts: Sequence[_Part],
-        batch: Batch,
+        batch: FrameBatch,
         outputs: tuple[torch.Tensor, ...],
         counts: PredictionCounts,
     ) -> None:

@@ -51,7 +51,7 @@ _NO_SHARED_MEMORY = (
 
 
 @dataclass
-class Batch:
+class FrameBatch:
     """A batch of frames from one chunk.
 
     Attributes:
@@ -72,7 +72,7 @@ class Batch:
     compared: int = 0
     changed: int = 0
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self) -> FrameBatch:
         """Move the images to page-locked memory, which speeds up the copy to a GPU."""
         self.images = self.images.pin_memory()
         return self
@@ -96,7 +96,7 @@ class _PartialBatch:
     frames: list[int] = field(default_factory=list)
 
 
-class Stream(IterableDataset[Batch | BrokenChunk]):
+class FrameStream(IterableDataset[FrameBatch | BrokenChunk]):
     """A data set as batches. No batch spans two chunks, so batches do not depend on the order of chunks."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
         self.chunks = chunks
         self._batch, self._preparation = batch, preparation
 
-    def __iter__(self) -> Iterator[Batch | BrokenChunk]:
+    def __iter__(self) -> Iterator[FrameBatch | BrokenChunk]:
         """Yield the batches of all chunks, or in a loader process those of its share."""
         cv2.setNumThreads(1)
         worker = get_worker_info()
@@ -136,7 +136,7 @@ class Stream(IterableDataset[Batch | BrokenChunk]):
                 yield BrokenChunk(index, f"{str(error) or type(error).__name__}: {VERIFY}")
 
 
-def load(stream: Stream, processes: int, pin: bool) -> Iterator[Batch | BrokenChunk]:
+def load(stream: FrameStream, processes: int, pin: bool) -> Iterator[FrameBatch | BrokenChunk]:
     """Yield the batches of chunks.
 
     Args:
@@ -257,7 +257,7 @@ class Normaliser:
 
 def _batches(
     data_set: DataSet, index: int, chunk: Chunk, batch: int, preparation: Preparation | None
-) -> Iterator[Batch]:
+) -> Iterator[FrameBatch]:
     """Yield the batches of a chunk. Raise DamagedShardError, UserError, OSError or ValueError if it is damaged."""
     rows = data_set.rows_of(chunk)
     partial_batch: _PartialBatch | None = None
@@ -295,8 +295,8 @@ def _prepared(sample: Sample, preparation: Preparation) -> Iterator[Callable[[np
     yield lambda target: np.copyto(target, preparation.pixels(sample))
 
 
-def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> Batch:
-    return Batch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
+def _batch(index: int, partial_batch: _PartialBatch, last: bool, compared: int, changed: int) -> FrameBatch:
+    return FrameBatch(index, partial_batch.images, partial_batch.rows, partial_batch.frames, last, compared, changed)
 
 
 def _empty(shape: tuple[int, ...], dtype: type[np.uint8] | type[np.uint16]) -> torch.Tensor:
