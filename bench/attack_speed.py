@@ -26,7 +26,7 @@ from pipeline.attack.run import run_attack
 from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.build.counts import BuildCounts
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.execution.work import Tally
 
 FOLDER = Path("build/bench/attacks")

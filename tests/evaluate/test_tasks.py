@@ -18,7 +18,7 @@ from PIL import Image
 from torch import nn
 
 import manifests
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model

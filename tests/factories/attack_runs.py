@@ -20,7 +20,7 @@ from pipeline.attack.budgets_run import SearchResult, run_budgets
 from pipeline.attack.run import AttackResult, run_attack
 from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import Victim
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.models.loading import load_model
 from pipeline.execution.pools import Crew, InProcessPool

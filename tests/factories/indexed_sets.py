@@ -14,7 +14,7 @@ from PIL import Image
 
 import manifests
 from manifests import Row
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.paths import file_digest
 

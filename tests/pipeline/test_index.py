@@ -16,7 +16,7 @@ from PIL import Image
 
 from manifests import Row, write_part
 from pipeline.datasets.export import export
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.verify import verify
 from pipeline.errors import UserError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline.datasets.export import export
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.errors import UserError
 from tests.factories.exports import rows_of
 from tests.factories.indexed_sets import (
@@ -71,7 +71,7 @@ def test_more_conditions_than_a_manifest_holds_are_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = write_folders(tmp_path / "data", ["cat"], ["fog/1", "fog/2", "frost/1"])
-    monkeypatch.setattr("pipeline.datasets.index.MAX_ROW_GROUPS", 2)
+    monkeypatch.setattr("pipeline.datasets.index.manifest.MAX_ROW_GROUPS", 2)
     with pytest.raises(UserError, match="3 combinations of transform and level, more than the 2 of a manifest"):
         index(str(data), str(tmp_path / "index"))
     assert not (tmp_path / "index").exists()

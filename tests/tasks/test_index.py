@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from pipeline.datasets.export import export
-from pipeline.datasets.index import index
+from pipeline.datasets.index.manifest import index
 from pipeline.datasets.listed import verify_listing
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.preview import preview

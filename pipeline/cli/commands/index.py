@@ -71,7 +71,7 @@ def index(
     """
     with report_errors(as_json):
         from pipeline.cli.progress import current_step
-        from pipeline.datasets.index import index as write
+        from pipeline.datasets.index.manifest import index as write
         from pipeline.software import cpu_count
         from pipeline.tasks.library import chosen
 
