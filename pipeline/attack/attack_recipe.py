@@ -89,7 +89,10 @@ def named(names: Sequence[str], budgets: Sequence[str]) -> AttackRecipe:
     Raises:
         UserError: A name is unknown, there are no budgets, or the attacks have different norms.
     """
-    _check_names(names)
+    for name in names or [""]:
+        if name not in ATTACKS:
+            message = unknown("attack or attack recipe", name, attacks=ATTACKS, recipes=shipped())
+            raise UserError(f"{message}; or use the path of a .toml file")
     norms = dict.fromkeys(ATTACKS[name].norm for name in names)
     if len(norms) > 1:
         raise UserError(
@@ -106,14 +109,6 @@ def check_name(name: str) -> None:
     """Raise UserError if a name is not that of an attack."""
     if name not in ATTACKS:
         raise UserError(f"{unknown('attack', name, allowed=ATTACKS)}; give one attack")
-
-
-def _check_names(names: Sequence[str]) -> None:
-    """Raise UserError if there are no names, or one is not that of an attack."""
-    for name in names or [""]:
-        if name not in ATTACKS:
-            message = unknown("attack or attack recipe", name, attacks=ATTACKS, recipes=shipped())
-            raise UserError(f"{message}; or use the path of a .toml file")
 
 
 def shipped() -> tuple[str, ...]:

@@ -6,10 +6,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-import manifests
 from manifests import Row
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.search import Smallest, search
@@ -174,8 +170,4 @@ class SearchWorker:
             for row in rows
         ]
         facts = {BUDGETS.fact: block.digest(self._job.table), FACT_FAILED: str(failed)}
-        sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, BUDGETS_SCHEMA, use_dictionary=False, write_statistics=False) as writer:
-            writer.write_table(pa.Table.from_pylist(content, schema=BUDGETS_SCHEMA))
-            writer.add_key_value_metadata(manifests.with_blank_seal(facts))
-        self._store.publish_bytes(manifests.seal(sink.getvalue().to_pybytes()), BUDGETS.part(block.name))
+        BUDGETS.publish(self._store, block.name, content, BUDGETS_SCHEMA, facts)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import manifests
 from pipeline.build.plan import Plan, ShardTask
-from pipeline.datasets.paths import ATTACKS_FILE, FACT_ATTACKED, FACT_TASK, FACT_ZERO_GRADIENTS
+from pipeline.datasets.paths import ATTACKS_FILE, FACT_ATTACKED, FACT_TASK, FACT_ZERO_GRADIENTS, RECIPE_FILE
 from pipeline.errors import UnfinishedError
+from pipeline.execution.resumable import JobFolder
 from pipeline.storage import Store, read_groups_ahead
 
-PARTS = "attacks"
-"""Folder of the parts of ``attacks.parquet``, one per shard."""
+RECORDS = JobFolder("data set", RECIPE_FILE, ATTACKS_FILE, "attacks", FACT_TASK)
+"""``attacks.parquet`` and its parts, one per shard."""
 
 SCHEMA = pa.schema(
     [
@@ -69,17 +70,7 @@ def publish_records(store: Store, task: ShardTask, records: Sequence[Record]) ->
         FACT_ATTACKED: str(sum(record.right_before for record in records)),
         FACT_ZERO_GRADIENTS: str(sum(record.zero_gradient for record in records)),
     }
-    table = pa.Table.from_pylist([asdict(record) for record in records], schema=SCHEMA)
-    content = pa.BufferOutputStream()
-    with pq.ParquetWriter(content, SCHEMA, use_dictionary=False, write_statistics=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata(manifests.with_blank_seal(facts))
-    store.publish_bytes(manifests.seal(content.getvalue().to_pybytes()), part_file(task.name))
-
-
-def part_file(shard: str) -> str:
-    """Return the path of the records of a shard in the data set."""
-    return f"{PARTS}/{shard}.parquet"
+    RECORDS.publish(store, task.name, [asdict(record) for record in records], SCHEMA, facts)
 
 
 def merge_records(plan: Plan, store: Store) -> None:
@@ -88,15 +79,13 @@ def merge_records(plan: Plan, store: Store) -> None:
     Raises:
         UnfinishedError: A part cannot be read.
     """
-    scratch, parts = store.scratch(), read_groups_ahead(store, _parts(plan))
+    scratch = store.scratch()
+    parts = ([RECORDS.part(PurePath(part).stem) for part in group] for group in plan.parts())
     try:
-        manifests.merge(parts, {}, scratch, SCHEMA, summed=[FACT_ATTACKED, FACT_ZERO_GRADIENTS])
+        manifests.merge(
+            read_groups_ahead(store, parts), {}, scratch, SCHEMA, summed=[FACT_ATTACKED, FACT_ZERO_GRADIENTS]
+        )
     except manifests.MergeError as error:
         scratch.unlink(missing_ok=True)
         raise UnfinishedError(f"{error}; remove its shard, then run the same command again") from error
     store.publish(scratch, ATTACKS_FILE)
-
-
-def _parts(plan: Plan) -> Iterable[list[str]]:
-    for parts in plan.parts():
-        yield [f"{PARTS}/{part.rpartition('/')[2]}" for part in parts]

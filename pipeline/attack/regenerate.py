@@ -76,14 +76,16 @@ def regenerate(output: str, again: Again, samples: int, seed: int) -> Findings:
     attacker = loading.attacker(about, table.batch, here, data_set.recipe.seed)
     clean = CleanImages(again.clean)
     maker = AttackedSampleMaker(data_set.recipe, clean, attacker, [again.clean])
-    chosen = _chosen(data_set, samples, seed)
+    keys = [row.key for row in data_set.rows()]
+    chosen = set(random.Random(seed).sample(keys, min(samples, len(keys))))
     findings, recorded, other = Findings(samples=len(chosen)), _right_after(data_set), 0
     for rows, wanted in _batches(data_set, chosen, table.batch):
         for row, outcome in zip(rows, _attacked(maker, clean, rows), strict=True):
             if row.key not in wanted:
                 continue
             if here == table.device:
-                if _digest(outcome) != row.payload_sha256:
+                payload = outcome.payload
+                if (None if isinstance(payload, Failure) else payload.payload_sha256) != row.payload_sha256:
                     findings.fault(row.key, "the image that was attacked again differs from the one in the data set")
             else:
                 other += outcome.record is not None and outcome.record.right_after != recorded.get(row.key)
@@ -94,12 +96,6 @@ def regenerate(output: str, again: Again, samples: int, seed: int) -> Findings:
             f"{'differs' if other == 1 else 'differ'}"
         )
     return findings
-
-
-def _chosen(data_set: Built, samples: int, seed: int) -> set[str]:
-    """Return the keys of random samples."""
-    keys = [row.key for row in data_set.rows()]
-    return set(random.Random(seed).sample(keys, min(samples, len(keys))))
 
 
 def _batches(data_set: Built, chosen: set[str], batch: int) -> Iterator[tuple[list[Row], set[str]]]:
@@ -118,10 +114,6 @@ def _attacked(maker: AttackedSampleMaker, clean: CleanImages, rows: Sequence[Row
     known = clean.rows([image.id for image in images])
     batch = maker.batch([maker.read(known, image) for image in images])
     return maker.outcomes(batch, Condition(rows[0].transform, rows[0].level))
-
-
-def _digest(outcome: Outcome) -> str | None:
-    return None if isinstance(outcome.payload, Failure) else outcome.payload.payload_sha256
 
 
 def _right_after(data_set: Built) -> dict[str, bool]:

@@ -109,7 +109,12 @@ class AttackedSampleMaker:
             if isinstance(image.prepared, Failure):
                 yield Outcome(image, image.prepared, None)
                 continue
-            yield Outcome(image, self._payload(made[image.source.id][0]), made[image.source.id][1])
+            result, record = made[image.source.id]
+            if isinstance(result, Failure):
+                yield Outcome(image, result, record)
+            else:
+                members = encode_members(self._encoder, result)
+                yield Outcome(image, checked_payload(self._encoder, members), record)
 
     def _stored(self, batch: AttackBatch, attacked: Attacked, entry: AttackEntry, level: int) -> dict[str, Stored]:
         """Return the images as they are stored, by id."""
@@ -142,8 +147,3 @@ class AttackedSampleMaker:
                 component=attacked.components[index],
                 zero_gradient=bool(attacked.zero_gradients[index]),
             )
-
-    def _payload(self, output: Stored | Failure) -> Payload | Failure:
-        if isinstance(output, Failure):
-            return output
-        return checked_payload(self._encoder, encode_members(self._encoder, output))

@@ -75,26 +75,19 @@ def search(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Sm
     found = [Smallest(bool(is_right), np.inf if is_right else 0.0) for is_right in batch.right]
     if not right:
         return found
+    attacked, method = batch.part(right), ATTACKS[table.attack]
     with memory_for(f"{table.attack} attacks {len(right)} images", len(batch.ids)):
-        results = _searched(attacker, batch.part(right), table)
+        if without_gradients(attacker.victim, attacked, table.attack).all():
+            error = f"{table.attack}: the {method.loss} has no gradient at any of the {len(right)} images of its batch"
+            results = [Smallest(True, error=error)] * len(right)
+        elif method.minimises:
+            norms = _successes(attacker, attacked, table, table.largest, 0)
+            results = [Smallest(True, norm if norm <= table.largest else np.inf) for norm in norms]
+        else:
+            results = _bisected(attacker, attacked, table)
     for index, result in zip(right, results, strict=True):
         found[index] = result
     return found
-
-
-def _searched(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
-    """Return the results of images that the model gets right."""
-    method = ATTACKS[table.attack]
-    if without_gradients(attacker.victim, batch, table.attack).all():
-        error = f"{table.attack}: the {method.loss} has no gradient at any of the {len(batch.ids)} images of its batch"
-        return [Smallest(True, error=error) for _ in batch.ids]
-    return (_minimised if method.minimises else _bisected)(attacker, batch, table)
-
-
-def _minimised(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
-    """Return the results of an attack that minimises the norm itself."""
-    norms = [norm if norm <= table.largest else np.inf for norm in _successes(attacker, batch, table, table.largest, 0)]
-    return [Smallest(True, norm) for norm in norms]
 
 
 def _bisected(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list[Smallest]:
@@ -109,7 +102,8 @@ def _bisected(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list
             norms = _successes(attacker, batch.part(indices), table, budget, step)
             for index, norm in zip(indices, norms, strict=True):
                 if np.isfinite(norm):
-                    brackets[index].smallest = min(_unrounded(norm, budget), brackets[index].smallest)
+                    whole = norm >= budget * (1 - ROUNDING) - ROUNDING  # differs by rounding only
+                    brackets[index].smallest = min(budget if whole else norm, brackets[index].smallest)
                 else:
                     brackets[index].failed.append(budget)
         asked = {index: each.middle() for index, each in enumerate(brackets) if np.isfinite(each.smallest)}
@@ -132,8 +126,3 @@ def _norms(perturbations: torch.Tensor, norm: Norm) -> NDArray[np.float64]:
     if norm == "linf":
         return np.asarray(values.max(axis=1), np.float64)
     return np.asarray(values.sum(axis=1) if norm == "l1" else np.sqrt(np.square(values).sum(axis=1)), np.float64)
-
-
-def _unrounded(norm: float, budget: float) -> float:
-    """Return the budget, if a norm differs from it by rounding only; otherwise the norm, which is smaller."""
-    return budget if norm >= budget * (1 - ROUNDING) - ROUNDING else norm

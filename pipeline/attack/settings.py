@@ -134,7 +134,7 @@ class Setup:
             manifest_sha256=self.images.data_set.manifest_digest(),
             sample=0 if request.ids else recipe.sample,
             sample_seed=recipe.sample_seed if recipe.sample and not request.ids else 0,
-            ids=_ids_digest(request.ids),
+            ids=hashlib.sha256("\n".join(sorted(lines_at(request.ids))).encode()).hexdigest() if request.ids else "",
         )
 
 
@@ -335,8 +335,3 @@ def size_message(setup: Setup, images: int, bits: int) -> str:
 def _sides(setup: Setup) -> tuple[int, int]:
     row = next(row for row in setup.images.data_set.rows() if row.height)
     return row.height or 0, row.width or 0
-
-
-def _ids_digest(file: str | None) -> str:
-    """Return the SHA-256 of the lines of a list, whatever their order; empty without a list."""
-    return "" if file is None else hashlib.sha256("\n".join(sorted(lines_at(file))).encode()).hexdigest()

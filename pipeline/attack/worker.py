@@ -20,7 +20,6 @@ from pipeline.build.plan import ShardTask, WorkItem
 from pipeline.build.records import SampleResult
 from pipeline.build.shard_builder import ShardBuilder
 from pipeline.errors import UserError
-from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.loading import load_model
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.attacks import AttackedModel
@@ -65,7 +64,11 @@ class Loading:
                 "images of both would differ; use workers with equal devices"
             )
         model = load_model(about.spec, about.weights or None, self.folder, self.trust_model)
-        _check_unchanged(about, model)
+        if (model.digest, model.code) != (about.digest, about.code):
+            raise UserError(
+                f"the model {about.spec} differs from the one with which the attack was started: give the same model "
+                "and the same weights"
+            )
         device = torch.device(self.device)
         return Attacker(Victim(model, about, batch, device), device, seed)
 
@@ -146,12 +149,3 @@ def _append(outcome: Outcome, task: ShardTask, shard: ShardBuilder, records: lis
     counts.add_sample(task.condition.transform, size)
     if outcome.record:
         records.append(outcome.record)
-
-
-def _check_unchanged(about: AttackedModel, model: Model) -> None:
-    """Raise UserError if a model is not the one with which the run was started."""
-    if (model.digest, model.code) != (about.digest, about.code):
-        raise UserError(
-            f"the model {about.spec} differs from the one with which the attack was started: give the same model "
-            "and the same weights"
-        )

@@ -107,13 +107,9 @@ def find_committed(store: Store, plan: Plan, retry_failed: bool = False) -> Comm
                 parts[_block_of(part)] = part
     if unexpected:
         _raise_unexpected(store, plan, unexpected)
+    compared = {block: parts[block] for block in evenly_spaced(sorted(parts), COMPARED_IMAGES)}  # a few blocks
     is_fixed = not failed and not retry_failed and store.size(MANIFEST_FILE) >= 0
-    return Committed(frozenset(done), {} if retry_failed else blocks, _parts_to_compare(parts), is_fixed)
-
-
-def _parts_to_compare(parts: Mapping[int, str]) -> dict[int, str]:
-    """Return the parts of a few evenly spaced blocks."""
-    return {block: parts[block] for block in evenly_spaced(sorted(parts), COMPARED_IMAGES)}
+    return Committed(frozenset(done), {} if retry_failed else blocks, compared, is_fixed)
 
 
 def evenly_spaced(items: Sequence[Item], count: int) -> list[Item]:

@@ -43,7 +43,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Examine the system, CPU, GPU, libraries, decoders, resize operators and the requirements of optional features."""
-    return [*_machine(), *_libraries(), *_decoders(), *_resizers(), *_features()]
+    resizers = (Finding(f"resize operator {name}", each) for name, each in resizer_fingerprints().items())
+    return [*_machine(), *_libraries(), *_decoders(), *resizers, *_features()]
 
 
 def facts(findings: list[Finding]) -> dict[str, Any]:
@@ -85,11 +86,6 @@ def _decoders() -> Iterator[Finding]:
         missing = decoder.missing()
         found = "not installed" if missing else decoder_fingerprint(name)
         yield Finding(f"decoder {name}", found, f"{decoder.install}{decoder.requirement}" if missing else None)
-
-
-def _resizers() -> Iterator[Finding]:
-    for name, fingerprint in resizer_fingerprints().items():
-        yield Finding(f"resize operator {name}", fingerprint)
 
 
 def _features() -> Iterator[Finding]:

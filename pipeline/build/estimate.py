@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -61,7 +61,9 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
     renderer = Renderer(plan.recipe, frost_folder)
     sizes, measured = Sizes(), 0
     start = perf_counter()
-    for image in _evenly_spaced(plan, source, samples):
+    samples = min(samples, plan.images)
+    stride = max(plan.images // samples, 1)
+    for image in islice(islice(iter(source), 0, plan.images, stride), samples):
         try:
             image_sizes = _measure(plan, renderer, source, image)
         except (UserError, UnreachableError):
@@ -72,7 +74,7 @@ def estimate(plan: Plan, source: Source, samples: int, frost_folder: str | None 
             sizes.add(condition, 1, size)
         measured += 1
     if not measured:
-        raise UserError(f"cannot read any of the {min(samples, plan.images)} images tried from {source.location}")
+        raise UserError(f"cannot read any of the {samples} images tried from {source.location}")
     scale = plan.images / measured
     return CostEstimate(measured, sizes, int(sizes.bytes.total() * scale), (perf_counter() - start) * scale)
 
@@ -127,10 +129,3 @@ def measured_sizes(
         return estimate(plan, source, MEASURED_IMAGES, frost_folder).sizes
     except UserError:
         return Sizes()
-
-
-def _evenly_spaced(plan: Plan, source: Source, samples: int) -> Iterator[SourceImage]:
-    """Yield at most ``samples`` evenly spaced images."""
-    samples = min(samples, plan.images)
-    stride = max(plan.images // samples, 1)
-    return islice(islice(iter(source), 0, plan.images, stride), samples)

@@ -206,7 +206,8 @@ def make_blocks(plan: Plan, source: Source) -> Iterator[WorkItem]:
         UnfinishedError: The listing has changed since the plan was made.
     """
     recipe = plan.recipe
-    identity, conditions, versions = _identity(recipe), recipe.conditions(), _versions(recipe)
+    identity, conditions = _identity(recipe), recipe.conditions()
+    versions = {condition.transform: recipe.family.version(condition.transform) for condition in conditions}
     listing = _limited(recipe, source)
     state = hashlib.sha256()
     for index in range(plan.blocks):
@@ -261,10 +262,6 @@ def _identity(recipe: Recipe) -> str:
     for selection in ("only", "levels"):
         del content["transforms"][selection]
     return json.dumps(content, sort_keys=True)
-
-
-def _versions(recipe: Recipe) -> dict[str, int]:
-    return {condition.transform: recipe.family.version(condition.transform) for condition in recipe.conditions()}
 
 
 def _image_digest(image: SourceImage) -> bytes:

@@ -53,7 +53,8 @@ def regenerate(output: str, source: str, samples: int, seed: int, frost_folder: 
     renderer = Renderer(recipe, frost_folder)
     chosen = _choose(data_set, samples, seed)
     findings = Findings(samples=len(chosen))
-    listed = _find_images(images, {row.source_id for row in chosen})
+    wanted = {row.source_id for row in chosen}
+    listed = {image.id: image for image in images if image.id in wanted}
     for row in chosen:
         if row.source_id not in listed:
             findings.fault(row.key, f"source image {row.origin} is not in {source}")
@@ -106,10 +107,6 @@ def _choose(data_set: Built, samples: int, seed: int) -> list[Row]:
         elif (slot := generator.randrange(index + 1)) < samples:
             kept[slot] = (index, row)
     return [row for _, row in sorted(kept, key=lambda pair: pair[0])]
-
-
-def _find_images(images: Source, wanted: set[str]) -> dict[str, SourceImage]:
-    return {image.id: image for image in images if image.id in wanted}
 
 
 def _compare(row: Row, images: Source, image: SourceImage, renderer: Renderer) -> str | None:

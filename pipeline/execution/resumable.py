@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import manifests
 from pipeline.errors import UserError
@@ -86,6 +87,16 @@ class JobFolder:
         """Yield the path and metadata of each part; the metadata of a damaged part is empty."""
         for part in read_ahead(store, store.listing(self.parts, ".parquet")):
             yield part[0], manifests.part_facts(part)
+
+    def publish(
+        self, store: Store, name: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, facts: Mapping[str, str]
+    ) -> None:
+        """Write a part with its metadata and seal it. Raises OSError."""
+        content = pa.BufferOutputStream()
+        with pq.ParquetWriter(content, schema, use_dictionary=False, write_statistics=False) as writer:
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+            writer.add_key_value_metadata(manifests.with_blank_seal(facts))
+        store.publish_bytes(manifests.seal(content.getvalue().to_pybytes()), self.part(name))
 
     def merge(
         self,
