@@ -21,8 +21,8 @@ from PIL import Image
 
 from bench.report import markdown_line
 from pipeline.attack import attack_recipe
+from pipeline.attack.attack import run_attack
 from pipeline.attack.libraries import device_name
-from pipeline.attack.run import run_attack
 from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.build.counts import BuildCounts

@@ -16,10 +16,10 @@ from time import perf_counter
 import manifests
 from bench.images import repeated
 from bench.simulated import simulated_rows
+from pipeline.build.build import run_build
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
 from pipeline.build.preflight import BuildRequest
-from pipeline.build.run import run_build
 from pipeline.build.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import RayPool

@@ -195,7 +195,7 @@ def _evaluate(
 ) -> EvaluationResult:
     """Evaluate a model given by name or in memory; the latter runs in this process."""
     from pipeline.evaluate.models.libraries import from_module
-    from pipeline.evaluate.predict.run import evaluate
+    from pipeline.evaluate.predict.evaluate import evaluate
     from pipeline.evaluate.predict.settings import EvaluationRequest, checked_precision
 
     checked_precision(options["precision"])

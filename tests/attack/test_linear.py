@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.datasets.norms import stored
-from pipeline.evaluate.predict.run import evaluate
+from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.recipes.attacks import AttackEntry
 from pipeline.transforms.adversarial import ATTACKS

@@ -14,7 +14,7 @@ import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate.models.factories import adaptation_digest
 from pipeline.evaluate.models.libraries import from_module
-from pipeline.evaluate.predict.run import evaluate
+from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store

@@ -25,10 +25,10 @@ from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.libraries import from_module
 from pipeline.evaluate.predict import preparation
 from pipeline.evaluate.predict.classifier import Classifier
+from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import check_unchanged
 from pipeline.evaluate.predict.preparation import Preparation, checked_steps, choose_preparation, parsed_steps
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import (

@@ -13,8 +13,8 @@ import torch
 
 from pipeline.datasets.base import Location
 from pipeline.errors import UserError
+from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
-from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store

@@ -230,7 +230,9 @@ def test_auto_is_the_gpu_of_the_local_rank(
     options: dict[str, Any], rank: str, device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     requested = []
-    monkeypatch.setattr("pipeline.evaluate.predict.run.evaluate", lambda request, _: requested.append(request.device))
+    monkeypatch.setattr(
+        "pipeline.evaluate.predict.evaluate.evaluate", lambda request, _: requested.append(request.device)
+    )
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("LOCAL_RANK", rank)

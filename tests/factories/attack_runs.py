@@ -15,9 +15,9 @@ from PIL import Image
 
 import manifests
 from pipeline.attack import attack_recipe
+from pipeline.attack.attack import AttackResult, run_attack
 from pipeline.attack.attacker import Attacker, CleanBatch
-from pipeline.attack.budgets_run import SearchResult, run_budgets
-from pipeline.attack.run import AttackResult, run_attack
+from pipeline.attack.budgets import SearchResult, run_budgets
 from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import Victim
 from pipeline.datasets.index.manifest import index

@@ -24,9 +24,9 @@ from threading import Thread
 PROGRAM = Path(sys.executable).parent / "robustshards"
 """The installed program."""
 IMPORTED = (
-    *("pipeline.build.run", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
+    *("pipeline.build.build", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
     *("pipeline.datasets.export", "pipeline.datasets.index.manifest", "pipeline.datasets.preview"),
-    *("pipeline.evaluate.predict.run", "pipeline.evaluate.report.write", "s3fs", "torch"),
+    *("pipeline.evaluate.predict.evaluate", "pipeline.evaluate.report.write", "s3fs", "torch"),
 )
 """Modules that the server process imports."""
 

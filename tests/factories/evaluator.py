@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.predict.run import evaluate
 from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.execution.work import Event
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.build.build import run_build
 from pipeline.build.compatibility import check_claim
 from pipeline.build.dry_run import dry_run
 from pipeline.build.merge import merge_parts
@@ -22,7 +23,6 @@ from pipeline.build.overlap import check_overlap
 from pipeline.build.plan import Plan, make_blocks, make_plan
 from pipeline.build.preflight import BuildRequest
 from pipeline.build.result import BuildResult
-from pipeline.build.run import run_build
 from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError

@@ -69,7 +69,7 @@ def attack(
 
         set_up_process()
         from pipeline.attack import attack_recipe
-        from pipeline.attack.run import run_attack
+        from pipeline.attack.attack import run_attack
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 

@@ -57,7 +57,7 @@ def budgets(
 
         set_up_process()
         from pipeline.attack import attack_recipe
-        from pipeline.attack.budgets_run import run_budgets
+        from pipeline.attack.budgets import run_budgets
         from pipeline.cli.event_log import EvaluationLog
         from pipeline.cli.progress import FrameCount
         from pipeline.recipes.attacks import parse_budget

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.export.layouts import LAYOUTS
 from pipeline.datasets.export.names import refuse_overlaps
-from pipeline.datasets.export.run import Export, survey
+from pipeline.datasets.export.state import Export, survey
 from pipeline.datasets.export.target import OWN_FILES, ExportRecord, Target
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import manifests
 from manifests import Row
 from pipeline.datasets.export.names import class_labels, file_stem, safe_name
-from pipeline.datasets.export.run import Export, pixels_of
+from pipeline.datasets.export.state import Export, pixels_of
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.images.encoders import Jpeg, Mp4, Npy, Png, encode_members, npy_header

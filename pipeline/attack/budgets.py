@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from pipeline.attack.attack import loading, prepare, processes
 from pipeline.attack.budgets_worker import Block, SearchCounts, SearchJob, SearchWorker
-from pipeline.attack.run import loading, prepare, processes
 from pipeline.attack.settings import AttackRequest, Setup
 from pipeline.config import differences, flat
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE
