@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corruptions import jpeg
 from corruptions.catalogue import Corruption, Image, draw_nothing, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import color, contrast, elastic
+from corruptions.kernels import color, contrast, elastic, mirrored
 from corruptions.kernels import pixelate as resize
 
 
@@ -93,7 +93,7 @@ def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
     """Return the image after a random affine map and smooth random displacements."""
     inverse = elastic.affine_inverse(image.shape[0], image.shape[1], draws.jitter).astype(np.float32)
     right, down = (
-        elastic.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
+        mirrored.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
         for field in (draws.right, draws.down)
     )
     result: Image = elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)

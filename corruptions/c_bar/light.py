@@ -11,7 +11,7 @@ from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
 from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import caustics, elastic, smoothing, sparkles
+from corruptions.kernels import caustics, mirrored, smoothing, sparkles
 
 
 class Water(NamedTuple):
@@ -39,7 +39,7 @@ def refract(image: Image, level: float, draws: Water) -> Image:
     height, width, _ = image.shape
     times = [draws.time * (1 - caustics.SLOWNESS / (k + 1)) for k in range(caustics.STEPS)]
     turns = np.array([cos_sin(time) for time in times], np.float32)
-    rough = elastic.pad_mirrored(caustics.shadow(height, width, turns, draws.scale), MARGIN)
+    rough = mirrored.pad_mirrored(caustics.shadow(height, width, turns, draws.scale), MARGIN)
     smooth = smoothing.smooth_plane(rough, SIGMA)[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
     darkness = np.pad(smooth, 1, constant_values=OUTSIDE)
     lens, light = scaled(level, LENS * min(height, width)), scaled(level, LIGHT)

@@ -16,7 +16,7 @@ from corruptions.candidates.catalogue import Candidate, Draws, array_of, draw_no
 from corruptions.catalogue import Image
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import elastic, fixed_sampling, nearest
+from corruptions.kernels import elastic, fixed_sampling, mirrored
 from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR
 from corruptions.kernels.opencv_resize import resize_area, resize_linear
 from corruptions.kernels.perspective import inverse_perspective
@@ -111,7 +111,7 @@ def nearest_indices(size: int) -> NDArray[np.uint64]:
 def downscale(image: Image, draws: Draws) -> Image:
     """Return the image shrunk and enlarged again, both by the nearest neighbour."""
     rows, columns = map(nearest_indices, image.shape[:2])
-    blocky: Image = nearest.pick(image, rows, columns)
+    blocky: Image = fixed_sampling.pick(image, rows, columns)
     return blocky
 
 
@@ -134,7 +134,7 @@ def distort_elastic(image: Image, draws: Draws) -> Image:
     corners = array_of(draws, "corners", np.float32, (3, 2))
     fields = (array_of(draws, key, np.float32, (height, width)) for key in ("dx", "dy"))
     warped = warp(image, elastic.affine_inverse(height, width, corners), EDGE)
-    right, down = (elastic.smooth_field(field, SIGMA, TRUNCATE) for field in fields)
+    right, down = (mirrored.smooth_field(field, SIGMA, TRUNCATE) for field in fields)
     if max(right.max(), -right.min(), down.max(), -down.min()) < STILL:
         return warped
     moved: Image = fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)
