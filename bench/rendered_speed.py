@@ -25,7 +25,7 @@ from pipeline.build.render import RenderRequest, run_render
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes import library
 
 IMAGES, PLAIN_IMAGES = 288, 4

@@ -11,8 +11,7 @@ from time import process_time
 from bench.simulated_engine import SimulatedEngine, Timed
 from bench.worker_times import WorkerTimes
 from pipeline.build.counts import BuildCounts
-from pipeline.build.division import pieces_per_block
-from pipeline.build.plan import Plan, WorkItem, make_blocks
+from pipeline.build.plan import Plan, WorkItem, make_blocks, pieces_per_block
 from pipeline.build.worker import REPORT_EVERY_S
 from pipeline.execution.base import AttemptFinished, WorkerDied, WorkerReported, WorkerStarted
 from pipeline.execution.scheduler import Scheduler

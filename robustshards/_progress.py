@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.text import printable
 
 REDRAW_EVERY_S = 0.5

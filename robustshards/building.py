@@ -12,7 +12,7 @@ from pipeline.build.quota import parse_size
 from pipeline.build.result import BuildResult
 from pipeline.config import integer
 from pipeline.execution.pools import ExecutorName
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.images.encoders import EncoderName
 from pipeline.recipes.schema import Recipe
 from robustshards._arguments import Location, location, optional_location, text

@@ -18,7 +18,7 @@ from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.results.folder import Precision
 from pipeline.execution.pools import ExecutorName
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from robustshards._arguments import Location, location, optional_location, text
 from robustshards._calls import public_call
 from robustshards._progress import progress_bar

@@ -13,7 +13,7 @@ from corruptions.cache import user_cache
 from pipeline.build.render import RenderRequest, RenderResult, run_render
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import trusted_locations
 from robustshards._arguments import Location, location, optional_location

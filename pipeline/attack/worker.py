@@ -15,9 +15,8 @@ from pipeline.attack.records import Record, publish_records
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.victim import Victim
 from pipeline.build.counts import BuildCounts
-from pipeline.build.failures import Failure
 from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.records import SampleResult
+from pipeline.build.records import Failure, SampleResult
 from pipeline.build.shard_builder import ShardBuilder
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model

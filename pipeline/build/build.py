@@ -14,10 +14,19 @@ from pipeline.build.committed import Committed, find_committed
 from pipeline.build.compatibility import DATA_SET, check_claim
 from pipeline.build.content import checked_blocks
 from pipeline.build.counts import BuildCounts
-from pipeline.build.division import SHARED_COST, SHARED_COST_OF_SEQUENCES, missing_blocks, pieces_per_block
 from pipeline.build.estimate import measured_sizes, shard_sizes
 from pipeline.build.merge import merge_parts
-from pipeline.build.plan import Missing, Plan, WorkItem, count_missing, make_blocks
+from pipeline.build.plan import (
+    SHARED_COST,
+    SHARED_COST_OF_SEQUENCES,
+    Missing,
+    Plan,
+    WorkItem,
+    count_missing,
+    make_blocks,
+    missing_blocks,
+    pieces_per_block,
+)
 from pipeline.build.preflight import BuildRequest, prepare
 from pipeline.build.quota import Quota, Withheld, estimated_bytes
 from pipeline.build.result import BuildResult, publish_record
@@ -121,7 +130,7 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
         check_claim(self.store, self.plan.recipe)
         self._committed = find_committed(self.store, self.plan, self._request.retry_failed)
         blocks = checked_blocks(make_blocks(self.plan, self._source), self._committed, self.store, self._source)
-        self._missing = count_missing(missing_blocks(blocks, self._committed))
+        self._missing = count_missing(missing_blocks(blocks, self._committed.done))
         self.store.publish_bytes(self.plan.recipe.to_toml().encode(), RECIPE_FILE)
         remember(self._request.output, "source", self._request.source)
 
@@ -148,7 +157,7 @@ class Build(ResumableJob[WorkItem, BuildCounts]):
         missing = self._missing
         shared = SHARED_COST_OF_SEQUENCES if self.plan.recipe.family.sequences else SHARED_COST
         pieces = pieces_per_block(missing.blocks, workers, -(-missing.shards // missing.blocks), shared)
-        blocks = missing_blocks(make_blocks(self.plan, self._source), self._committed)
+        blocks = missing_blocks(make_blocks(self.plan, self._source), self._committed.done)
         yield from self._quota.rounds(piece for block in blocks for piece in self._split(block, pieces))
 
     def handle(self, event: Event[BuildCounts, WorkItem], tally: Tally[BuildCounts]) -> None:

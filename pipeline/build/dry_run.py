@@ -11,9 +11,8 @@ from rich.filesize import decimal
 from pipeline.build.committed import find_committed
 from pipeline.build.compatibility import check_claim
 from pipeline.build.content import checked_blocks
-from pipeline.build.division import missing_blocks
 from pipeline.build.estimate import measured_sizes, shard_sizes
-from pipeline.build.plan import Missing, Plan, count_missing, make_blocks
+from pipeline.build.plan import Missing, Plan, count_missing, make_blocks, missing_blocks
 from pipeline.build.preflight import BuildRequest, prepare
 from pipeline.build.quota import estimated_bytes
 from pipeline.execution.pools import parse_executor
@@ -99,7 +98,7 @@ def dry_run(request: BuildRequest, watcher: Preparing) -> DryRun:
     check_claim(store, plan.recipe)
     committed = find_committed(store, plan, request.retry_failed)
     missing = count_missing(
-        missing_blocks(checked_blocks(make_blocks(plan, source), committed, store, source), committed)
+        missing_blocks(checked_blocks(make_blocks(plan, source), committed, store, source), committed.done)
     )
     known = shard_sizes(plan, store)
     samples = {str(condition): count for condition, count in missing.samples.items()}

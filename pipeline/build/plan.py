@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -23,6 +23,13 @@ from pipeline.transforms.family import Condition
 NOT_IN_BYTES = {"name", "title", "source", "software", "decoders", "resizers", "labels", "attack"}
 """Fields of a recipe that the digest of a shard omits: labels are in the digest of the listing, and only data sets that
 ``attack`` writes have an attack."""
+
+SHARED_COST, SHARED_COST_OF_SEQUENCES = 3, 0
+"""Estimated time to read, decode and prepare an image, as a multiple of the time of one output (docs/benchmark.md).
+The second value is for recipes that make sequences."""
+
+MANY_WORKERS, SLOWDOWN = 50, 3
+"""From this number of workers on, some are assumed to be slow, and to take this many times as long as the others."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +245,41 @@ def listing_digest(images: Iterable[SourceImage]) -> str:
     for image in images:
         state.update(_image_digest(image))
     return state.hexdigest()
+
+
+def missing_blocks(blocks: Iterator[WorkItem], done: Set[str]) -> Iterator[WorkItem]:
+    """Yield the blocks with their missing tasks; skip finished blocks.
+
+    Args:
+        blocks: All blocks of the plan.
+        done: Digests of the finished tasks.
+    """
+    for block in blocks:
+        tasks = tuple(task for task in block.tasks if task.digest not in done)
+        if tasks:
+            yield replace(block, tasks=tasks)
+
+
+def pieces_per_block(blocks: int, workers: int, tasks: int, shared: int = SHARED_COST) -> int:
+    """Return the number of pieces per block with the shortest estimated build time; the smallest if there are several.
+
+    More pieces keep more workers busy until the end, but each piece decodes the images of its block again. With many
+    workers, the estimate assumes that a slow worker finishes last.
+
+    Args:
+        blocks: Number of blocks.
+        workers: Number of workers.
+        tasks: Number of tasks per block.
+        shared: Time to decode the images of a block, as a multiple of the time of one task.
+    """
+
+    def estimated(pieces: int) -> int:
+        rounds = -(-blocks * pieces // workers)
+        if workers >= MANY_WORKERS:
+            rounds = SLOWDOWN * -(-rounds // SLOWDOWN)
+        return rounds * (shared + -(-tasks // pieces))
+
+    return min(range(1, tasks + 1), key=estimated)
 
 
 def count_missing(blocks: Iterator[WorkItem]) -> Missing:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Sequence
 
 from pipeline.build.counts import BuildCounts
-from pipeline.build.failures import Failure, failure_reason
-from pipeline.build.records import Members, Output, Payload, PreparedImage, SampleResult
+from pipeline.build.records import Failure, Members, Output, Payload, PreparedImage, SampleResult, failure_reason
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoders import Encoder, decode_members

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from pipeline.build.counts import BuildCounts
-from pipeline.build.failures import Failure
 from pipeline.build.plan import WorkItem
-from pipeline.build.records import Output, PreparedImage, SampleResult
+from pipeline.build.records import Failure, Output, PreparedImage, SampleResult
 from pipeline.build.sample_maker import SampleMaker, quarantined
 from pipeline.build.shard_builder import ShardBuilder
 from pipeline.execution.work import Attempt, CurrentItem

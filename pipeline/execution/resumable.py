@@ -175,6 +175,15 @@ class ImageWatcher(JobWatcher[Work, Counts], Protocol[Work, Counts]):
         """Handle the number of images finished in this run."""
 
 
+class SilentWatcher:
+    """A watcher of a build or an evaluation that ignores all events."""
+
+    def _ignore(self, *args: Any, **kwargs: Any) -> None:
+        """Ignore an event."""
+
+    preparing = started = reported = on_event = counting = advanced = _ignore
+
+
 class ResumableJob(ABC, Generic[Work, Counts]):
     """A job whose parts are committed one by one. Its methods run in the order in which they stand here.
 

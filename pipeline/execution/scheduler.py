@@ -177,7 +177,10 @@ class Scheduler(Generic[Work, Counts]):
             self._waiting.extend(islice(self._stragglers(), len(self._idle)))
         while self._waiting and self._idle:
             worker, _ = self._idle.popitem()
-            self._begin(worker, self._waiting.popleft())
+            record, now = self._waiting.popleft(), self._engine.now()
+            record.workers.add(worker)
+            self._running[worker] = _Run(record, now, now)
+            self._engine.give(worker, record.attempt())
         while len(self._starting) < min(len(self._waiting), self._size - len(self._running)):
             self._starting.add(self._engine.start())
         return bool(self._running or self._waiting)
@@ -192,11 +195,6 @@ class Scheduler(Generic[Work, Counts]):
                 return
             if len(run.record.workers) == 1:
                 yield run.record
-
-    def _begin(self, worker: int, record: ItemRecord[Work]) -> None:
-        record.workers.add(worker)
-        self._running[worker] = _Run(record, now := self._engine.now(), now)
-        self._engine.give(worker, record.attempt())
 
     def _handle(self, event: WorkerEvent[Counts]) -> Iterator[Event[Counts, Work]]:
         """Handle an event of a worker; ignore events of workers that have been killed."""

@@ -69,15 +69,12 @@ def _lacks_credentials(error: BaseException) -> bool:
     return type(error).__name__ in _WITHOUT_CREDENTIALS
 
 
-def _waits() -> tenacity.wait.wait_base:
-    """Return waits of which half is fixed and the rest random."""
-    half = {"multiplier": FIRST_WAIT_S / 2, "max": MAX_WAIT_S / 2}
-    return tenacity.wait_exponential(**half) + tenacity.wait_random_exponential(**half)
-
+_HALF = {"multiplier": FIRST_WAIT_S / 2, "max": MAX_WAIT_S / 2}
+"""Half of a wait is fixed and the rest random."""
 
 _RETRYING = tenacity.Retrying(
     retry=tenacity.retry_if_exception(_is_temporary),
     stop=tenacity.stop_after_attempt(MAX_ATTEMPTS)
     | (tenacity.stop_after_attempt(MIN_ATTEMPTS) & tenacity.stop_after_delay(TIME_LIMIT_S)),
-    wait=_waits(),
+    wait=tenacity.wait_exponential(**_HALF) + tenacity.wait_random_exponential(**_HALF),
 )

@@ -19,7 +19,7 @@ from pipeline.build.preflight import BuildRequest
 from pipeline.cli.app import app
 from pipeline.datasets.verify import verify
 from pipeline.errors import UnreachableError, UserError
-from pipeline.execution.silent import SilentWatcher
+from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.library import load
 from pipeline.sources.kinds import detect, open_source
 from pipeline.storage import LocalStore, UrlStore, find_place, open_store, read_ahead

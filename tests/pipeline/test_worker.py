@@ -14,9 +14,8 @@ import pytest
 import manifests
 from pipeline.build import worker
 from pipeline.build.counts import BuildCounts
-from pipeline.build.failures import Failure, failure_reason
 from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
-from pipeline.build.records import Output, Payload, PreparedImage, SampleResult
+from pipeline.build.records import Failure, Output, Payload, PreparedImage, SampleResult, failure_reason
 from pipeline.build.worker import BuildJob, BuildWorker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
