@@ -43,10 +43,7 @@ class DryRun:
     def facts(self) -> dict[str, Any]:
         """Return the result as a dictionary of JSON values."""
         return {
-            "recipe": self.plan.recipe.name,
-            "images": self.plan.images,
-            "labels": self.plan.label_facts(),
-            "samples": self.plan.samples,
+            **self.plan.facts(),
             "shards": self.plan.shards,
             "shards_before": self.plan.shards - self.missing.shards,
             "shards_to_make": self.missing.shards,

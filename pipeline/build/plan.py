@@ -154,6 +154,22 @@ class Plan:
         """What the labels of the chosen images count; the recipe describes all images of the source."""
         return self.recipe.labels.among(self.classes) if self.recipe.labels else None
 
+    def facts(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "recipe": self.recipe.name,
+            "images": self.images,
+            "labels": self.label_facts(),
+            "warnings": list(self.warnings),
+            "samples": self.samples,
+        }
+
+    def notes(self) -> Iterator[str]:
+        """Yield what to know about labels and source, as lines of text."""
+        if self.labels:
+            yield f"labels: {self.labels}"
+        yield from (f"warning: {text}" for text in self.warnings)
+
     @property
     def digest(self) -> str:
         """Return the digest of everything that decides the bytes of the finished data set."""

@@ -90,11 +90,7 @@ class RenderResult:
     def facts(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         return {
-            "recipe": self.plan.recipe.name,
-            "images": self.plan.images,
-            "labels": self.plan.label_facts(),
-            "warnings": list(self.plan.warnings),
-            "samples": self.plan.samples,
+            **self.plan.facts(),
             "failed": self.failed,
             "failed_images": self.errors,
             "content_sha256": self.content,
@@ -107,9 +103,7 @@ class RenderResult:
             output: Folder or URL of the data set.
         """
         plan = self.plan
-        if plan.labels:
-            yield f"labels: {plan.labels}"
-        yield from (f"warning: {text}" for text in plan.warnings)
+        yield from plan.notes()
         conditions = counted(len(plan.recipe.conditions()), "condition")
         yield f"{output} stands for {counted(plan.samples, 'sample')}: {counted(plan.images, 'image')} x {conditions}"
         for id_, reason in islice(self.errors.items(), 10):

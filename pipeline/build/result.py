@@ -55,11 +55,7 @@ class BuildResult:
     def facts(self) -> dict[str, Any]:
         """Return the result as a dictionary of JSON values."""
         return {
-            "recipe": self.plan.recipe.name,
-            "images": self.plan.images,
-            "labels": self.plan.label_facts(),
-            "warnings": list(self.plan.warnings),
-            "samples": self.plan.samples,
+            **self.plan.facts(),
             "shards": self.plan.shards,
             "shards_before": self.shards_before,
             "shards_made": self.done.shards,
@@ -79,9 +75,7 @@ class BuildResult:
             output: Folder or URL of the data set.
         """
         made = self.done.samples.total()
-        if self.plan.labels:
-            yield f"labels: {self.plan.labels}"
-        yield from (f"warning: {text}" for text in self.plan.warnings)
+        yield from self.plan.notes()
         if self.done.shards:
             shards, images = counted(self.done.shards, "shard"), counted(made, "image")
             yield f"made {shards}, {images}, in {self.seconds:.1f} s ({rate(made, self.seconds)})"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -68,11 +68,34 @@ class _Rate(ProgressColumn):
         return Text(rate(int(task.completed), task.elapsed) if task.completed and task.elapsed else "", style="cyan")
 
 
-class Display:
-    """Progress of a build: on a terminal one bar per transform and one for all, elsewhere a line every few seconds."""
+class _Printer:
+    """What displays of the progress on standard error share."""
 
     def __init__(self) -> None:
         self._console = _error_console()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def preparing(self, what: str) -> None:
+        """Print a preparatory step."""
+        self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
+
+    def on_event(self, event: Event[Any, Any]) -> None:
+        """Print failed attempts."""
+        if isinstance(event, Failed):
+            # There are more than MAX_ATTEMPTS where images in quarantine explain the failures.
+            limit = f" of {MAX_ATTEMPTS}" if event.attempt < MAX_ATTEMPTS else ""
+            where = f"{event.place}: " if event.place else ""
+            text = f"work item {event.index} failed (attempt {event.attempt}{limit}), retrying: {where}{event.reason}"
+            self._console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)
+
+
+class Display(_Printer):
+    """Progress of a build: on a terminal one bar per transform and one for all, elsewhere a line every few seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._bars = _Bars(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -88,18 +111,11 @@ class Display:
         self._tally = Tally(BuildCounts)
         self._started = self._last_shown = monotonic()
 
-    def __enter__(self) -> Display:
-        return self
-
     def __exit__(self, *_: object) -> None:
         if self._shards_todo:
             self._show()
         if self._console.is_terminal:
             self._bars.stop()
-
-    def preparing(self, what: str) -> None:
-        """Print a preparatory step."""
-        self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
     def started(self, plan: Plan, todo: Counter[str], shards: int) -> None:
         """Print how many shards are finished and how many are left, and start the bars."""
@@ -122,10 +138,6 @@ class Display:
         self._tally = tally
         if monotonic() - self._last_shown > (SHOW_EVERY_S if self._rows else LINE_EVERY_S):
             self._show()
-
-    def on_event(self, event: Event[Any, Any]) -> None:
-        """Print failed attempts."""
-        _print_retry(self._console, event)
 
     def _show(self) -> None:
         self._last_shown = monotonic()
@@ -197,12 +209,13 @@ def current_step(first: str) -> Iterator[Callable[[str], None]]:
         yield show
 
 
-class FrameCount:
+class FrameCount(_Printer):
     """Progress of an evaluation or a search: one bar on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, verb: str = "predict", participle: str = "predicted") -> None:
         """Start without a bar. ``verb`` and its participle say what is done with the images."""
-        self._console, self._verb, self._participle = _error_console(), verb, participle
+        super().__init__()
+        self._verb, self._participle = verb, participle
         self._bar = _Bars(
             BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), console=self._console, transient=True
         )
@@ -210,16 +223,9 @@ class FrameCount:
         self._frames_todo = 0
         self._started = self._last_shown = monotonic()
 
-    def __enter__(self) -> FrameCount:
-        return self
-
     def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._bar.stop()
-
-    def preparing(self, what: str) -> None:
-        """Print a preparatory step."""
-        self._console.print(f"{printable(what, LONGEST_MESSAGE)} ...", style="dim")
 
     def counting(self, frames: int, predicted: int) -> None:
         """Print how many images are finished and how many are left, and start the bar."""
@@ -244,16 +250,3 @@ class FrameCount:
             left = (self._frames_todo - frames) * spent / frames
             text = f"{frames:,}/{self._frames_todo:,} images, {rate(frames, spent)}, about {left:,.0f} s left"
             self._console.print(text)
-
-    def on_event(self, event: Event[Any, Any]) -> None:
-        """Print failed attempts."""
-        _print_retry(self._console, event)
-
-
-def _print_retry(console: Console, event: Event[Any, Any]) -> None:
-    if isinstance(event, Failed):
-        # There are more than MAX_ATTEMPTS where images in quarantine explain the failures.
-        limit = f" of {MAX_ATTEMPTS}" if event.attempt < MAX_ATTEMPTS else ""
-        where = f"{event.place}: " if event.place else ""
-        text = f"work item {event.index} failed (attempt {event.attempt}{limit}), retrying: {where}{event.reason}"
-        console.print(printable(text, LONGEST_MESSAGE), style="yellow", soft_wrap=True)
