@@ -145,12 +145,12 @@ class Attacker:
         if not right or not (budget or method.minimises):
             return clean
         seed = seed_of(self.seed, entry.name, level, list(batch.ids))
-        task = AttackAtBudget(entry.norm, budget, entry.settings, seed)
+        asked = AttackAtBudget(entry.norm, budget, entry.settings, seed)
         with memory_for(f"{entry.name} attacks {len(right)} images", len(batch.ids)):
-            return self.attack_right(clean, batch.part(right), right, entry.name, task)
+            return self.attack_right(clean, batch.part(right), right, entry.name, asked)
 
     def attack_right(
-        self, clean: Attacked, batch: CleanBatch, indices: Sequence[int], name: str, task: AttackAtBudget
+        self, clean: Attacked, batch: CleanBatch, indices: Sequence[int], name: str, asked: AttackAtBudget
     ) -> Attacked:
         """Attack images that the model gets right, and put them among the others.
 
@@ -159,14 +159,14 @@ class Attacker:
             batch: The images to attack.
             indices: Their indices among all.
             name: Name of the attack.
-            task: Its budget, settings and seed.
+            asked: Its budget, settings and seed.
         """
         zero = clean.zero_gradients.copy()
         zero[indices] = without_gradients(self.victim, batch, name)
         if zero[indices].all():
             reason = f"the {ATTACKS[name].loss} has no gradient at any of the {len(indices)} images of its batch"
             return replace(clean, zero_gradients=zero, failure=SampleError(f"{name}: {reason}"))
-        moved, components = run(self.victim, batch, name, task)
+        moved, components = run(self.victim, batch, name, asked)
         images, parts = clean.images.copy(), list(clean.components)
         images[indices] = _channels_last(moved)
         for index, component in zip(indices, components, strict=True):
@@ -178,7 +178,7 @@ class Attacker:
         return torch.from_numpy(np.ascontiguousarray(grid, np.float32)).to(self.device) / ONE
 
 
-def run(victim: Victim, batch: CleanBatch, name: str, task: AttackAtBudget) -> tuple[torch.Tensor, Sequence[str]]:
+def run(victim: Victim, batch: CleanBatch, name: str, asked: AttackAtBudget) -> tuple[torch.Tensor, Sequence[str]]:
     """Return the images of an attack (N, 3, H, W), and the part of AutoAttack that succeeded on each.
 
     An image for which the attack returns NaN or infinite values, as without a gradient, is returned unchanged.
@@ -187,12 +187,12 @@ def run(victim: Victim, batch: CleanBatch, name: str, task: AttackAtBudget) -> t
         victim: The model.
         batch: Images that the model gets right.
         name: Name of the attack.
-        task: Its budget, settings and seed.
+        asked: Its budget, settings and seed.
     """
     module, _, function = ATTACKS[name].function.partition(".")
     attack = getattr(import_module(f"{__package__}.{module}"), function)
-    with seeded(task.seed, batch.images.device):
-        result = attack(victim, batch.images, batch.labels, task)
+    with seeded(asked.seed, batch.images.device):
+        result = attack(victim, batch.images, batch.labels, asked)
     moved, components = result if isinstance(result, tuple) else (result, [""] * len(batch.ids))
     finite = moved.isfinite().flatten(1).all(dim=1).view(-1, 1, 1, 1)
     return torch.where(finite, moved, batch.images).detach(), components

@@ -15,23 +15,23 @@ PARTS = ("apgd_ce", "apgd_targeted", "fab_targeted", "square")
 """Parts of AutoAttack in their order. Each attacks only the images that still stand."""
 
 
-def parts(victim: Victim, task: AttackAtBudget) -> Mapping[str, Any]:
+def parts(victim: Victim, asked: AttackAtBudget) -> Mapping[str, Any]:
     """Return the parts of AutoAttack, as attacks of torchattacks, in their order."""
     import torchattacks
 
-    settings, common = task.settings, _common(task)
+    settings, common = asked.settings, _common(asked)
     ascent = {"steps": int(settings["steps"]), "rho": settings["rho"], **common}
     targets = min(int(settings["targets"]), victim.classes - 1) + 1
     return {
         "apgd_ce": torchattacks.APGD(victim, loss="ce", **ascent),
         "apgd_targeted": torchattacks.APGDT(victim, n_classes=targets, **ascent),
-        "fab_targeted": _fab(victim, task, task.budget),
-        "square": _square(victim, task),
+        "fab_targeted": _fab(victim, asked, asked.budget),
+        "square": _square(victim, asked),
     }
 
 
 def composed(
-    victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget
+    victim: Victim, images: torch.Tensor, labels: torch.Tensor, asked: AttackAtBudget
 ) -> tuple[torch.Tensor, list[str]]:
     """Return images after all parts of AutoAttack, and the part that succeeded on each; empty where none did.
 
@@ -39,10 +39,10 @@ def composed(
         victim: The model.
         images: Images (N, 3, H, W), values 0..1.
         labels: True classes (N,).
-        task: Budget, settings and seed.
+        asked: Budget, settings and seed.
     """
     attacked, found = images.clone(), [""] * len(images)
-    for name, part in parts(victim, task).items():
+    for name, part in parts(victim, asked).items():
         standing = [index for index, component in enumerate(found) if not component]
         if not standing:
             break
@@ -56,9 +56,9 @@ def composed(
     return attacked, found
 
 
-def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+def square(victim: Victim, images: torch.Tensor, labels: torch.Tensor, asked: AttackAtBudget) -> torch.Tensor:
     """Return images after the Square attack, which needs no gradients."""
-    attack = _square(victim, task)
+    attack = _square(victim, asked)
     attack.device = images.device
     attacked: torch.Tensor = attack.forward(images, labels)
     return attacked.detach()
@@ -77,9 +77,9 @@ def tiles_l2(height: int, width: int) -> bool:
     return all(side == 1 or start + length // side * side <= length for length in (height, width))
 
 
-def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: AttackAtBudget) -> torch.Tensor:
+def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, asked: AttackAtBudget) -> torch.Tensor:
     """Return images with the smallest perturbation that targeted FAB finds, over all of its targets."""
-    attack = _fab(victim, task, budget=torch.inf)
+    attack = _fab(victim, asked, budget=torch.inf)
     attack.device = images.device
     nearest, distances = images.clone(), torch.full((len(images),), torch.inf, device=images.device)
     for target in range(2, attack.n_target_classes + 2):
@@ -87,29 +87,29 @@ def fab(victim: Victim, images: torch.Tensor, labels: torch.Tensor, task: Attack
         with torch.no_grad():
             moved = attack.attack_single_run_targeted(images, labels)
             difference = (moved - images).flatten(1)
-            norms = difference.abs().amax(dim=1) if task.norm == "linf" else difference.norm(dim=1)
+            norms = difference.abs().amax(dim=1) if asked.norm == "linf" else difference.norm(dim=1)
             nearer = (predicted(victim(moved)) != labels) & (norms < distances)
         nearest[nearer], distances[nearer] = moved[nearer], norms[nearer]
     return nearest
 
 
-def _fab(victim: Victim, task: AttackAtBudget, budget: float) -> Any:
+def _fab(victim: Victim, asked: AttackAtBudget, budget: float) -> Any:
     import torchattacks
 
-    settings = task.settings
+    settings = asked.settings
     targets = min(int(settings["targets"]), victim.classes - 1) + 1
     made = {name: settings[name] for name in ("alpha_max", "eta", "beta")}
     steps = int(settings["steps"])
-    common = {**_common(task), "eps": budget}
+    common = {**_common(asked), "eps": budget}
     return torchattacks.FAB(victim, steps=steps, multi_targeted=True, n_classes=targets, **made, **common)
 
 
-def _square(victim: Victim, task: AttackAtBudget) -> Any:
+def _square(victim: Victim, asked: AttackAtBudget) -> Any:
     import torchattacks
 
-    made = {"n_queries": int(task.settings["queries"]), "p_init": task.settings["p_init"]}
-    return torchattacks.Square(victim, loss="margin", resc_schedule=False, **made, **_common(task))
+    made = {"n_queries": int(asked.settings["queries"]), "p_init": asked.settings["p_init"]}
+    return torchattacks.Square(victim, loss="margin", resc_schedule=False, **made, **_common(asked))
 
 
-def _common(task: AttackAtBudget) -> dict[str, Any]:
-    return {"norm": _NORMS[task.norm], "eps": task.budget, "seed": task.seed}
+def _common(asked: AttackAtBudget) -> dict[str, Any]:
+    return {"norm": _NORMS[asked.norm], "eps": asked.budget, "seed": asked.seed}

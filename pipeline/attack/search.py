@@ -113,8 +113,8 @@ def _bisected(attacker: Attacker, batch: CleanBatch, table: SearchTable) -> list
 def _successes(attacker: Attacker, batch: CleanBatch, table: SearchTable, budget: float, step: int) -> Sequence[float]:
     """Return the norm of the perturbation of each image; infinite where the model is still right."""
     seed = seed_of(attacker.seed, table.attack, "search", step, list(batch.ids))
-    task = AttackAtBudget(table.norm, budget, table.settings, seed)
-    moved, _ = run(attacker.victim, batch, table.attack, task)
+    asked = AttackAtBudget(table.norm, budget, table.settings, seed)
+    moved, _ = run(attacker.victim, batch, table.attack, asked)
     with torch.inference_mode():
         wrong = (predicted(attacker.victim(moved)) != batch.labels).cpu().numpy()
     return np.where(wrong, _norms(moved - batch.images, table.norm), np.inf).tolist()
