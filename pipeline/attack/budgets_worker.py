@@ -15,7 +15,7 @@ from pipeline.datasets.norms import Stored
 from pipeline.errors import SampleError
 from pipeline.evaluate.results.budgets import BUDGETS, BUDGETS_SCHEMA, BudgetsTable
 from pipeline.execution.resumable import FACT_FAILED
-from pipeline.execution.work import Attempt, CurrentItem, Measure
+from pipeline.execution.work import Attempt, CurrentItem, Reading
 from pipeline.recipes.attacks import AttackedModel
 from pipeline.sources.base import SourceImage
 from pipeline.storage import open_store
@@ -68,10 +68,10 @@ class SearchCounts:
         self.images += other.images
         self.failed += other.failed
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics for monitoring."""
-        yield Measure("searched_images", "Images whose smallest budget was searched", self.images)
-        yield Measure("failed_samples", "Samples that failed", self.failed)
+        yield Reading("searched_images", "Images whose smallest budget was searched", self.images)
+        yield Reading("failed_samples", "Samples that failed", self.failed)
 
 
 @dataclass(frozen=True)

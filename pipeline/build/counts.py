@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeline.execution.work import Measure
+from pipeline.execution.work import Reading
 
 
 @dataclass(kw_only=True)
@@ -91,11 +91,11 @@ class BuildCounts:
         for transform, spent in other.rendering.items():
             self.rendering[transform] += spent
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics for monitoring."""
-        yield Measure("failed_samples", "Samples that failed", self.failed)
-        yield Measure("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
+        yield Reading("failed_samples", "Samples that failed", self.failed)
+        yield Reading("payload_bytes", "Bytes of encoded samples", self.payload_bytes)
         for transform, count in self.samples.items():
-            yield Measure("samples", "Samples made, including failed ones", count, {"transform": transform})
+            yield Reading("samples", "Samples made, including failed ones", count, {"transform": transform})
         for transform, spent in self.rendering.items():
-            yield Measure("rendering_seconds", "Time spent in the transform alone", spent, {"transform": transform})
+            yield Reading("rendering_seconds", "Time spent in the transform alone", spent, {"transform": transform})

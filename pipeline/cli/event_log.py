@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.build.counts import BuildCounts
 from pipeline.build.plan import Plan, WorkItem
-from pipeline.execution.work import Event, Failed, Measure, Progress, Tally
+from pipeline.execution.work import Event, Failed, Progress, Reading, Tally
 
 EVERY_S = 10.0
 """Seconds between two ``progress`` lines."""
@@ -43,7 +43,7 @@ class Log:
         """Write that a work item has finished, failed or been given up."""
         common = {"piece": event.index, **self.identity(event.work), "place": event.place}
         if isinstance(event, Progress):
-            self.line("finished", **common, **summed(event.counts.measures()))
+            self.line("finished", **common, **summed(event.counts.readings()))
         elif isinstance(event, Failed):
             self.line("failed", **common, attempt=event.attempt, reason=event.reason)
         else:
@@ -73,7 +73,7 @@ class BuildLog(Log):
         """Write the progress, at most once in ``EVERY_S`` seconds."""
         if self.due():
             done = tally.total()
-            self.line("progress", shards=done.shards, **summed(done.measures()))
+            self.line("progress", shards=done.shards, **summed(done.readings()))
 
     def identity(self, work: WorkItem) -> dict[str, Any]:
         """Return the number of the block and the names of its shards."""
@@ -97,9 +97,9 @@ class EvaluationLog(Log):
         return {"shards": [chunk.name for chunk in work]}
 
 
-def summed(measures: Iterable[Measure]) -> dict[str, float]:
-    """Return measure -> sum over all labels, rounded to 3 decimals."""
+def summed(readings: Iterable[Reading]) -> dict[str, float]:
+    """Return name -> sum over all labels, rounded to 3 decimals."""
     sums: Counter[str] = Counter()
-    for measure in measures:
-        sums[measure.name] += measure.value  # type: ignore[assignment]  # Counter is typed for whole numbers
+    for reading in readings:
+        sums[reading.name] += reading.value  # type: ignore[assignment]  # Counter is typed for whole numbers
     return {name: round(value, 3) for name, value in sums.items()}

@@ -23,7 +23,7 @@ from pipeline.execution.base import (
 )
 from pipeline.execution.ray_cluster import import_ray
 from pipeline.execution.scheduler import Scheduler
-from pipeline.execution.work import Attempt, Counts, Event, Measure, Progress, Work
+from pipeline.execution.work import Attempt, Counts, Event, Progress, Reading, Work
 from pipeline.software import Installation, installation
 
 _GENERAL_ADVICE = " Some common causes include"
@@ -62,7 +62,7 @@ class RayPool(Generic[Job, Work, Counts]):
         """Run all work items, yield the events of the :class:`Scheduler`, and update the metrics."""
         for event in self._scheduler.run(items):
             if isinstance(event, Progress) and event.finished:
-                self._metrics.count(event.counts.measures())
+                self._metrics.count(event.counts.readings())
             yield event
 
     def drain(self) -> Iterator[Progress[Counts, Work]]:
@@ -199,17 +199,17 @@ class _Metrics:
         self._labels = labels
         self._counters: dict[str, Any] = {}
 
-    def count(self, measures: Iterable[Measure]) -> None:
+    def count(self, readings: Iterable[Reading]) -> None:
         """Add the counts of a finished work item."""
         from ray.util.metrics import Counter
 
-        for measure in measures:
-            labels = {**self._labels, **measure.labels}
-            if measure.name not in self._counters:
-                name, keys = f"robustshards_{measure.name}", tuple(labels)
-                self._counters[measure.name] = Counter(name, measure.description, keys)
-            if measure.value > 0:  # Ray rejects 0
-                self._counters[measure.name].inc(measure.value, labels)
+        for reading in readings:
+            labels = {**self._labels, **reading.labels}
+            if reading.name not in self._counters:
+                name, keys = f"robustshards_{reading.name}", tuple(labels)
+                self._counters[reading.name] = Counter(name, reading.description, keys)
+            if reading.value > 0:  # Ray rejects 0
+                self._counters[reading.name].inc(reading.value, labels)
 
 
 def _reason(error: BaseException) -> str:

@@ -8,12 +8,12 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A metric for monitoring.
+class Reading:
+    """A count for monitoring.
 
     Attributes:
-        name: Name of the metric; ends with the unit.
-        description: Help text of the metric.
+        name: Its name; ends with the unit.
+        description: Its help text.
         value: Current value.
         labels: Label -> value.
     """
@@ -34,7 +34,7 @@ class Summable(Protocol):
     def add(self, other: Self, /) -> None:
         """Add other counts to these."""
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         """Yield the counts as metrics; metrics of the same name have the same labels."""
 
 

@@ -32,7 +32,7 @@ from pipeline.execution.scheduler import (
     ItemRecord,
     Scheduler,
 )
-from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Measure, Progress, Tally
+from pipeline.execution.work import Attempt, CurrentItem, Event, Failed, Lost, Progress, Reading, Tally
 
 Item = tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Parts:
     def add(self, other: Parts) -> None:
         self.images.update(other.images)
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         yield from ()
 
 

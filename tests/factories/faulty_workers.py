@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.errors import UnreachableError, UserError
 from pipeline.execution.base import Pool
-from pipeline.execution.work import Attempt, CurrentItem, Failed, Lost, Measure, Tally
+from pipeline.execution.work import Attempt, CurrentItem, Failed, Lost, Reading, Tally
 
 SAMPLES = ("left", "right")
 ITEMS = (("a", "b", "c"), ("d", "e", "f"))
@@ -32,7 +32,7 @@ class Done:
     def add(self, other: Done) -> None:
         self.samples.update(other.samples)
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         yield from ()
 
 
@@ -128,7 +128,7 @@ class WorkerFacts(dict[str, str]):
     def add(self, other: WorkerFacts) -> None:
         self.update(other)
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         yield from ()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipeline.execution.work import Measure
+from pipeline.execution.work import Reading
 
 
 @dataclass
@@ -42,7 +42,7 @@ class PredictionCounts:
         self.broken += other.broken
         self.seconds += other.seconds
 
-    def measures(self) -> Iterator[Measure]:
+    def readings(self) -> Iterator[Reading]:
         """Yield the counts that are exported for monitoring."""
-        yield Measure("predicted_frames", "Frames predicted by a model", self.frames)
-        yield Measure("prediction_seconds", "Time spent by workers, in seconds", self.seconds)
+        yield Reading("predicted_frames", "Frames predicted by a model", self.frames)
+        yield Reading("prediction_seconds", "Time spent by workers, in seconds", self.seconds)
