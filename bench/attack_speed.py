@@ -25,7 +25,7 @@ from pipeline.attack.attack import run_attack
 from pipeline.attack.libraries import device_name
 from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import predicted
-from pipeline.build.counts import BuildCounts
+from pipeline.builder.counts import BuildCounts
 from pipeline.datasets.index.manifest import index
 from pipeline.execution.work import Tally
 

@@ -16,10 +16,10 @@ from PIL import Image as PillowImage
 
 from bench.images import repeated
 from bench.peers import Corrupt
-from pipeline.build.counts import BuildCounts
-from pipeline.build.merge import merge_parts
-from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.merge import merge_parts
+from pipeline.builder.plan import make_blocks, make_plan
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes

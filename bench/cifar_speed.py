@@ -17,8 +17,8 @@ from bench.build_speed import build_in_process
 from bench.images import clean_images
 from bench.peers import Corrupt
 from bench.scaling import Stopwatch
-from pipeline.build.build import run_build
-from pipeline.build.preflight import BuildRequest
+from pipeline.builder.build import run_build
+from pipeline.builder.preflight import BuildRequest
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
 from pipeline.recipes import schema as recipes

@@ -13,10 +13,10 @@ from time import perf_counter
 from typing import Any
 
 from bench.simulated import Simulated
-from pipeline.build.build import run_build
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan, WorkItem, make_blocks, make_plan
-from pipeline.build.preflight import BuildRequest
+from pipeline.builder.build import run_build
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan, WorkItem, make_blocks, make_plan
+from pipeline.builder.preflight import BuildRequest
 from pipeline.execution.work import Event, Progress, Tally
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from bench.images import repeated
 from bench.scaling import Stopwatch
-from pipeline.build.build import run_build
-from pipeline.build.preflight import BuildRequest
+from pipeline.builder.build import run_build
+from pipeline.builder.preflight import BuildRequest
 from pipeline.datasets.base import Location
 from pipeline.datasets.export import export
 from pipeline.datasets.opening import open_data_set

@@ -19,9 +19,9 @@ from bench.loader_speed import BATCH, ROUNDS, rate
 from bench.peers import Corrupt
 from bench.report import markdown_line
 from bench.scaling import Stopwatch
-from pipeline.build.build import run_build
-from pipeline.build.preflight import BuildRequest
-from pipeline.build.render import RenderRequest, run_render
+from pipeline.builder.build import run_build
+from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.render import RenderRequest, run_render
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load

@@ -16,11 +16,11 @@ from time import perf_counter
 import manifests
 from bench.images import repeated
 from bench.simulated import simulated_rows
-from pipeline.build.build import run_build
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
-from pipeline.build.preflight import BuildRequest
-from pipeline.build.worker import BuildJob
+from pipeline.builder.build import run_build
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan, ShardTask, WorkItem, make_blocks, make_plan
+from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.worker import BuildJob
 from pipeline.execution.ray_cluster import cluster
 from pipeline.execution.ray_pool import RayPool
 from pipeline.execution.work import Attempt, Event, Progress, Tally
@@ -162,9 +162,9 @@ MEMORY_PROGRAM = """
 import re, sys
 from pipeline.recipes import library
 from pipeline.execution.work import Attempt
-from pipeline.build.plan import make_blocks, make_plan
+from pipeline.builder.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.worker import BuildJob, BuildWorker
 recipe, source = library.load("imagenet-c"), open_source("imagefolder", sys.argv[1])
 for block in make_blocks(make_plan(recipe, source), source):
     for _ in BuildWorker(BuildJob(recipe, sys.argv[1], sys.argv[2])).run(Attempt(block)):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from bench.report import markdown_line, processor
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
 from bench.worker_times import WorkerTimes
-from pipeline.build.plan import make_plan
+from pipeline.builder.plan import make_plan
 from pipeline.recipes import library
 
 IMAGES = 50_000

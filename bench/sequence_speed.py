@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from bench import published_sequences
-from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.plan import make_blocks, make_plan
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.recipes.schema import Recipe

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import manifests
 from manifests import Row
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.shard_builder import commit
-from pipeline.build.worker import BuildJob
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import ShardTask, WorkItem
+from pipeline.builder.shard_builder import commit
+from pipeline.builder.worker import BuildJob
 from pipeline.execution.work import Attempt
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import LocalStore
@@ -28,7 +28,7 @@ SIDE = 224
 
 
 class Simulated:
-    """A worker like :class:`pipeline.build.worker.BuildWorker` that does not read, render or write images."""
+    """A worker like :class:`pipeline.builder.worker.BuildWorker` that does not read, render or write images."""
 
     def __init__(self, job: BuildJob) -> None:
         self._recipe = job.recipe

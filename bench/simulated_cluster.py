@@ -10,9 +10,9 @@ from time import process_time
 
 from bench.simulated_engine import SimulatedEngine, Timed
 from bench.worker_times import WorkerTimes
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan, WorkItem, make_blocks, pieces_per_block
-from pipeline.build.worker import REPORT_EVERY_S
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan, WorkItem, make_blocks, pieces_per_block
+from pipeline.builder.worker import REPORT_EVERY_S
 from pipeline.execution.base import AttemptFinished, WorkerDied, WorkerReported, WorkerStarted
 from pipeline.execution.scheduler import Scheduler
 from pipeline.execution.work import Attempt, Failed, Progress, Tally

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 
-from pipeline.build.plan import ShardTask, WorkItem, make_blocks, make_plan
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.plan import ShardTask, WorkItem, make_blocks, make_plan
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
@@ -20,7 +20,7 @@ _ROUNDS = 3
 
 _START_PROGRAM = """
 import sys
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.recipes import library
 BuildWorker(BuildJob(library.load("imagenet-c"), *sys.argv[1:]))
 """

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from corruptions.augmentation import Augmentation
     from corruptions.low_pass import low_pass
     from perturbations import perturb
-    from pipeline.build.result import BuildResult
+    from pipeline.builder.result import BuildResult
     from pipeline.datasets.base import DataSet
     from pipeline.datasets.samples import Sample
     from pipeline.errors import SampleError, UnfinishedError, UnreachableError, UserError
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _TARGETS = {
     "Augmentation": "corruptions.augmentation:Augmentation",
     "Benchmark": "robustshards.benchmarking:Benchmark",
-    "BuildResult": "pipeline.build.result:BuildResult",
+    "BuildResult": "pipeline.builder.result:BuildResult",
     "DataSet": "pipeline.datasets.base:DataSet",
     "Evaluation": "robustshards.reporting:Evaluation",
     "EvaluationResult": "pipeline.evaluate.predict.result:EvaluationResult",

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.build.build import run_build
-from pipeline.build.preflight import BuildRequest
-from pipeline.build.quota import parse_size
-from pipeline.build.result import BuildResult
+from pipeline.builder.build import run_build
+from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.quota import parse_size
+from pipeline.builder.result import BuildResult
 from pipeline.config import integer
 from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher

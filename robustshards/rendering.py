@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corruptions.cache import user_cache
-from pipeline.build.render import RenderRequest, RenderResult, run_render
+from pipeline.builder.render import RenderRequest, RenderResult, run_render
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
 from pipeline.execution.resumable import SilentWatcher

@@ -13,12 +13,12 @@ from pipeline.attack.libraries import release, request_deterministic_cublas
 from pipeline.attack.records import merge_records
 from pipeline.attack.settings import AttackRequest, Setup, check_libraries, recipe_of, set_up, size_message
 from pipeline.attack.worker import AttackJob, AttackWorker, Loading
-from pipeline.build.build import Build, BuildWatcher, Workers
-from pipeline.build.counts import BuildCounts
-from pipeline.build.overlap import check_overlap
-from pipeline.build.plan import Plan, WorkItem, make_plan
-from pipeline.build.preflight import BuildRequest
-from pipeline.build.result import BuildResult
+from pipeline.builder.build import Build, BuildWatcher, Workers
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.overlap import check_overlap
+from pipeline.builder.plan import Plan, WorkItem, make_plan
+from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.result import BuildResult
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.opening import open_built
 from pipeline.datasets.paths import ATTACKS_FILE, MANIFEST_FILE

@@ -10,7 +10,7 @@ from manifests import Row
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.search import Smallest, search
 from pipeline.attack.worker import Loading
-from pipeline.build.records import failure_reason
+from pipeline.builder.records import failure_reason
 from pipeline.datasets.norms import Stored
 from pipeline.errors import SampleError
 from pipeline.evaluate.results.budgets import BUDGETS, BUDGETS_SCHEMA, BudgetsTable

@@ -9,7 +9,7 @@ from pathlib import PurePath
 import pyarrow as pa
 
 import manifests
-from pipeline.build.plan import Plan, ShardTask
+from pipeline.builder.plan import Plan, ShardTask
 from pipeline.datasets.paths import ATTACKS_FILE, FACT_ATTACKED, FACT_TASK, FACT_ZERO_GRADIENTS, RECIPE_FILE
 from pipeline.errors import UnfinishedError
 from pipeline.execution.resumable import JobFolder

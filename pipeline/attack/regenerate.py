@@ -15,7 +15,7 @@ from pipeline.attack.clean import CleanImages
 from pipeline.attack.libraries import device_name
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.worker import Loading
-from pipeline.build.records import Failure
+from pipeline.builder.records import Failure
 from pipeline.datasets.built import Built
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.opening import open_built

@@ -11,8 +11,8 @@ from manifests import Row
 from pipeline.attack.attacker import Attacked, Attacker, CleanBatch
 from pipeline.attack.clean import CleanImages, pixels_of
 from pipeline.attack.records import Record
-from pipeline.build.records import Failure, Payload, PreparedImage, failure_reason
-from pipeline.build.sample_maker import checked_payload, quarantined
+from pipeline.builder.records import Failure, Payload, PreparedImage, failure_reason
+from pipeline.builder.sample_maker import checked_payload, quarantined
 from pipeline.datasets.norms import Stored, norms_of, on_grid, stored
 from pipeline.datasets.samples import payload_digest
 from pipeline.errors import SampleError, UserError

@@ -14,10 +14,10 @@ from pipeline.attack.libraries import compute_deterministically, device_name
 from pipeline.attack.records import Record, publish_records
 from pipeline.attack.sample_maker import AttackedSampleMaker, Outcome, attack_of
 from pipeline.attack.victim import Victim
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.records import Failure, SampleResult
-from pipeline.build.shard_builder import ShardBuilder
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import ShardTask, WorkItem
+from pipeline.builder.records import Failure, SampleResult
+from pipeline.builder.shard_builder import ShardBuilder
 from pipeline.errors import UserError
 from pipeline.evaluate.models.loading import load_model
 from pipeline.execution.work import Attempt, CurrentItem

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan, WorkItem
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan, WorkItem
 from pipeline.execution.work import Event, Failed, Progress, Reading, Tally
 
 EVERY_S = 10.0

@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan
 from pipeline.cli import signals
 from pipeline.datasets.findings import Findings
 from pipeline.execution.scheduler import MAX_ATTEMPTS

@@ -146,9 +146,9 @@ def test_site_shows_bars_in_tables_without_backslashes() -> None:
 
 
 def test_missing_paths_and_modules_are_detected() -> None:
-    text = "See `pipeline/build/nothing.py`, `pipeline/transforms/<family>.py` and pipeline/build/plan.py."
-    assert named_paths(text) == ["pipeline/build/nothing.py", "pipeline/transforms/", "pipeline/build/plan.py"]
-    assert not (ROOT / "pipeline/build/nothing.py").exists()
+    text = "See `pipeline/builder/nothing.py`, `pipeline/transforms/<family>.py` and pipeline/builder/plan.py."
+    assert named_paths(text) == ["pipeline/builder/nothing.py", "pipeline/transforms/", "pipeline/builder/plan.py"]
+    assert not (ROOT / "pipeline/builder/nothing.py").exists()
     assert is_module_or_attribute("pipeline.transforms.family.Family")
     assert not is_module_or_attribute("pipeline.transforms.family.Kin")
     assert not is_module_or_attribute("pipeline.families.Family")

@@ -24,7 +24,7 @@ from threading import Thread
 PROGRAM = Path(sys.executable).parent / "robustshards"
 """The installed program."""
 IMPORTED = (
-    *("pipeline.build.build", "pipeline.build.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
+    *("pipeline.builder.build", "pipeline.builder.plan", "pipeline.cli.app", "pipeline.datasets.verify"),
     *("pipeline.datasets.export", "pipeline.datasets.index.manifest", "pipeline.datasets.preview"),
     *("pipeline.evaluate.predict.evaluate", "pipeline.evaluate.report.write", "s3fs", "torch"),
 )

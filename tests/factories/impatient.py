@@ -6,7 +6,7 @@ import pytest
 import s3fs
 import tenacity
 
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.storage import retry
 
 

@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline.build.merge import merge_parts
-from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.merge import merge_parts
+from pipeline.builder.plan import make_blocks, make_plan
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import PARTS
 from pipeline.execution.work import Attempt
 from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from pipeline.build.plan import SHARED_COST, SHARED_COST_OF_SEQUENCES, pieces_per_block
+from pipeline.builder.plan import SHARED_COST, SHARED_COST_OF_SEQUENCES, pieces_per_block
 from pipeline.execution.processes import WORKER_ENVIRONMENT
 from pipeline.recipes import library
 from tests.conftest import ROOT

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.build.build import run_build
-from pipeline.build.compatibility import check_claim
-from pipeline.build.dry_run import dry_run
-from pipeline.build.merge import merge_parts
-from pipeline.build.overlap import check_overlap
-from pipeline.build.plan import Plan, make_blocks, make_plan
-from pipeline.build.preflight import BuildRequest
-from pipeline.build.result import BuildResult
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.build import run_build
+from pipeline.builder.compatibility import check_claim
+from pipeline.builder.dry_run import dry_run
+from pipeline.builder.merge import merge_parts
+from pipeline.builder.overlap import check_overlap
+from pipeline.builder.plan import Plan, make_blocks, make_plan
+from pipeline.builder.preflight import BuildRequest
+from pipeline.builder.result import BuildResult
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.cards import is_unedited_card
 from pipeline.errors import UserError
 from pipeline.execution.work import Attempt

@@ -17,10 +17,10 @@ import pytest
 import typer
 from rich.console import Console
 
-from pipeline.build.build import run_build
-from pipeline.build.dry_run import DryRun, dry_run
-from pipeline.build.plan import Missing, Plan
-from pipeline.build.preflight import BuildRequest
+from pipeline.builder.build import run_build
+from pipeline.builder.dry_run import DryRun, dry_run
+from pipeline.builder.plan import Missing, Plan
+from pipeline.builder.preflight import BuildRequest
 from pipeline.cli import console
 from pipeline.cli.app import app
 from pipeline.cli.progress import Display
@@ -284,7 +284,7 @@ def test_packages_load_no_heavy_modules(module: str, absent: set[str]) -> None:
 
 
 def test_only_the_executor_loads_ray() -> None:
-    modules = "pipeline.build.worker, pipeline.datasets.verify, pipeline.build.build, pipeline.cli.app"
+    modules = "pipeline.builder.worker, pipeline.datasets.verify, pipeline.builder.build, pipeline.cli.app"
     program = f"import sys, {modules}; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

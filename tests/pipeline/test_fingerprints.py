@@ -12,7 +12,7 @@ import numpy as np
 import tomli_w
 
 from corruptions.preparation import Window
-from pipeline.build import doctor
+from pipeline.builder import doctor
 from pipeline.images import fingerprints
 from pipeline.images.decoders import DECODERS
 from pipeline.images.fingerprints import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import manifests
-from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.plan import make_blocks, make_plan
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.errors import UnreachableError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library
@@ -43,9 +43,9 @@ LIMITED_WRITER = """
 import os, resource, sys
 from pipeline.recipes import library
 from pipeline.execution.work import Attempt
-from pipeline.build.plan import make_blocks, make_plan
+from pipeline.builder.plan import make_blocks, make_plan
 from pipeline.sources.kinds import open_source
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.worker import BuildJob, BuildWorker
 recipe = library.load("imagenet-c").changed(transforms={"only": ["gaussian_noise"], "levels": [1, 5]})
 source = open_source("imagefolder", sys.argv[1])
 worker = BuildWorker(BuildJob(recipe, sys.argv[1], sys.argv[2]))

@@ -19,7 +19,7 @@ import tomli_w
 
 import manifests
 from manifests import Row
-from pipeline.build.regenerate import regenerate
+from pipeline.builder.regenerate import regenerate
 from pipeline.datasets import base as dataset
 from pipeline.datasets import findings as finding
 from pipeline.datasets import verify as verifying

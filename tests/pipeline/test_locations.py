@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from pipeline.build.regenerate import last_source
+from pipeline.builder.regenerate import last_source
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.opening import open_built, open_data_set

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.build.estimate import estimate
-from pipeline.build.plan import SHARED_COST, WorkItem, make_blocks, make_plan, pieces_per_block
+from pipeline.builder.estimate import estimate
+from pipeline.builder.plan import SHARED_COST, WorkItem, make_blocks, make_plan, pieces_per_block
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.images.encoders import Jpeg
 from pipeline.recipes import library

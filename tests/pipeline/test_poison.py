@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import manifests
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import make_blocks, make_plan
-from pipeline.build.sample_maker import CRASHES_WORKER
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import make_blocks, make_plan
+from pipeline.builder.sample_maker import CRASHES_WORKER
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes import library
 from pipeline.sources.kinds import open_source

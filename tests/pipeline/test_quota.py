@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.build.plan import ShardTask, WorkItem
-from pipeline.build.quota import MARGIN, Quota, Sizes, Withheld, estimated_bytes, parse_size
+from pipeline.builder.plan import ShardTask, WorkItem
+from pipeline.builder.quota import MARGIN, Quota, Sizes, Withheld, estimated_bytes, parse_size
 from pipeline.errors import UserError
 from pipeline.sources.base import SourceImage
 from pipeline.transforms.family import Condition

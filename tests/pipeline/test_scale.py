@@ -12,7 +12,7 @@ from bench.scale import measure, write_empty_source
 from bench.scheduling import WANTED_BUSY, WANTED_WORKERS
 from bench.simulated_cluster import NO_TROUBLE, SPREAD, Listing, Simulation, Trouble, simulate
 from bench.worker_times import WorkerTimes, solve_times
-from pipeline.build.plan import ShardTask, make_plan
+from pipeline.builder.plan import ShardTask, make_plan
 from pipeline.recipes import library
 from pipeline.render.warm_up import try_transforms
 

@@ -14,8 +14,8 @@ import pytest
 import s3fs
 from aiohttp import web
 
-from pipeline.build.build import run_build
-from pipeline.build.preflight import BuildRequest
+from pipeline.builder.build import run_build
+from pipeline.builder.preflight import BuildRequest
 from pipeline.cli.app import app
 from pipeline.datasets.verify import verify
 from pipeline.errors import UnreachableError, UserError

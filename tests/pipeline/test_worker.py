@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import manifests
-from pipeline.build import worker
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import WorkItem, listing_digest, make_blocks, make_plan
-from pipeline.build.records import Failure, Output, Payload, PreparedImage, SampleResult, failure_reason
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder import worker
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import WorkItem, listing_digest, make_blocks, make_plan
+from pipeline.builder.records import Failure, Output, Payload, PreparedImage, SampleResult, failure_reason
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.errors import SampleError
 from pipeline.execution.work import Attempt
 from pipeline.recipes import library

@@ -69,10 +69,10 @@ def build(
     set, run it with more transforms, more severities or a larger --limit.
     """
     with report_errors(as_json, preempted_exit, CONTINUE):
-        from pipeline.build.build import run_build
-        from pipeline.build.dry_run import dry_run
-        from pipeline.build.preflight import BuildRequest
-        from pipeline.build.quota import parse_size
+        from pipeline.builder.build import run_build
+        from pipeline.builder.dry_run import dry_run
+        from pipeline.builder.preflight import BuildRequest
+        from pipeline.builder.quota import parse_size
         from pipeline.cli.event_log import BuildLog
         from pipeline.cli.progress import Display
 

@@ -12,7 +12,7 @@ def doctor(as_json: JsonOption = False) -> None:
     For missing parts, prints the command that installs them.
     """
     with report_errors(as_json):
-        from pipeline.build.doctor import examine, facts
+        from pipeline.builder.doctor import examine, facts
 
         findings = examine()
         if as_json:

@@ -29,9 +29,9 @@ def plan(
     with report_errors(as_json):
         from rich.filesize import decimal
 
-        from pipeline.build.estimate import estimate
-        from pipeline.build.plan import make_plan
-        from pipeline.build.preflight import with_detected_kind
+        from pipeline.builder.estimate import estimate
+        from pipeline.builder.plan import make_plan
+        from pipeline.builder.preflight import with_detected_kind
         from pipeline.render.warm_up import try_transforms
         from pipeline.sources.files import listed_suffixes
         from pipeline.sources.kinds import KINDS, open_source

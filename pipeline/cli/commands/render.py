@@ -32,7 +32,7 @@ def render(
     read them.
     """
     with report_errors(as_json):
-        from pipeline.build.render import RenderRequest, run_render
+        from pipeline.builder.render import RenderRequest, run_render
         from pipeline.cli.progress import Display
 
         request = RenderRequest(

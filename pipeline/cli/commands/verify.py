@@ -83,7 +83,7 @@ def verify(
     Exits with 1 if there are faults.
     """
     with report_errors(as_json):
-        from pipeline.build.regenerate import last_source, regenerate
+        from pipeline.builder.regenerate import last_source, regenerate
         from pipeline.cli.progress import counting
         from pipeline.datasets.listed import verify_listing
         from pipeline.datasets.opening import open_data_set

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import WorkItem
-from pipeline.build.records import Failure, Output, PreparedImage, SampleResult
-from pipeline.build.sample_maker import SampleMaker, quarantined
-from pipeline.build.shard_builder import ShardBuilder
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import WorkItem
+from pipeline.builder.records import Failure, Output, PreparedImage, SampleResult
+from pipeline.builder.sample_maker import SampleMaker, quarantined
+from pipeline.builder.shard_builder import ShardBuilder
 from pipeline.execution.work import Attempt, CurrentItem
 from pipeline.recipes.schema import Recipe
 from pipeline.render.warm_up import ready_renderer

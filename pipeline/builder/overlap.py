@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pipeline.build.compatibility import FOLDERS
+from pipeline.builder.compatibility import FOLDERS
 from pipeline.errors import UserError
 from pipeline.storage import is_url, local_path
 

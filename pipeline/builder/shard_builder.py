@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import manifests
 from manifests import Row
-from pipeline.build.plan import ShardTask
-from pipeline.build.records import Failure, Payload, SampleResult
+from pipeline.builder.plan import ShardTask
+from pipeline.builder.records import Failure, Payload, SampleResult
 from pipeline.datasets.paths import FACT_IMAGES, FACT_LISTING, FACT_SHARD_SIZE, FACT_TASK
 from pipeline.datasets.samples import described_columns, side_members
 from pipeline.datasets.shards import ShardWriter

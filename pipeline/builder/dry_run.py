@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from pipeline.build.committed import find_committed
-from pipeline.build.compatibility import check_claim
-from pipeline.build.content import checked_blocks
-from pipeline.build.estimate import measured_sizes, shard_sizes
-from pipeline.build.plan import Missing, Plan, count_missing, make_blocks, missing_blocks
-from pipeline.build.preflight import BuildRequest, prepare
-from pipeline.build.quota import estimated_bytes
+from pipeline.builder.committed import find_committed
+from pipeline.builder.compatibility import check_claim
+from pipeline.builder.content import checked_blocks
+from pipeline.builder.estimate import measured_sizes, shard_sizes
+from pipeline.builder.plan import Missing, Plan, count_missing, make_blocks, missing_blocks
+from pipeline.builder.preflight import BuildRequest, prepare
+from pipeline.builder.quota import estimated_bytes
 from pipeline.execution.pools import parse_executor
 from pipeline.execution.resumable import Preparing
 from pipeline.storage import open_store

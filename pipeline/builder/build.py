@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Protocol
 
-from pipeline.build.committed import Committed, find_committed
-from pipeline.build.compatibility import DATA_SET, check_claim
-from pipeline.build.content import checked_blocks
-from pipeline.build.counts import BuildCounts
-from pipeline.build.estimate import measured_sizes, shard_sizes
-from pipeline.build.merge import merge_parts
-from pipeline.build.plan import (
+from pipeline.builder.committed import Committed, find_committed
+from pipeline.builder.compatibility import DATA_SET, check_claim
+from pipeline.builder.content import checked_blocks
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.estimate import measured_sizes, shard_sizes
+from pipeline.builder.merge import merge_parts
+from pipeline.builder.plan import (
     SHARED_COST,
     SHARED_COST_OF_SEQUENCES,
     Missing,
@@ -27,10 +27,10 @@ from pipeline.build.plan import (
     missing_blocks,
     pieces_per_block,
 )
-from pipeline.build.preflight import BuildRequest, prepare
-from pipeline.build.quota import Quota, Withheld, estimated_bytes
-from pipeline.build.result import BuildResult, publish_record
-from pipeline.build.worker import BuildJob, BuildWorker
+from pipeline.builder.preflight import BuildRequest, prepare
+from pipeline.builder.quota import Quota, Withheld, estimated_bytes
+from pipeline.builder.result import BuildResult, publish_record
+from pipeline.builder.worker import BuildJob, BuildWorker
 from pipeline.datasets.paths import RECIPE_FILE
 from pipeline.execution import base
 from pipeline.execution.pools import Crew, parse_executor

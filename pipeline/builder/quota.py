@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import ByteSize, Field, TypeAdapter
 from rich.filesize import decimal
 
-from pipeline.build.plan import WorkItem
+from pipeline.builder.plan import WorkItem
 from pipeline.errors import UserError
 
 MARGIN = 1.25

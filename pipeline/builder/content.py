@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 import manifests
-from pipeline.build.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced
-from pipeline.build.plan import WorkItem
+from pipeline.builder.committed import COMPARED_IMAGES, Committed, RecordedBlock, evenly_spaced
+from pipeline.builder.plan import WorkItem
 from pipeline.errors import UserError
 from pipeline.render.renderer import source_digest
 from pipeline.sources.base import Source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 
-from pipeline.build.overlap import check_overlap
-from pipeline.build.plan import Plan, make_plan
+from pipeline.builder.overlap import check_overlap
+from pipeline.builder.plan import Plan, make_plan
 from pipeline.execution.pools import Executor
 from pipeline.execution.resumable import Preparing
 from pipeline.images.fingerprints import decoder_fingerprints, resizer_fingerprints

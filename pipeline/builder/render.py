@@ -10,12 +10,12 @@ from typing import Any
 
 import manifests
 from manifests import ListedImage
-from pipeline.build.compatibility import conflicts_of, content_of, holds_any
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan
-from pipeline.build.preflight import DataSetRequest, prepare
-from pipeline.build.records import Failure, PreparedImage
-from pipeline.build.sample_maker import SampleMaker
+from pipeline.builder.compatibility import conflicts_of, content_of, holds_any
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan
+from pipeline.builder.preflight import DataSetRequest, prepare
+from pipeline.builder.records import Failure, PreparedImage
+from pipeline.builder.sample_maker import SampleMaker
 from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
 from pipeline.datasets.paths import (
     INDEX_FILE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipeline.build.counts import BuildCounts
-from pipeline.build.records import Failure, Members, Output, Payload, PreparedImage, SampleResult, failure_reason
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.records import Failure, Members, Output, Payload, PreparedImage, SampleResult, failure_reason
 from pipeline.datasets.samples import payload_digest, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoders import Encoder, decode_members

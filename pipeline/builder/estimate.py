@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
 
-from pipeline.build.plan import Plan
-from pipeline.build.quota import Sizes
+from pipeline.builder.plan import Plan
+from pipeline.builder.quota import Sizes
 from pipeline.datasets.paths import SHARDS, shard_file
 from pipeline.errors import SampleError, UnreachableError, UserError
 from pipeline.images.encoders import decode_members

@@ -8,9 +8,9 @@ from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pipeline.build.counts import BuildCounts
-from pipeline.build.plan import Plan, WorkItem
-from pipeline.build.quota import Withheld
+from pipeline.builder.counts import BuildCounts
+from pipeline.builder.plan import Plan, WorkItem
+from pipeline.builder.quota import Withheld
 from pipeline.datasets.paths import MANIFEST_FILE, RUNS
 from pipeline.execution.work import Lost
 from pipeline.images.fingerprints import decoder_fingerprints

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import manifests
-from pipeline.build.plan import Plan
+from pipeline.builder.plan import Plan
 from pipeline.datasets.cards import (
     CARD_FILE,
     CROISSANT_FILE,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
-from pipeline.build.compatibility import DATA_SET
-from pipeline.build.plan import Plan, WorkItem, listing_digest
+from pipeline.builder.compatibility import DATA_SET
+from pipeline.builder.plan import Plan, WorkItem, listing_digest
 from pipeline.datasets.paths import (
     FACT_IMAGES,
     FACT_LISTING,
