@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import jpeg
-from corruptions.catalogue import Corruption, Image, draw_nothing, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import color, contrast, elastic
 from corruptions.kernels import pixelate as resize
@@ -158,10 +158,10 @@ SATURATE = table(
     cifar=[(0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("contrast", "digital", True, 1, CONTRAST, draw_nothing, reduce_contrast),
-    Corruption("elastic_transform", "digital", True, 2, ELASTIC_TRANSFORM, draw_elastic, distort),
-    Corruption("pixelate", "digital", True, 1, PIXELATE, draw_nothing, pixelate),
-    Corruption("jpeg_compression", "digital", True, 1, JPEG_COMPRESSION, draw_nothing, compress),
-    Corruption("saturate", "digital", False, 1, SATURATE, draw_nothing, saturate),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("contrast", 1, "digital", CONTRAST, reduce_contrast),
+    Transform("elastic_transform", 2, "digital", ELASTIC_TRANSFORM, distort, draw_elastic),
+    Transform("pixelate", 1, "digital", PIXELATE, pixelate),
+    Transform("jpeg_compression", 1, "digital", JPEG_COMPRESSION, compress),
+    Transform("saturate", 1, "digital", SATURATE, saturate, benchmark=False),
 )

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Corruption, Image, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import noise
 
@@ -124,9 +124,9 @@ SPECKLE_NOISE = table(
     cifar=[(0.06,), (0.1,), (0.12,), (0.16,), (0.2,)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, draw_normal, add_gaussian),
-    Corruption("shot_noise", "noise", True, 1, SHOT_NOISE, draw_photons, photons_to_image),
-    Corruption("impulse_noise", "noise", True, 1, IMPULSE_NOISE, draw_impulses, add_impulses),
-    Corruption("speckle_noise", "noise", False, 1, SPECKLE_NOISE, draw_normal, add_speckle),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("gaussian_noise", 1, "noise", GAUSSIAN_NOISE, add_gaussian, draw_normal),
+    Transform("shot_noise", 1, "noise", SHOT_NOISE, photons_to_image, draw_photons),
+    Transform("impulse_noise", 1, "noise", IMPULSE_NOISE, add_impulses, draw_impulses),
+    Transform("speckle_noise", 1, "noise", SPECKLE_NOISE, add_speckle, draw_normal, benchmark=False),
 )

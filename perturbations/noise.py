@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import table
+from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
 from corruptions.kernels import noise
 from corruptions.noise import Photons, Sigma, photons_to_image
-from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.views import Views
 
 
@@ -92,7 +92,7 @@ SPECKLE_NOISE = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, gaussian_noise),
-    Perturbation("shot_noise", "noise", True, 1, SHOT_NOISE, shot_noise),
-    Perturbation("speckle_noise", "noise", False, 1, SPECKLE_NOISE, speckle_noise),
+    Transform("gaussian_noise", 1, "noise", GAUSSIAN_NOISE, gaussian_noise),
+    Transform("shot_noise", 1, "noise", SHOT_NOISE, shot_noise),
+    Transform("speckle_noise", 1, "noise", SPECKLE_NOISE, speckle_noise, benchmark=False),
 )

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, draw_nothing, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, Size, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin, exp
 from corruptions.kernels import displacement, lines, splines
@@ -32,10 +32,11 @@ def cell_side(size: Size) -> int:
     return shorter // CELLS.get(shorter, OTHER_CELLS)
 
 
-def draw_twirls(source: DrawSource, size: Size, level: float) -> NDArray[np.integer]:
+def draw_twirls(source: DrawSource, image: Image, level: float) -> NDArray[np.integer]:
     """Draw the direction of each cell, 0 or 1, by column and row of cells."""
-    side = cell_side(size)
-    return source.integers(0, 2, (size[1] // side, size[0] // side))
+    height, width, _ = image.shape
+    side = cell_side((height, width))
+    return source.integers(0, 2, (width // side, height // side))
 
 
 @lru_cache(maxsize=16)
@@ -67,9 +68,9 @@ SHORTEST_WAVE, LONGEST_WAVE = 0.1, 0.3
 """Range of wavelengths, as fractions of the shorter side."""
 
 
-def draw_waves(source: DrawSource, size: Size, level: float) -> Waves:
+def draw_waves(source: DrawSource, image: Image, level: float) -> Waves:
     """Draw wavelengths and phases of the ripple."""
-    shorter = min(size)
+    shorter = min(image.shape[:2])
     first, second = source.angle(SHORTEST_WAVE, LONGEST_WAVE), source.angle(SHORTEST_WAVE, LONGEST_WAVE)
     phases = source.angle(0.0, 2 * math.pi), source.angle(0.0, 2 * math.pi)
     return Waves((first * shorter, second * shorter), phases)
@@ -109,7 +110,7 @@ ABBERATION = 0.5
 """Zoom of the largest channel above 1, at level 10."""
 
 
-def draw_order(source: DrawSource, size: Size, level: float) -> NDArray[np.int64]:
+def draw_order(source: DrawSource, image: Image, level: float) -> NDArray[np.int64]:
     """Draw which channel has which zoom."""
     return source.permutation(3)
 
@@ -133,10 +134,10 @@ LINES = 1.0
 """Number of lines at level 10, per pixel of the shorter side."""
 
 
-def draw_bundle(source: DrawSource, size: Size, level: float) -> Bundle:
+def draw_bundle(source: DrawSource, image: Image, level: float) -> Bundle:
     """Draw place and direction of the lines."""
     angle, variation = source.angle(0.0, 2 * math.pi), source.angle(0.1, 1.0)
-    count = int(scaled(level, LINES) * min(size))
+    count = int(scaled(level, LINES) * min(image.shape[:2]))
     return Bundle(angle, variation, source.child().uniform(0.0, 1.0, (count, 3)))
 
 
@@ -146,10 +147,10 @@ def add_lines(image: Image, level: float, bundle: Bundle) -> Image:
     return lined
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption("pinch_and_twirl", {"cifar": (5.5, 6, 6.5, 8.5, 10)}, draw_twirls, twirl),
-    BarCorruption("ripple", {"cifar": (5.5, 6, 6.5, 7.5, 8)}, draw_waves, ripple),
-    BarCorruption("circular_motion_blur", {"cifar": (2.8, 3.6, 4.4, 5.2, 6)}, draw_nothing, circular_motion_blur),
-    BarCorruption("lines", {"cifar": (0.5, 1, 1.5, 2, 2.5)}, draw_bundle, add_lines),
-    BarCorruption("transverse_chromatic_abberation", {"cifar": (1, 2, 5, 9, 10)}, draw_order, zoom_channels),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("pinch_and_twirl", 1, GROUP, {"cifar": (5.5, 6, 6.5, 8.5, 10)}, twirl, draw_twirls),
+    Transform("ripple", 1, GROUP, {"cifar": (5.5, 6, 6.5, 7.5, 8)}, ripple, draw_waves),
+    Transform("circular_motion_blur", 1, GROUP, {"cifar": (2.8, 3.6, 4.4, 5.2, 6)}, circular_motion_blur),
+    Transform("lines", 1, GROUP, {"cifar": (0.5, 1, 1.5, 2, 2.5)}, add_lines, draw_bundle),
+    Transform("transverse_chromatic_abberation", 1, GROUP, {"cifar": (1, 2, 5, 9, 10)}, zoom_channels, draw_order),
 )

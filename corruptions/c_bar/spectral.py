@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, Size, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.kernels import fourier, spectral_noise
 
@@ -33,9 +33,9 @@ def brown(square: float) -> float:
     return 1 / (square + 1)
 
 
-def draw_turns(source: DrawSource, size: Size) -> Turns:
+def draw_turns(source: DrawSource, image: Image) -> Turns:
     """Draw the phases of one field. Those of the right half are those of the left one, turned by 180 degrees."""
-    height, width = size
+    height, width, _ = image.shape
     left = source.uniform(0.0, 1.0, (height, width // 2))
     columns = [left, left[::-1, -1:]]
     if width % 2:
@@ -79,9 +79,9 @@ def field(turns: Turns, amplitude: Callable[[float], float], size: Size) -> NDAr
     return noise
 
 
-def draw_blue_noise(source: DrawSource, size: Size, level: float) -> Turns:
+def draw_blue_noise(source: DrawSource, image: Image, level: float) -> Turns:
     """Draw the phases of the noise."""
-    return draw_turns(source.child(), size)
+    return draw_turns(source.child(), image)
 
 
 def sample_by_blue_noise(image: Image, level: float, turns: Turns) -> Image:
@@ -93,10 +93,10 @@ def sample_by_blue_noise(image: Image, level: float, turns: Turns) -> Image:
     return sampled.reshape(image.shape)
 
 
-def draw_brownish_noise(source: DrawSource, size: Size, level: float) -> tuple[Turns, ...]:
+def draw_brownish_noise(source: DrawSource, image: Image, level: float) -> tuple[Turns, ...]:
     """Draw the phases of the noise of each channel."""
     child = source.child()
-    return tuple(draw_turns(child, size) for _ in range(3))
+    return tuple(draw_turns(child, image) for _ in range(3))
 
 
 def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> Image:
@@ -108,17 +108,21 @@ def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> 
     return noisy.reshape(image.shape)
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption(
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform(
         "blue_noise_sample",
+        1,
+        GROUP,
         {"imagenet": (0.8, 1.6, 2.4, 4, 5.6), "cifar": (0.7, 1.4, 2.1, 3.5, 4.2)},
-        draw_blue_noise,
         sample_by_blue_noise,
+        draw_blue_noise,
     ),
-    BarCorruption(
+    Transform(
         "brownish_noise",
+        1,
+        GROUP,
         {"imagenet": (1, 2, 3, 4, 5), "cifar": (2.5, 4, 5.5, 6.5, 7)},
-        draw_brownish_noise,
         add_brownish_noise,
+        draw_brownish_noise,
     ),
 )

@@ -178,7 +178,7 @@ def test_integers_are_uniform_when_many_words_are_redrawn() -> None:
 
 
 def photon_means() -> list[float]:
-    table = corruptions.get("shot_noise").table
+    table = corruptions.get("shot_noise").levels
     return sorted({row.lam for profile in PROFILE_SIDES for row in table[profile]})
 
 
