@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from pipeline.errors import UserError
-from pipeline.sources.base import (
-    Box,
-    SourceImage,
-    check_size,
-    identifier,
-    refuse_duplicates,
-)
-from pipeline.sources.ilsvrc2012 import class_list, flat_images, folder_of, labels_of, missing_label, validation_wnids
+from pipeline.sources.base import Box
+from pipeline.sources.ilsvrc2012 import validation_wnids
+from pipeline.sources.labelled_files import LabelledFiles, class_numbers, flat_folder, folder_of
 from pipeline.storage import Place
 from pipeline.tasks.labels import Numbering, space_of
-from pipeline.tasks.lists import position_by_name
 
 LARGEST_ANNOTATION = 2**20
 """Size limit in bytes for an XML file with boxes. ImageNet's files have at most 16 KB."""
@@ -29,56 +21,40 @@ BOX_FOLDERS = ("Annotation/CLS-LOC/val", "val")
 """Folders in which the development kit stores one XML file per image."""
 
 
-class BoxedValidation:
-    """The flat validation folder, each image of a listed class cropped to the first box of its XML file.
+def boxed_validation(place: Place) -> LabelledFiles:
+    """Return the flat validation folder, each image of a listed class cropped to the first box of its XML file.
 
     The published Tiny ImageNet-C was made this way. ``wnids.txt`` in the folder or its parent lists the classes, whose
     labels number them in sorted order: models of Tiny ImageNet have one output for each of these classes. The
     XML files are in ``Annotation/CLS-LOC/val`` or ``val`` in the folder or its parent.
+
+    Raises:
+        UserError: The class list, the boxes or the labels are missing.
     """
-
-    def __init__(self, place: Place) -> None:
-        """Read the labels. Raise UserError if the class list, the boxes or the labels are missing."""
-        self.location = place.location
-        self.ignored: Counter[str] = Counter()
-        self._folder = folder_of(place)
-        near = (self._folder, self._folder.above())
-        lists = [Place(store, "wnids.txt") for store in near if store.size("wnids.txt") >= 0]
-        if not lists:
-            raise UserError(
-                f"{self.location} has no class list: put Tiny ImageNet's wnids.txt into it or its parent folder"
-            )
-        boxes = [Place(store, folder) for store in near for folder in BOX_FOLDERS if any(store.listing(folder, ".xml"))]
-        if not boxes:
-            raise UserError(f"{self.location} has no boxes: put {BOX_FOLDERS[0]}/*.xml into it or its parent folder")
-        self._boxes = boxes[0]
-        self._all = validation_wnids(self._folder)
-        classes = class_list(lists[0])
-        self._labels = labels_of(self._all, position_by_name(classes))
-        self.labels = space_of(classes, Numbering.SORTED, len(classes))
-        if missing := sorted(set(classes) - set(self._all.values())):
-            raise UserError(
-                f"{lists[0].location} has the class {missing[0]!r}, but the label file has no image of this class"
-            )
-
-    def __iter__(self) -> Iterator[SourceImage]:
-        """Yield the images of the listed classes by name. Raise UserError if a label or box is missing."""
-        self.ignored = Counter()
-        images = flat_images(self._folder, "", self.ignored)
-        refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
-        for entry in images:
-            name = entry.name.rpartition(".")[0]
-            if name not in self._all:
-                raise missing_label(entry.name)
-            if name in self._labels:
-                label, wnid = self._labels[name]
-                box = first_box(Place(self._boxes.store, f"{self._boxes.name}/{name}.xml"))
-                yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size, box)
-
-    def read(self, image: SourceImage) -> bytes:
-        """Return the bytes of the uncropped file. Raise OSError if it cannot be read."""
-        check_size(image)
-        return self._folder.read(image.origin)
+    folder = folder_of(place)
+    near = (folder, folder.above())
+    lists = [Place(store, "wnids.txt") for store in near if store.size("wnids.txt") >= 0]
+    if not lists:
+        raise UserError(
+            f"{place.location} has no class list: put Tiny ImageNet's wnids.txt into it or its parent folder"
+        )
+    boxes = [Place(store, name) for store in near for name in BOX_FOLDERS if any(store.listing(name, ".xml"))]
+    if not boxes:
+        raise UserError(f"{place.location} has no boxes: put {BOX_FOLDERS[0]}/*.xml into it or its parent folder")
+    wnids, numbers = validation_wnids(folder), class_numbers(lists[0])
+    if missing := sorted(numbers.keys() - set(wnids.values())):
+        raise UserError(
+            f"{lists[0].location} has the class {missing[0]!r}, but the label file has no image of this class"
+        )
+    return LabelledFiles(
+        place.location,
+        flat_folder(folder),
+        wnids,
+        numbers,
+        space_of(list(numbers), Numbering.SORTED, len(numbers)),
+        folder.read,
+        lambda name: first_box(Place(boxes[0].store, f"{boxes[0].name}/{name}.xml")),
+    )
 
 
 def first_box(place: Place) -> Box:

@@ -13,13 +13,12 @@ from pipeline.sources.cifar_subclasses import Cifar100Subclass
 from pipeline.sources.downsampled_imagenet import DOWNSAMPLED_FILES, DownsampledImageNet
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.icons import Icons50
-from pipeline.sources.ilsvrc2012 import LABEL_FILES, FlatValidation, ValidationTar
+from pipeline.sources.ilsvrc2012 import LABEL_FILES, flat_validation, validation_tar
 from pipeline.sources.imagefolder import ImageFolder
-from pipeline.sources.imagenet_boxes import BoxedValidation
-from pipeline.sources.listed_classes import ListedClasses
+from pipeline.sources.imagenet_boxes import boxed_validation
 from pipeline.sources.parts import WHOLE, PartOptions
-from pipeline.sources.subset import Subset
-from pipeline.sources.tiny_imagenet import TinyImageNet
+from pipeline.sources.tiny_imagenet import tiny_imagenet
+from pipeline.sources.views import listed_classes, subset
 from pipeline.sources.webdataset import WebDatasetTars
 from pipeline.storage import Place, find_place
 
@@ -99,15 +98,15 @@ def _is_imagefolder(place: Place) -> bool:
 KINDS: Mapping[str, Kind] = {
     "imagefolder": Kind(ImageFolder, _is_imagefolder, "a folder of images, one folder per class"),
     "ilsvrc2012-val": Kind(
-        FlatValidation,
+        flat_validation,
         _is_flat_validation,
         f"the flat ILSVRC2012 validation folder with one of {', '.join(LABEL_FILES)}",
     ),
     "ilsvrc2012-val-tar": Kind(
-        ValidationTar, _is_validation_tar, "ILSVRC2012_img_val.tar with a label file in the same folder"
+        validation_tar, _is_validation_tar, "ILSVRC2012_img_val.tar with a label file in the same folder"
     ),
     "imagenet-boxes": Kind(
-        BoxedValidation,
+        boxed_validation,
         _never,
         "the flat ILSVRC2012 validation folder, images of the classes in wnids.txt cropped to their first box",
     ),
@@ -130,7 +129,7 @@ KINDS: Mapping[str, Kind] = {
         ("", "style"),
     ),
     "tiny-imagenet": Kind(
-        TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
+        tiny_imagenet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
     ),
     "imagenet64": Kind(
         DownsampledImageNet,
@@ -191,8 +190,8 @@ def open_source(
     options = {name: getattr(part, name) for name in KINDS[kind].options}
     source = KINDS[kind].open(_existing(location), **options)
     if classes:
-        source = ListedClasses(source, classes)
-    return source if ids is None else Subset(source, ids)
+        source = listed_classes(source, classes)
+    return source if ids is None else subset(source, ids)
 
 
 def _existing(location: str) -> Place:
