@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.datasets.base import Chunk, DamagedShardError, DataSet, Location
+from pipeline.datasets.base import Chunk, DataSet, Location
+from pipeline.datasets.findings import DamagedShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError

@@ -19,7 +19,8 @@ from pipeline.datasets.paths import (
     RENDERED_FILE,
     file_digest,
 )
-from pipeline.datasets.rendered import Rendered, RenderedTable
+from pipeline.datasets.rendered import Rendered
+from pipeline.datasets.rendered_table import RenderedTable
 from pipeline.errors import UserError
 from pipeline.images.encoders import Npy
 from pipeline.recipes import library
