@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, truncate
+from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.planes import deinterleave, to_unit
 from corruptions.kernels.vectors import fma
 
@@ -106,8 +106,8 @@ def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
         repeat_channels(flake_sum, snow)
         for i in range(width):
             level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
-            snow[i] = min(level, ABOVE_WHITE) - bound
-        for k in range(truncate(snow, bound + bound, target, marks, found)):
+            snow[i] = min(level, ABOVE_WHITE)
+        for k in range(truncate_marked(snow, bound, target, marks, found)):
             i = found[k]
             level = np.float64(whiten(source[i], veil[i], keep, whiteness))
             level += to_unit(down[i // 3], np.float64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
 from corruptions.kernels.blend import repeat_channels
-from corruptions.kernels.doubts import marks_for, truncate
+from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.planes import to_unit
 
 FIRST_ROUGHNESS = 100.0
@@ -142,8 +142,8 @@ def blend_fog(pixels, heights, amount):
         repeat_channels(levels, haze)
         source, target = pixels[y], out[y]
         for i in range(haze.size):
-            haze[i] = (source[i] * gain + haze[i]) - bound
-        for k in range(truncate(haze, bound + bound, target, marks, found)):
+            haze[i] = source[i] * gain + haze[i]
+        for k in range(truncate_marked(haze, bound, target, marks, found)):
             i = found[k]
             value = to_unit(source[i], np.float64) + amount * ((np.float64(row[i // 3]) - lowest) / extent)
             target[i] = np.uint8(np.int32(min(value * brightest / (brightest + amount), 1.0) * 255.0))

@@ -6,7 +6,7 @@ import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.blend import ABOVE_WHITE, repeat_channels
-from corruptions.kernels.doubts import marks_for, truncate
+from corruptions.kernels.doubts import marks_for, truncate_marked
 from corruptions.kernels.levels import BLACK
 from corruptions.kernels.trigonometry import arctangent_64, cosine_64, sine_64
 
@@ -34,8 +34,8 @@ def add_grey(source, noise, single, spread, target, marks, found):
     for i in range(source.size):
         level = np.float32(source[i]) + spread[i]
         above = level if level > BLACK else BLACK  # also for NaN
-        spread[i] = (above if above < ABOVE_WHITE else ABOVE_WHITE) - BOUND
-    for k in range(truncate(spread, BOUND + BOUND, target, marks, found)):
+        spread[i] = above if above < ABOVE_WHITE else ABOVE_WHITE
+    for k in range(truncate_marked(spread, BOUND, target, marks, found)):
         i = found[k]
         target[i] = np.uint8(np.int32(min(max(source[i] + noise[i // 3], 0.0), 255.0)))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import cos_sin, exp, hypot
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.doubts import marks_for, truncate
+from corruptions.kernels.doubts import marks_for, truncate_marked
 
 QUANTUM = 257
 """One 8-bit level in ImageMagick's 16-bit quanta."""
@@ -140,7 +140,7 @@ def sum_taps(pixels, channels, offsets, weights):
 
     Only the rows that the taps of one row read are kept as floats.
     """
-    fast, fast_weights, bound = fast_taps(offsets, weights)
+    fast, fast_weights, error = fast_taps(offsets, weights)
     height, width = pixels.shape
     left, right = max(0, -fast[:, 0].min()), max(0, fast[:, 0].max())
     below = fast[:, 1].max()
@@ -148,19 +148,19 @@ def sum_taps(pixels, channels, offsets, weights):
     out, total = np.empty((height, width), np.uint8), scratch(width, np.float32)
     marks, found = marks_for(width)
     last, start, ready = height - 1, left * channels, 0
-    lowest, span = np.float32(ROUNDING - bound), np.float32(2 * bound)
+    bound = np.float32(error)
     for y in range(height):
         while ready <= min(y + below, last):
             pad_row(pixels[ready], channels, left, rows[ready % rows.shape[0]])
             ready += 1
-        total[:] = lowest
+        total[:] = ROUNDING
         for k in range(0, fast_weights.size, BLOCK):
             a = tap_row(rows, y, last, start, fast[k], channels, width)
             b = tap_row(rows, y, last, start, fast[k + 1], channels, width)
             c = tap_row(rows, y, last, start, fast[k + 2], channels, width)
             d = tap_row(rows, y, last, start, fast[k + 3], channels, width)
             add_taps(total, a, b, c, d, fast_weights[k : k + BLOCK])
-        for k in range(truncate(total, span, out[y], marks, found)):
+        for k in range(truncate_marked(total, bound, out[y], marks, found)):
             out[y, found[k]] = published_value(pixels, y, found[k], channels, offsets, weights)
     return out
 

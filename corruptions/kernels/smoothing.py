@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from corruptions.elementary import exp
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.planes import to_unit, truncate
+from corruptions.kernels.doubts import UNIT_ROUNDOFF, truncate
+from corruptions.kernels.planes import to_unit
 from corruptions.kernels.vectors import load, store
 
 TRUNCATE = 4.0
@@ -30,9 +31,6 @@ BLOCK = 64
 
 EXACT_BLOCK = BLOCK // 2
 """Values in four vectors of float64."""
-
-UNIT_ROUNDOFF = 2.0**-24
-"""Largest relative error of a rounding to float32."""
 
 MIDDLE = np.float32(128)
 """Subtracted from levels before they are smoothed, which halves the error."""
@@ -310,7 +308,7 @@ def smooth_levels(source, half, fast_half, error, channels, out):
     line, row = scratch(pitch + 2 * margin, np.float32), scratch(pitch, np.float32)
     befores, afters = pair_positions(radius, channels)
     above, below = np.empty(half.size, np.uint64), np.empty(half.size, np.uint64)
-    present = 0
+    present, least, most = 0, MIDDLE - error, MIDDLE + error
     for y in range(height):
         while present <= min(y + radius, height - 1):
             levels, floats = source[present], ring[present % count * pitch :]
@@ -323,11 +321,11 @@ def smooth_levels(source, half, fast_half, error, channels, out):
         extend(line[: width + 2 * margin], margin, margin + width, channels)
         weigh(line, befores, afters, fast_half, row, 0, width)
         target = out[y]
-        if truncate(row, MIDDLE, error, target):
+        if truncate(row, least, most, target):
             first, stop = width, 0
             for at in range(0, width, EXACT_BLOCK):
                 end = min(at + EXACT_BLOCK, width)
-                if truncate(row[at:end], MIDDLE, error, target[at:end]):
+                if truncate(row[at:end], least, most, target[at:end]):
                     first, stop = min(first, at), end
             smooth_exactly(source, half, channels, y, first, stop, target[first:stop])
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.planes import equal_pixels, to_unit, truncate
+from corruptions.kernels.doubts import UNIT_ROUNDOFF, truncate
+from corruptions.kernels.planes import equal_pixels, to_unit
 from corruptions.kernels.vectors import load, load_half, store
 
 CHANNELS = 3
@@ -29,20 +30,17 @@ PAIR = 32
 RING = 4
 """Rows of each zoom that are kept: two around an output row, and one or two for the next ones."""
 
-UNIT_ROUNDOFF = 2.0**-24
-"""Largest relative error of a rounding to float32."""
-
 EXACT_BLOCK = 48
 """Values that are examined together, whole pixels."""
 
 
 class Grid(NamedTuple):
-    """The sample positions of N outputs along one axis."""
+    """The sample positions of N outputs along one axis: of one zoom (N,), or of F zooms (F, N)."""
 
     lower: NDArray[np.int32]
-    """(N,) index of the lower neighbour."""
+    """Index of the lower neighbour."""
     weight: NDArray[np.float64]
-    """(N,) weight of the upper neighbour, 0..1."""
+    """Weight of the upper neighbour, 0..1."""
 
 
 def crop_side(side: int, factor: float) -> tuple[int, int]:
@@ -77,22 +75,13 @@ def zoom_grid(side: int, factor: float) -> Grid:
     return grid
 
 
-class Stack(NamedTuple):
-    """The grids of F factors along one axis. Indices begin at the edge of the image."""
-
-    lower: NDArray[np.int32]
-    """(F, side) index of the lower neighbour."""
-    weight: NDArray[np.float64]
-    """(F, side) weight of the upper neighbour, 0..1."""
-
-
 @lru_cache(maxsize=128)
-def stacked_grids(side: int, factors: tuple[float, ...]) -> Stack:
-    """Return the grids of several factors along one axis of an image."""
+def stacked_grids(side: int, factors: tuple[float, ...]) -> Grid:
+    """Return the grids of several factors along one axis of an image. Indices begin at its edge."""
     grids = [zoom_grid(side, factor) for factor in factors]
     starts = [crop_side(side, factor)[0] for factor in factors]
     index = np.stack([grid.lower + start for grid, start in zip(grids, starts, strict=True)]).astype(np.int32)
-    return Stack(index, np.stack([grid.weight for grid in grids]))
+    return Grid(index, np.stack([grid.weight for grid in grids]))
 
 
 class ZoomTables(NamedTuple):
@@ -113,7 +102,7 @@ class ZoomTables(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Stack, Stack, ZoomTables]:
+def zoom_tables(height: int, width: int, factors: tuple[float, ...]) -> tuple[Grid, Grid, ZoomTables]:
     """Return the grids of all factors down and across an image, and the tables for its mean.
 
     The bound for n factors: let u = UNIT_ROUNDOFF and all levels at most 255. Here, a value of a row has an error of
@@ -257,7 +246,7 @@ def publish_block(image, y, first, total, error, near, down, across, target):
         total: The values in float32.
         error: Bound of their error.
         near: Number of values to replace.
-        down: The :class:`Stack` of all zooms down the image.
+        down: The :class:`Grid` of all zooms down the image.
         across: That across the image.
         target: uint8, as long as ``total``.
     """
@@ -301,10 +290,10 @@ def average_zooms(image, down, across, rows, shares, blocks, weights, own, error
         for i in range(width):
             total[i] = levels[i] * own
         add_zooms(total[: -(-width // PAIR) * PAIR], zooms, uppers, lowers, shares, y)
-        if truncate(total, np.float32(0), error, target):
+        if truncate(total, -error, error, target):
             for first in range(0, width, EXACT_BLOCK):
                 values, part = total[first:width][:EXACT_BLOCK], target[first:width][:EXACT_BLOCK]
-                near = truncate(values, np.float32(0), error, part)
+                near = truncate(values, -error, error, part)
                 if near:
                     publish_block(image, y, first, values, error, near, down, across, part)
     return out
