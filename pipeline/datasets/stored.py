@@ -121,8 +121,7 @@ def runs(table: pa.Table, *names: str) -> list[tuple[int, int]]:
 def _codes(values: pa.Array) -> NDArray[np.int64]:
     """Return an integer for each value, equal for equal values."""
     encoded = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
-    codes: NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False)
-    return codes
+    return encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def values(table: pa.Table, name: str) -> pa.Array:
