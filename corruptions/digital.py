@@ -25,8 +25,7 @@ class Fraction:
 
 def reduce_contrast(image: Image, parameters: Fraction, draws: None) -> Image:
     """Return the image with each channel's deviations from its mean reduced."""
-    reduced: Image = contrast.scale_deviations(image.reshape(-1), parameters.c)
-    return reduced.reshape(image.shape)
+    return contrast.scale_deviations(image.reshape(-1), parameters.c).reshape(image.shape)
 
 
 CONTRAST = table(
@@ -96,8 +95,7 @@ def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
         elastic.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
         for field in (draws.right, draws.down)
     )
-    result: Image = elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
-    return result
+    return elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
 
 
 def pixelate(image: Image, parameters: Fraction, draws: None) -> Image:

@@ -41,8 +41,7 @@ def draw_normal(source: DrawSource, image: Image, parameters: Sigma) -> NDArray[
 
 def add_gaussian(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
     """Return the image plus the drawn noise, clipped and truncated to 8 bits."""
-    noisy: Image = noise.add_noise(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.add_noise(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 GAUSSIAN_NOISE = table(
@@ -70,8 +69,7 @@ def photons_to_image(image: Image, parameters: Photons, draws: NDArray[np.intege
     Returns:
         A new uint8 RGB array (H, W, 3).
     """
-    levels: Image = noise.lookup_levels(draws.reshape(-1), photon_levels(parameters.lam))
-    return levels.reshape(image.shape)
+    return noise.lookup_levels(draws.reshape(-1), photon_levels(parameters.lam)).reshape(image.shape)
 
 
 @lru_cache(maxsize=64)
@@ -97,8 +95,7 @@ def draw_impulses(source: DrawSource, image: Image, parameters: Amount) -> NDArr
 
 def add_impulses(image: Image, parameters: Amount, draws: NDArray[np.uint8]) -> Image:
     """Return the image with the selected values set to black or white."""
-    noisy: Image = noise.set_impulses(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.set_impulses(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 IMPULSE_NOISE = table(
@@ -112,8 +109,7 @@ IMPULSE_NOISE = table(
 
 def add_speckle(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
     """Return the image plus the image times the drawn noise, clipped and truncated to 8 bits."""
-    noisy: Image = noise.multiply_noise(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.multiply_noise(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 SPECKLE_NOISE = table(

@@ -76,8 +76,7 @@ def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
     layer, row, column = textures.covering_part(texture, (height, width), draws.row, draws.column)
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
-    frosted: Image = blend.add_frost(pixels, frost, row, column * channels, keep, add)
-    return frosted.reshape(image.shape)
+    return blend.add_frost(pixels, frost, row, column * channels, keep, add).reshape(image.shape)
 
 
 FROST = per_profile(

@@ -76,8 +76,7 @@ def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
     canvas = Canvas(views.base, *views.base.shape[:2])
     window = Window(0, 0, canvas.height, canvas.width)
     matrix = affine_matrix(canvas.height, canvas.width, scale=scale)
-    result: NDArray[np.uint8] = sampling.affine(canvas.pixels, canvas[1:], matrix, window)
-    return result
+    return sampling.affine(canvas.pixels, canvas[1:], matrix, window)
 
 
 @dataclass(frozen=True)

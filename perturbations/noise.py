@@ -38,8 +38,7 @@ def gaussian_noise(views: Views, parameters: Gaussian, source: DrawSource, indic
             return views.base
         unit = source.at_call(index).normal(0.0, 1.0, views.base.shape)
         drawn = np.multiply(unit.astype(np.float32, copy=False), np.float32(parameters.sigma))
-        noisy: NDArray[np.uint8] = noise.add_noise(base, drawn.reshape(-1))
-        return noisy.reshape(views.base.shape)
+        return noise.add_noise(base, drawn.reshape(-1)).reshape(views.base.shape)
 
     return stack(views, indices, frame)
 
@@ -63,8 +62,7 @@ def speckle_noise(views: Views, parameters: Gaussian, source: DrawSource, indice
         if index == 0:
             return views.base
         drawn = source.at_call(index).normal(0.0, parameters.sigma, views.base.shape)
-        noisy: NDArray[np.uint8] = noise.multiply_noise(base, drawn.reshape(-1))
-        return noisy.reshape(views.base.shape)
+        return noise.multiply_noise(base, drawn.reshape(-1)).reshape(views.base.shape)
 
     return stack(views, indices, frame)
 

@@ -42,17 +42,13 @@ def draw_twirls(source: DrawSource, image: Image, level: float) -> NDArray[np.in
 @lru_cache(maxsize=16)
 def twirl_offsets(side: int, level: float) -> NDArray[np.float64]:
     """Return where the pixels of a cell are sampled, see :func:`displacement.twirl_offsets`."""
-    offsets: NDArray[np.float64] = displacement.twirl_offsets(
-        side, scaled(level, TWIRL_ANGLE), scaled(level, PINCH) + LEAST_PINCH
-    )
-    return offsets
+    return displacement.twirl_offsets(side, scaled(level, TWIRL_ANGLE), scaled(level, PINCH) + LEAST_PINCH)
 
 
 def twirl(image: Image, level: float, directions: NDArray[np.integer]) -> Image:
     """Return the image with a pinch and a twirl in each cell of a grid."""
     offsets = twirl_offsets(cell_side((image.shape[0], image.shape[1])), float(level))
-    twirled: Image = displacement.twirl_cells(image, offsets, directions.astype(np.int64))
-    return twirled
+    return displacement.twirl_cells(image, offsets, directions.astype(np.int64))
 
 
 class Waves(NamedTuple):
@@ -79,8 +75,7 @@ def draw_waves(source: DrawSource, image: Image, level: float) -> Waves:
 def ripple(image: Image, level: float, waves: Waves) -> Image:
     """Return the image with rows and columns displaced by sine waves."""
     amplitude = scaled(level, RIPPLE_AMPLITUDE) * min(image.shape[:2])
-    rippled: Image = displacement.ripple(image, amplitude, waves.lengths, waves.phases)
-    return rippled
+    return displacement.ripple(image, amplitude, waves.lengths, waves.phases)
 
 
 TURN_ANGLE = 15.0
@@ -143,8 +138,7 @@ def draw_bundle(source: DrawSource, image: Image, level: float) -> Bundle:
 
 def add_lines(image: Image, level: float, bundle: Bundle) -> Image:
     """Return the image with grey lines."""
-    lined: Image = lines.draw_lines(image, bundle.draws, bundle.angle, bundle.variation, float(min(image.shape[:2])))
-    return lined
+    return lines.draw_lines(image, bundle.draws, bundle.angle, bundle.variation, float(min(image.shape[:2])))
 
 
 CORRUPTIONS: tuple[Transform, ...] = (

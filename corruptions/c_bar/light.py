@@ -43,8 +43,7 @@ def refract(image: Image, level: float, draws: Water) -> Image:
     smooth = smoothing.smooth_plane(rough, SIGMA)[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
     darkness = np.pad(smooth, 1, constant_values=OUTSIDE)
     lens, light = scaled(level, LENS * min(height, width)), scaled(level, LIGHT)
-    refracted: Image = caustics.refract(image, darkness, lens, light)
-    return refracted
+    return caustics.refract(image, darkness, lens, light)
 
 
 FEWEST_RAYS = 50
@@ -75,8 +74,7 @@ def draw_star(source: DrawSource, image: Image, level: float) -> Star:
 def fade_outside(image: Image, level: float, draws: Star) -> Image:
     """Return the image faded to white outside of a star."""
     radius, exponent = STAR_RADIUS * min(image.shape[:2]), scaled(level, FADING) / FADING_UNIT
-    faded: Image = sparkles.fade_outside(image.reshape(image.shape[0], -1), *draws, radius, exponent)
-    return faded.reshape(image.shape)
+    return sparkles.fade_outside(image.reshape(image.shape[0], -1), *draws, radius, exponent).reshape(image.shape)
 
 
 class Stars(NamedTuple):
@@ -104,8 +102,7 @@ def draw_stars(source: DrawSource, image: Image, level: float) -> Stars:
 def add_stars(image: Image, level: float, draws: Stars) -> Image:
     """Return the image with stars that fade to white."""
     radius = scaled(level, SPARKLE_RADIUS) * min(image.shape[:2])
-    sparkling: Image = sparkles.fade_inside(image.reshape(image.shape[0], -1), *draws, radius)
-    return sparkling.reshape(image.shape)
+    return sparkles.fade_inside(image.reshape(image.shape[0], -1), *draws, radius).reshape(image.shape)
 
 
 CORRUPTIONS: tuple[Transform, ...] = (

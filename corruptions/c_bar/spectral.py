@@ -75,8 +75,7 @@ def amplitudes(amplitude: Callable[[float], float], size: Size) -> tuple[NDArray
 def field(turns: Turns, amplitude: Callable[[float], float], size: Size) -> NDArray[np.float32]:
     """Return noise of standard deviation 1, float32 (H, W), from its phases."""
     spectrum = spectral_noise.noise_spectrum(turns, *amplitudes(amplitude, size))
-    noise: NDArray[np.float32] = fourier.inverse(spectrum, size[1])
-    return noise
+    return fourier.inverse(spectrum, size[1])
 
 
 def draw_blue_noise(source: DrawSource, image: Image, level: float) -> Turns:
@@ -89,8 +88,7 @@ def sample_by_blue_noise(image: Image, level: float, turns: Turns) -> Image:
     height, width, _ = image.shape
     threshold = np.float32(scaled(level, BLUE_RANGE) + BLUE_LOWEST)
     noise = field(turns, blue, (height, width))
-    sampled: Image = spectral_noise.keep_above(image.reshape(height, -1), noise, threshold)
-    return sampled.reshape(image.shape)
+    return spectral_noise.keep_above(image.reshape(height, -1), noise, threshold).reshape(image.shape)
 
 
 def draw_brownish_noise(source: DrawSource, image: Image, level: float) -> tuple[Turns, ...]:
@@ -104,8 +102,7 @@ def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> 
     height, width, _ = image.shape
     fields = [field(phases, brown, (height, width)) for phases in turns]
     intensity = np.float32(scaled(level, BROWN_INTENSITY))
-    noisy: Image = spectral_noise.add_fields(image.reshape(height, -1), *fields, intensity)
-    return noisy.reshape(image.shape)
+    return spectral_noise.add_fields(image.reshape(height, -1), *fields, intensity).reshape(image.shape)
 
 
 CORRUPTIONS: tuple[Transform, ...] = (

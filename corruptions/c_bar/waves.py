@@ -50,8 +50,7 @@ def add_plasma(image: Image, level: float, draws: Plasma) -> Image:
         damping *= DAMPING - draws.turbulence
     start = (np.float32(draws.time), np.float32(cos_sin(draws.time)[1]), np.float32(draws.grain))
     weights = np.float32(1 - intensity / 255), np.float32(intensity)
-    blended: Image = plasma.blend_plasma(image.reshape(image.shape[0], -1), start, steps, *weights)
-    return blended.reshape(image.shape)
+    return plasma.blend_plasma(image.reshape(image.shape[0], -1), start, steps, *weights).reshape(image.shape)
 
 
 class Rings(NamedTuple):

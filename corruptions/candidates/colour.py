@@ -32,8 +32,7 @@ def cut(values: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 def look_up(image: Image, table: NDArray[np.uint8]) -> Image:
     """Return the image with each level replaced by that of a table (256,)."""
-    result: Image = levels.look_up(image.reshape(-1), table)
-    return result.reshape(image.shape)
+    return levels.look_up(image.reshape(-1), table).reshape(image.shape)
 
 
 def scale_channels(image: Image, gains: list[float], offsets: list[float]) -> Image:
@@ -77,8 +76,7 @@ def jitter_contrast(image: Image, factor: float) -> Image:
 
 def jitter_saturation(image: Image, factor: float) -> Image:
     """Return the image blended with its grey levels. Its own weight is the factor, which may be above 1."""
-    result: Image = recolour.blend_with_grey(image.reshape(-1), np.float32(factor), np.float32(1 - factor))
-    return result.reshape(image.shape)
+    return recolour.blend_with_grey(image.reshape(-1), np.float32(factor), np.float32(1 - factor)).reshape(image.shape)
 
 
 def shift_hsv(image: Image, hue: float, saturation: float, value: float) -> Image:
@@ -87,10 +85,9 @@ def shift_hsv(image: Image, hue: float, saturation: float, value: float) -> Imag
     The components are integers, so that the fraction of a sum is dropped with that of the shift.
     """
     turned = np.int32(math.floor(hue) % HUES)
-    shifted: Image = recolour.shift_hsv(
+    return recolour.shift_hsv(
         image.reshape(-1), turned, np.int32(math.floor(saturation)), np.int32(math.floor(value))
-    )
-    return shifted.reshape(image.shape)
+    ).reshape(image.shape)
 
 
 def jitter_hue(image: Image, turns: float) -> Image:
@@ -200,8 +197,7 @@ def add_iso_noise(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn noise added to its HLS lightness and hue."""
     photons = array_of(draws, "luminance_noise", np.uint16, image.shape[:2])
     rotation = array_of(draws, "color_noise", np.float32, image.shape[:2])
-    noisy: Image = recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1))
-    return noisy.reshape(image.shape)
+    return recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1)).reshape(image.shape)
 
 
 POSTERIZED_BITS = 0b11000000
@@ -289,8 +285,7 @@ def solarize(image: Image, setting: None, draws: Draws) -> Image:
 
 def tone(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image in sepia."""
-    result: Image = recolour.to_sepia(image.reshape(-1))
-    return result.reshape(image.shape)
+    return recolour.to_sepia(image.reshape(-1)).reshape(image.shape)
 
 
 CANDIDATES: tuple[Transform, ...] = (

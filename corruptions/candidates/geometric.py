@@ -16,7 +16,7 @@ from corruptions.candidates.catalogue import Draws, array_of, candidate
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import elastic, fixed_sampling, nearest
+from corruptions.kernels import elastic, fixed_sampling
 from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR
 from corruptions.kernels.opencv_resize import resize_area, resize_linear
 from corruptions.kernels.perspective import inverse_perspective
@@ -70,8 +70,7 @@ def invert(matrix: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 def warp(image: Image, inverse: NDArray[np.float64], border: int) -> Image:
     """Return the image after an affine map, of which ``inverse`` (2, 3) takes the result to the image."""
     height, width, _ = image.shape
-    warped: Image = fixed_sampling.sample(image, *fixed_sampling.affine_positions(inverse, height, width), border)
-    return warped
+    return fixed_sampling.sample(image, *fixed_sampling.affine_positions(inverse, height, width), border)
 
 
 def draw_scale(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -111,8 +110,7 @@ def nearest_indices(size: int) -> NDArray[np.uint64]:
 def downscale(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image shrunk and enlarged again, both by the nearest neighbour."""
     rows, columns = map(nearest_indices, image.shape[:2])
-    blocky: Image = nearest.pick(image, rows, columns)
-    return blocky
+    return fixed_sampling.pick(image, rows, columns)
 
 
 def draw_elastic(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -137,8 +135,7 @@ def distort_elastic(image: Image, setting: None, draws: Draws) -> Image:
     right, down = (elastic.smooth_field(field, SIGMA, TRUNCATE) for field in fields)
     if max(right.max(), -right.min(), down.max(), -down.min()) < STILL:
         return warped
-    moved: Image = fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)
-    return moved
+    return fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)
 
 
 def draw_direction(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -148,8 +145,7 @@ def draw_direction(source: DrawSource, image: Image, setting: None) -> dict[str,
 
 def flip(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with its rows, columns or both reversed."""
-    flipped: Image = np.asarray(cv2.flip(image, int(draws["d"])), np.uint8)
-    return flipped
+    return np.asarray(cv2.flip(image, int(draws["d"])), np.uint8)
 
 
 def draw_steps(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -179,8 +175,7 @@ def distort_grid(image: Image, setting: None, draws: Draws) -> Image:
     height, width, _ = image.shape
     across = grid_positions(width, array_of(draws, "stepsx", np.float64, (STEPS,)))
     down = grid_positions(height, array_of(draws, "stepsy", np.float64, (STEPS,)))
-    distorted: Image = fixed_sampling.sample(image, *fixed_sampling.grid_positions(across, down), MIRROR)
-    return distorted
+    return fixed_sampling.sample(image, *fixed_sampling.grid_positions(across, down), MIRROR)
 
 
 def draw_distortion(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
@@ -194,8 +189,7 @@ def distort_radially(image: Image, setting: None, draws: Draws) -> Image:
     height, width, _ = image.shape
     k = float(np.float32(draws["k"]))
     positions = fixed_sampling.radial_positions(height, width, k, float(draws["dx"]), float(draws["dy"]))
-    distorted: Image = fixed_sampling.sample(image, *positions, MIRROR)
-    return distorted
+    return fixed_sampling.sample(image, *positions, MIRROR)
 
 
 def draw_corners(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:

@@ -25,8 +25,7 @@ def draw_gauss(source: DrawSource, image: Image, setting: None) -> dict[str, Any
 def add_gauss(image: Image, setting: None, draws: Draws) -> Image:
     """Return image plus noise, clipped and truncated."""
     gauss = array_of(draws, "gauss", np.floating, image.shape)
-    noisy: Image = add_to_levels(image.reshape(-1), gauss.reshape(-1))
-    return noisy.reshape(image.shape)
+    return add_to_levels(image.reshape(-1), gauss.reshape(-1)).reshape(image.shape)
 
 
 MIN_MULTIPLIER, MAX_MULTIPLIER = 0.7, 1.3
@@ -41,8 +40,7 @@ def draw_multiplier(source: DrawSource, image: Image, setting: None) -> dict[str
 def multiply(image: Image, setting: None, draws: Draws) -> Image:
     """Return image times noise, clipped and truncated."""
     multiplier = array_of(draws, "multiplier", np.floating, (*image.shape[:2], 1))
-    noisy: Image = multiply_pixels(image.reshape(-1), multiplier.reshape(-1))
-    return noisy.reshape(image.shape)
+    return multiply_pixels(image.reshape(-1), multiplier.reshape(-1)).reshape(image.shape)
 
 
 CANDIDATES: tuple[Transform, ...] = (

@@ -10,19 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.candidates.catalogue import Draws, array_of, candidate
+from corruptions.candidates.colour import LEVELS, WHITE
 from corruptions.candidates.filters import box_mean
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import lightness, overlays, rasters
+from corruptions.kernels import hsv_hls, overlays, rasters
 
 Point = tuple[int, int]
 """Column and row, x and y. It may be outside of the image."""
-
-LEVELS = np.arange(256)
-"""All levels."""
-WHITE = 255
-"""Highest level."""
 
 
 def draw_points(source: DrawSource, count: int, x: tuple[int, int], y: tuple[int, int]) -> list[Point]:
@@ -43,8 +39,7 @@ def map_lightness(image: Image, tables: NDArray[np.uint8], choice: NDArray[np.ui
     Returns:
         A new uint8 array (H, W, 3).
     """
-    mapped: Image = lightness.map_lightness(image.reshape(-1), tables.reshape(-1), choice.reshape(-1))
-    return mapped.reshape(image.shape)
+    return hsv_hls.map_lightness(image.reshape(-1), tables.reshape(-1), choice.reshape(-1)).reshape(image.shape)
 
 
 def map_whole_lightness(image: Image, table: NDArray[np.uint8]) -> Image:

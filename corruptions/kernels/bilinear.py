@@ -121,7 +121,5 @@ def resize_bilinear(
     part = np.array(image[first[0] : last[0], first[1] : last[1]], order="C")
     vertical, horizontal = (top - first[0], down, rows), (left - first[1], across, columns)
     if rows_first(height, width, size):
-        tall: NDArray[np.uint8] = resample_columns(resample_rows(part, *vertical), *horizontal)
-        return tall
-    wide: NDArray[np.uint8] = resample_rows(resample_columns(part, *horizontal), *vertical)
-    return wide
+        return resample_columns(resample_rows(part, *vertical), *horizontal)
+    return resample_rows(resample_columns(part, *horizontal), *vertical)

@@ -132,8 +132,7 @@ def add_snow(
         A new uint8 array (H, W, 3).
     """
     numbers = np.array([keep, 1 - keep, gain, offset], np.float32)
-    snowy: NDArray[np.uint8] = add_snow_rows(image.reshape(image.shape[0], -1), flakes, *numbers)
-    return snowy.reshape(image.shape)
+    return add_snow_rows(image.reshape(image.shape[0], -1), flakes, *numbers).reshape(image.shape)
 
 
 @kernel

@@ -99,11 +99,9 @@ def adjust_pixels(flat, gain, offset, shift):
 
 def shift_value(image: NDArray[np.uint8], amount: float) -> NDArray[np.uint8]:
     """Return uint8 (H, W, 3) with ``amount`` (for values in 0..1) added to the HSV value, clipped."""
-    result: NDArray[np.uint8] = adjust_pixels(image.reshape(-1), 1.0, 0.0, float(amount))
-    return result.reshape(image.shape)
+    return adjust_pixels(image.reshape(-1), 1.0, 0.0, float(amount)).reshape(image.shape)
 
 
 def scale_saturation(image: NDArray[np.uint8], gain: float, offset: float) -> NDArray[np.uint8]:
     """Return uint8 (H, W, 3) with the HSV saturation multiplied by ``gain``, plus ``offset``, clipped."""
-    result: NDArray[np.uint8] = adjust_pixels(image.reshape(-1), float(gain), float(offset), 0.0)
-    return result.reshape(image.shape)
+    return adjust_pixels(image.reshape(-1), float(gain), float(offset), 0.0).reshape(image.shape)

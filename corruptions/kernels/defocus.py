@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import copy, inlined, kernel, scratch
-from corruptions.kernels.smoothing import add_pairs
+from corruptions.kernels import add_pairs, copy, inlined, kernel, scratch
 
 SMALL_GRID = 8
 """Radius of the grid for all disks up to this radius."""
@@ -332,5 +331,4 @@ def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np
     height, width, channels = image.shape
     rows, columns = mirror_indices(height, disk.margin), mirror_indices(width, disk.margin)
     padded = pad_mirrored(image.reshape(height, -1), rows, columns, disk.margin, channels)
-    blurred: NDArray[np.uint8] = blur_disk(padded, channels, *disk)
-    return blurred.reshape(image.shape)
+    return blur_disk(padded, channels, *disk).reshape(image.shape)

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import LINE, copy, inlined, kernel, scratch
+from corruptions.kernels import LINE, add_pair, copy, half_gaussian, inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, positions
 from corruptions.kernels.planes import gather, interleave, pack, to_unit
-from corruptions.kernels.smoothing import add_pair, half_gaussian
 from corruptions.kernels.vectors import fma
 from corruptions.kernels.waves import mirror_index, smooth_long
 
@@ -128,8 +127,7 @@ def smooth_field(field: NDArray[Any], sigma: float, truncate: float) -> NDArray[
     field = field.astype(np.float32, copy=False)
     half = half_gaussian(sigma, truncate)
     if half.size - 1 <= LONG_RADIUS:
-        smoothed: NDArray[np.float32] = smooth_mirrored(field, half.astype(np.float32))
-        return smoothed
+        return smooth_mirrored(field, half.astype(np.float32))
     return smooth_long(field, sigma, truncate)
 
 

@@ -164,5 +164,4 @@ def fog(image: NDArray[np.uint8], draws: NDArray[Any], side: int, amount: float,
         A new uint8 array (H, W, 3).
     """
     heights = height_map(draws, side, float(decay))
-    blended: NDArray[np.uint8] = blend_fog(image.reshape(image.shape[0], -1), heights, float(amount))
-    return blended.reshape(image.shape)
+    return blend_fog(image.reshape(image.shape[0], -1), heights, float(amount)).reshape(image.shape)

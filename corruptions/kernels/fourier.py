@@ -270,8 +270,7 @@ def forward(field: Field) -> Spectrum:
     """
     height, width = field.shape
     rows = rows_to_spectra(field, *plan(width, field.dtype))
-    spectrum: Spectrum = transform_columns(rows[0], rows[1], *plan(height, field.dtype))
-    return spectrum
+    return transform_columns(rows[0], rows[1], *plan(height, field.dtype))
 
 
 def inverse(spectrum: Spectrum, width: int) -> Field:
@@ -288,5 +287,4 @@ def inverse(spectrum: Spectrum, width: int) -> Field:
     # Exchanging real and imaginary parts before and after a transform makes it the inverse one.
     imaginary, real = transform_columns(spectrum[1], spectrum[0], *plan(height, spectrum.dtype))
     scale = spectrum.dtype.type(1 / (height * width))
-    field: Field = spectra_to_rows(real, imaginary, scale, *plan(width, spectrum.dtype))
-    return field
+    return spectra_to_rows(real, imaginary, scale, *plan(width, spectrum.dtype))

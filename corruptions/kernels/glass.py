@@ -49,5 +49,4 @@ def copy_neighbours(flat, shape, offsets, delta):
 
 def shuffle(image: NDArray[np.uint8], offsets: NDArray[np.integer], delta: int) -> NDArray[np.uint8]:
     """Return a new uint8 array (H, W, 3) after :func:`copy_neighbours`."""
-    shuffled: NDArray[np.uint8] = copy_neighbours(image.reshape(-1), image.shape[:2], offsets, delta)
-    return shuffled.reshape(image.shape)
+    return copy_neighbours(image.reshape(-1), image.shape[:2], offsets, delta).reshape(image.shape)

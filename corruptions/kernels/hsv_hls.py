@@ -1,15 +1,20 @@
 """HSV and HLS of 8-bit pixels, with the arithmetic of OpenCV.
 
-All functions are compiled into the loops that call them. They take and return the numbers of one pixel: channels and
-8-bit components as uint8, others as float32. Selects instead of branches allow these loops to vectorise.
+All functions but the last are compiled into the loops that call them. They take and return the numbers of one pixel:
+channels and 8-bit components as uint8, others as float32. Selects instead of branches allow these loops to vectorise.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import inlined
+from corruptions.kernels import inlined, kernel, scratch
 from corruptions.kernels.color import place_channels
+from corruptions.kernels.planes import deinterleave, interleave
+
+CHANNELS, LEVELS = 3, 256
+CHUNK = 2048
+"""Pixels per pass. Their planes fit into the first-level cache."""
 
 HUES = np.int32(180)
 """Number of 8-bit hues. One is two degrees."""
@@ -136,3 +141,30 @@ def from_hls_levels(hue, lightness, saturation):
     sixths = np.float32(hue) * SIXTHS_PER_HUE
     sector, high, middle, low = hls_channels(sixths, np.float32(lightness) * UNIT, np.float32(saturation) * UNIT)
     return place_channels(sector, to_level(high), to_level(middle), to_level(low))
+
+
+@kernel
+def map_lightness(flat, tables, choice):
+    """Return the pixels with their lightness looked up in a table, uint8 (3 P,).
+
+    Quirk: 8-bit HLS changes colours by rounding, so pixels change even where the table keeps their lightness.
+
+    Args:
+        flat: uint8 (3 P,).
+        tables: New lightness for each lightness, uint8 (n * LEVELS,).
+        choice: Number of the table of each pixel, uint8 (P,).
+    """
+    out = np.empty_like(flat)
+    planes = scratch(3 * CHUNK, np.uint8).reshape(3, CHUNK)
+    first, second, third = planes[0], planes[1], planes[2]
+    for start in range(0, choice.size, CHUNK):
+        chosen = choice[start : start + CHUNK]
+        deinterleave(flat[CHANNELS * start : CHANNELS * (start + CHUNK)], first, second, third)
+        for i in range(CHUNK):
+            first[i], second[i], third[i] = to_hls_levels(first[i], second[i], third[i])
+        for i in range(chosen.size):
+            second[i] = tables[LEVELS * np.uint64(chosen[i]) + second[i]]
+        for i in range(CHUNK):
+            first[i], second[i], third[i] = from_hls_levels(first[i], second[i], third[i])
+        interleave(first, second, third, out[CHANNELS * start : CHANNELS * (start + CHUNK)])
+    return out

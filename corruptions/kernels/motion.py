@@ -180,5 +180,4 @@ def motion_blur(image: NDArray[np.uint8], radius: int, sigma: float, angle: floa
     weights = one_sided_weights(radius, sigma)
     offsets = tap_offsets(weights.size, *line_step(weights.size, angle))
     pixels = np.ascontiguousarray(image).reshape(image.shape[0], -1)
-    blurred: NDArray[np.uint8] = sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights)
-    return blurred.reshape(image.shape)
+    return sum_taps(pixels, math.prod(image.shape[2:]), offsets, weights).reshape(image.shape)

@@ -333,8 +333,7 @@ def resize_area(
         average_blocks(flat, pitch, *corner, out, (round(steps[0]), round(steps[1])))
         return out
     columns, rows = (area_shares(axis.size, axis.scale, axis.first, axis.count) for axis in (across, down))
-    means: NDArray[np.uint8] = average(flat, pitch, *columns, *rows)
-    return means.reshape(*window, CHANNELS)
+    return average(flat, pitch, *columns, *rows).reshape(*window, CHANNELS)
 
 
 def resize_cubic(

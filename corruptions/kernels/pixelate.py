@@ -135,5 +135,4 @@ def pixelate(image: NDArray[np.uint8], fraction: float) -> NDArray[np.uint8]:
     height, width = image.shape[:2]
     low_height, low_width = int(height * fraction), int(width * fraction)
     small = shrink_rows(shrink_columns(image, *boxes(width, low_width)), *boxes(height, low_height))
-    result: NDArray[np.uint8] = repeat(small, boxes(low_height, height)[0], boxes(low_width, width)[0])
-    return result
+    return repeat(small, boxes(low_height, height)[0], boxes(low_width, width)[0])

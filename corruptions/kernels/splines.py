@@ -211,8 +211,7 @@ def turn_blur(image: NDArray[np.uint8], turns: NDArray[np.float64], shares: NDAr
     Returns:
         A new uint8 array (H, W, 3).
     """
-    blurred: NDArray[np.uint8] = average_turns(coefficients(image), turns, shares, LANES.reshape(-1))
-    return blurred
+    return average_turns(coefficients(image), turns, shares, LANES.reshape(-1))
 
 
 def zoom_channels(image: NDArray[np.uint8], zooms: tuple[float, ...]) -> NDArray[np.uint8]:

@@ -132,5 +132,4 @@ def to_rgb(
         width: W.
         full_range: Whether levels have the full range 0..255. If not, black is 16 and white is 235.
     """
-    pixels: NDArray[np.uint8] = convert(luma, cb, cr, width, FACTORS[full_range])
-    return pixels.reshape(luma.shape[0], width, 3)
+    return convert(luma, cb, cr, width, FACTORS[full_range]).reshape(luma.shape[0], width, 3)

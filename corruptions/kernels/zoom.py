@@ -166,8 +166,7 @@ def zoom_layer(crop, rows, row_weights, columns, column_weights):
 def zoom_centre(crop: NDArray[Any], shape: tuple[int, int], factor: float) -> NDArray[Any]:
     """Return a float layer's :func:`centre_crop` zoomed by ``factor`` to ``shape`` (H, W)."""
     (rows, row_weights), (columns, column_weights) = (zoom_grid(side, factor) for side in shape)
-    zoomed: NDArray[Any] = zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
-    return zoomed
+    return zoom_layer(np.ascontiguousarray(crop), rows, row_weights, columns, column_weights)
 
 
 @inlined
@@ -311,5 +310,4 @@ def zoom_blur(image: NDArray[np.uint8], factors: tuple[float, ...]) -> NDArray[n
     """
     height, width, _ = image.shape
     down, across, tables = zoom_tables(height, width, factors)
-    blurred: NDArray[np.uint8] = average_zooms(image.reshape(height, -1), down, across, *tables)
-    return blurred.reshape(image.shape)
+    return average_zooms(image.reshape(height, -1), down, across, *tables).reshape(image.shape)

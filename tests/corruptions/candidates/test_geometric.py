@@ -15,8 +15,7 @@ from corruptions import candidates
 from corruptions.candidates import geometric
 from corruptions.draws import FastDraws
 from corruptions.kernels import fixed_sampling
-from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR
-from corruptions.kernels.nearest import pick
+from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR, pick
 from corruptions.kernels.perspective import inverse_perspective
 
 MIN_P = 1e-4
