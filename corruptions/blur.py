@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import defocus, glass, smoothing, zoom
+from corruptions.kernels.sampling import glass, zoom
+from corruptions.kernels.smoothing import defocus
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from corruptions import jpeg
 from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import color, contrast, elastic
-from corruptions.kernels import pixelate as resize
+from corruptions.kernels.colour import color, contrast
+from corruptions.kernels.sampling import elastic
+from corruptions.kernels.sampling import pixelate as resize
 
 
 @dataclass(frozen=True)

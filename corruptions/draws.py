@@ -12,8 +12,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import philox as random
-from corruptions.kernels import poisson
+from corruptions.kernels.random import philox as random
+from corruptions.kernels.random import poisson
 
 Shape = tuple[int, ...]
 """Shape of an array."""

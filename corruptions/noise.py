@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import noise
+from corruptions.kernels.random import noise
 
 
 @dataclass(frozen=True)

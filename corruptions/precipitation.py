@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, distance, smoothing, zoom
+from corruptions.kernels.drawing import blend, distance
+from corruptions.kernels.sampling import zoom
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0

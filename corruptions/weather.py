@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from corruptions import precipitation, textures
 from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, color, fog
+from corruptions.kernels.colour import color
+from corruptions.kernels.drawing import blend, fog
 
 Table = Mapping[str, tuple[Any, ...]]
 """A parameter table: profile -> one row per severity."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import noise
+from corruptions.kernels.random import noise
 from corruptions.noise import Photons, Sigma, photons_to_image
 from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.views import Views

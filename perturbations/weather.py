@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, color, smoothing, zoom
+from corruptions.kernels.colour import color
+from corruptions.kernels.drawing import blend
+from corruptions.kernels.sampling import zoom
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, water_thickness
 from perturbations.catalogue import FRAMES, Frames, Indices, stack

@@ -13,7 +13,8 @@ from corruptions.c_bar.catalogue import GROUP, Size, scaled
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin, exp
-from corruptions.kernels import displacement, lines, splines
+from corruptions.kernels.drawing import lines
+from corruptions.kernels.sampling import displacement, splines
 
 CELLS = {224: 5}
 """Cells along the shorter side, by its length in pixels. Quirk: the published number depends on the size."""

@@ -12,7 +12,7 @@ from corruptions.c_bar.catalogue import GROUP, scaled
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import checkerboard, perlin
+from corruptions.kernels.drawing import checkerboard, perlin
 
 LARGEST_NUMBER = 2**31
 """Numbers for gradients are below this."""

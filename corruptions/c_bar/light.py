@@ -11,7 +11,9 @@ from corruptions.c_bar.catalogue import GROUP, scaled
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import caustics, elastic, smoothing, sparkles
+from corruptions.kernels.drawing import caustics, sparkles
+from corruptions.kernels.sampling import elastic
+from corruptions.kernels.smoothing import gaussian as smoothing
 
 
 class Water(NamedTuple):

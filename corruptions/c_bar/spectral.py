@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from corruptions.c_bar.catalogue import GROUP, Size, scaled
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import fourier, spectral_noise
+from corruptions.kernels.random import spectral_noise
+from corruptions.kernels.smoothing import fourier
 
 Turns = NDArray[np.floating]
 """Phases of the columns 0 to ceil(W / 2) of a spectrum, as fractions of a turn, (H, ceil(W / 2) + 1)."""

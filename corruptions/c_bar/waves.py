@@ -11,7 +11,7 @@ from corruptions.c_bar.catalogue import GROUP, scaled
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import gratings, plasma
+from corruptions.kernels.drawing import gratings, plasma
 
 FULL_TURN = 2 * math.pi
 

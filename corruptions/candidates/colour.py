@@ -15,7 +15,7 @@ from corruptions import elementary, jpeg
 from corruptions.candidates.catalogue import Draws, array_of, candidate
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import levels, recolour
+from corruptions.kernels.colour import levels, recolour
 
 LEVELS = np.arange(256)
 """All levels."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from corruptions.candidates.catalogue import Draws, candidate
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import correlation, means, median
-from corruptions.kernels.rasters import line_pixels
+from corruptions.kernels.drawing.rasters import line_pixels
+from corruptions.kernels.smoothing import correlation, means, median
 
 
 def with_margins(image: Image, before: int, after: int, border: int = cv2.BORDER_REFLECT_101) -> NDArray[np.uint8]:

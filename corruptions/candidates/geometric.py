@@ -16,10 +16,10 @@ from corruptions.candidates.catalogue import Draws, array_of, candidate
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import elastic, fixed_sampling
-from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR
-from corruptions.kernels.opencv_resize import resize_area, resize_linear
-from corruptions.kernels.perspective import inverse_perspective
+from corruptions.kernels.sampling import elastic, fixed_sampling
+from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR
+from corruptions.kernels.sampling.opencv_resize import resize_area, resize_linear
+from corruptions.kernels.sampling.perspective import inverse_perspective
 
 LOWEST_SCALE, HIGHEST_SCALE = 0.6, 0.8
 """Range of the scale of Affines."""

@@ -10,7 +10,7 @@ import numpy as np
 from corruptions.candidates.catalogue import Draws, array_of, candidate
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels.noise import add_to_levels, multiply_pixels
+from corruptions.kernels.random.noise import add_to_levels, multiply_pixels
 
 MIN_VARIANCE, MAX_VARIANCE = 500.0, 1000.0
 """Range of the variance of Gaussian noise, in squared levels."""

@@ -15,7 +15,8 @@ from corruptions.candidates.filters import box_mean
 from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import hsv_hls, overlays, rasters
+from corruptions.kernels.colour import hsv_hls
+from corruptions.kernels.drawing import overlays, rasters
 
 Point = tuple[int, int]
 """Column and row, x and y. It may be outside of the image."""

@@ -11,7 +11,9 @@ from scipy import ndimage
 
 from corruptions import blur
 from corruptions.draws import PublishedDraws
-from corruptions.kernels import defocus, glass, motion, smoothing, zoom
+from corruptions.kernels.sampling import glass, zoom
+from corruptions.kernels.smoothing import defocus, motion
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 DIFFERING = 0.01

@@ -11,8 +11,8 @@ from scipy import ndimage
 
 from corruptions.c_bar import geometry
 from corruptions.draws import FastDraws
-from corruptions.kernels import displacement
 from corruptions.kernels.powers import power_64
+from corruptions.kernels.sampling import displacement
 
 SIZE = (20, 53)
 

@@ -12,7 +12,7 @@ from scipy import stats
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import DrawSource, FastDraws, PublishedDraws
-from corruptions.kernels import philox as random
+from corruptions.kernels.random import philox as random
 
 ALL_ONES = 0xFFFFFFFF
 MIN_P = 1e-4

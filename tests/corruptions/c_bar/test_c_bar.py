@@ -14,7 +14,7 @@ import corruptions
 from corruptions import c_bar
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
-from corruptions.kernels import perlin
+from corruptions.kernels.drawing import perlin
 from tests.corruptions.c_bar.tolerance import assert_within
 from tests.golden import fidelity
 

@@ -9,7 +9,7 @@ from corruptions import c_bar
 from corruptions.c_bar import lattices, light, waves
 from corruptions.c_bar.catalogue import scaled
 from corruptions.draws import PublishedDraws
-from corruptions.kernels import caustics, checkerboard, perlin
+from corruptions.kernels.drawing import caustics, checkerboard, perlin
 
 SIDE = 96
 

@@ -17,7 +17,7 @@ import corruptions
 from corruptions import candidates, digital
 from corruptions.candidates import colour
 from corruptions.draws import FastDraws
-from corruptions.kernels import levels
+from corruptions.kernels.colour import levels
 from tests.corruptions.candidates import goldens
 
 NAMES = [row.name for row in colour.CANDIDATES]

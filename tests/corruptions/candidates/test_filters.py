@@ -12,7 +12,7 @@ import corruptions
 from corruptions import candidates
 from corruptions.candidates import filters
 from corruptions.draws import FastDraws
-from corruptions.kernels import means
+from corruptions.kernels.smoothing import means
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""

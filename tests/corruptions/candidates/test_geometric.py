@@ -14,9 +14,9 @@ import corruptions
 from corruptions import candidates
 from corruptions.candidates import geometric
 from corruptions.draws import FastDraws
-from corruptions.kernels import fixed_sampling
-from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR, pick
-from corruptions.kernels.perspective import inverse_perspective
+from corruptions.kernels.sampling import fixed_sampling
+from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR, pick
+from corruptions.kernels.sampling.perspective import inverse_perspective
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""

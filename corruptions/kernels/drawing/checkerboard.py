@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.blend import repeat_channels
+from corruptions.kernels.drawing.blend import repeat_channels
 
 GREY = np.uint8(128)
 """Level of hidden pixels."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.color import place_channels
+from corruptions.kernels.colour.color import place_channels
 from corruptions.kernels.planes import deinterleave, interleave
 
 CHANNELS, LEVELS = 3, 256

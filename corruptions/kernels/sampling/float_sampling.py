@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.fixed_sampling import framed
 from corruptions.kernels.planes import gather, interleave, pack
+from corruptions.kernels.sampling.fixed_sampling import framed
 
 BYTE, GREEN, BLUE = np.uint32(0xFF), np.uint32(8), np.uint32(16)
 """Bits of a channel, and the shifts to the second and the third channel of a packed pixel."""

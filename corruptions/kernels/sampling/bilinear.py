@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import kernel, scratch
-from corruptions.kernels.pixelate import BITS, ROUNDING
+from corruptions.kernels.sampling.pixelate import BITS, ROUNDING
 
 ONE = float(1 << BITS)
 """A weight of 1 in fixed point."""

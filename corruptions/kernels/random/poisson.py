@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import kernel
-from corruptions.kernels.philox import CHUNK, fill_words
+from corruptions.kernels.random.philox import CHUNK, fill_words
 
 LEVELS = 256
 """Number of intensities."""

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import LINE, add_pair, copy, half_gaussian, inlined, kernel, scratch
+from corruptions.kernels import LINE, copy, inlined, kernel, scratch
 from corruptions.kernels.doubts import marks_for, positions
 from corruptions.kernels.planes import gather, interleave, pack, to_unit
+from corruptions.kernels.smoothing.gaussian import add_pair, half_gaussian
+from corruptions.kernels.smoothing.waves import mirror_index, smooth_long
 from corruptions.kernels.vectors import fma
-from corruptions.kernels.waves import mirror_index, smooth_long
 
 LONG_RADIUS = 24
 """Filters with a larger radius are computed as a sum of cosines, in a time independent of the radius."""

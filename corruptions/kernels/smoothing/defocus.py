@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.elementary import exp
-from corruptions.kernels import add_pairs, copy, inlined, kernel, scratch
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.smoothing.gaussian import add_pairs
 
 SMALL_GRID = 8
 """Radius of the grid for all disks up to this radius."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel
+from corruptions.kernels.drawing.rasters import disc_reaches
 from corruptions.kernels.planes import nearest_level
-from corruptions.kernels.rasters import disc_reaches
 
 CHANNELS = 3
 WHITE = np.float32(255)

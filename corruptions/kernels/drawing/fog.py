@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import inlined, kernel
-from corruptions.kernels.blend import repeat_channels
 from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.planes import to_unit
 
 FIRST_ROUGHNESS = 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import kernel, scratch
-from corruptions.kernels.levels import clip
+from corruptions.kernels.colour.levels import clip
 from corruptions.kernels.trigonometry import cosine, sine
 
 SIDEWAYS = np.float32(0.3)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.blend import repeat_channels
+from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.powers import power
 from corruptions.kernels.trigonometry import arctangent
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.kernels import LINE, copy, inlined, kernel, scratch
-from corruptions.kernels.opencv_taps import UNIT, area_pair_taps, area_shares, cubic_taps, linear_taps
-from corruptions.kernels.weighted_pixels import CHANNELS, SPARE, spread, write_four, write_pair, write_shares
+from corruptions.kernels.sampling.opencv_taps import UNIT, area_pair_taps, area_shares, cubic_taps, linear_taps
+from corruptions.kernels.sampling.weighted_pixels import CHANNELS, SPARE, spread, write_four, write_pair, write_shares
 
 HIGH = np.uint32(16)
 """Bits that a product loses in the vertical pass of INTER_LINEAR."""

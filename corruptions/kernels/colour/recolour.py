@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.color import place_channels
-from corruptions.kernels.hsv_hls import (
+from corruptions.kernels.colour.color import place_channels
+from corruptions.kernels.colour.hsv_hls import (
     HUES,
     ONE,
     SIXTHS_PER_DEGREE,
@@ -22,7 +22,7 @@ from corruptions.kernels.hsv_hls import (
     to_hls,
     to_hsv,
 )
-from corruptions.kernels.levels import clip
+from corruptions.kernels.colour.levels import clip
 from corruptions.kernels.planes import deinterleave, interleave
 
 CHUNK = 1024

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from corruptions.kernels import kernel
-from corruptions.kernels.float_sampling import framed_pixels, row_buffers, sample_row, store_row
 from corruptions.kernels.powers import power_64
+from corruptions.kernels.sampling.float_sampling import framed_pixels, row_buffers, sample_row, store_row
 from corruptions.kernels.trigonometry import cosine_64, sine_64
 
 LEAST_DISTANCE = 0.0005

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.blend import repeat_channels
-from corruptions.kernels.levels import clip
-from corruptions.kernels.philox import cosine_sine
+from corruptions.kernels.colour.levels import clip
+from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.planes import interleave
+from corruptions.kernels.random.philox import cosine_sine
 
 TO_WORD = np.float64(1.5 * 2.0**20)
 """Added to a fraction of a turn, it shifts the first 32 bits after the point to the lowest bits."""

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.float_sampling import WHITE, framed_pixels, row_buffers, sample_row, store_row
 from corruptions.kernels.powers import power
+from corruptions.kernels.sampling.float_sampling import WHITE, framed_pixels, row_buffers, sample_row, store_row
 from corruptions.kernels.trigonometry import ROUND_64, cosine_sine
 
 TURN = 6.28318530718

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from corruptions.kernels import inlined, kernel, scratch
-from corruptions.kernels.blend import repeat_channels
-from corruptions.kernels.levels import clip
+from corruptions.kernels.colour.levels import clip
+from corruptions.kernels.drawing.blend import repeat_channels
 from corruptions.kernels.planes import to_unit
 
 CHUNK = 1024
