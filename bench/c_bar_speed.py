@@ -45,7 +45,7 @@ def measure(image: Image, profile: str, seconds: float) -> list[BarTime]:
 def _measured(image: Image, name: str, profile: str, seconds: float) -> BarTime:
     times = []
     for severity in SEVERITIES:
-        level, rng = c_bar.CORRUPTIONS[name].level(profile, severity), np.random.RandomState(severity)
+        level, rng = c_bar.CORRUPTIONS[name].parameters(profile, severity), np.random.RandomState(severity)
         calls = {
             OURS: partial(_ours, image, name, severity, profile, iter(range(1 << 62))),
             PUBLISHED: partial(ARITHMETIC[name], image, level, rng),

@@ -13,23 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import blur, c_bar, candidates, digital, noise, validation, weather
-from corruptions.c_bar.catalogue import BarCorruption
-from corruptions.candidates.catalogue import Candidate
-from corruptions.catalogue import SEVERITIES, Corruption, Image, Options
-from corruptions.draws import DrawSource, FastDraws
+from corruptions.catalogue import SEVERITIES, Image, Options, Registry, Transform
+from corruptions.draws import FastDraws
 from corruptions.literals import Group, Name, Profile, Severity
-from corruptions.registry import Registry, find
+from corruptions.registry import find
 
 __all__ = [
     "GROUPS",
     "SEVERITIES",
-    "Candidate",
-    "Corruption",
     "Group",
     "Name",
     "Options",
     "Profile",
     "Severity",
+    "Transform",
     "apply",
     "corrupt",
     "corruptor",
@@ -38,8 +35,6 @@ __all__ = [
     "names",
 ]
 
-MIN_SIDE = 16
-"""Smallest accepted image side in pixels."""
 DEFAULTS = Options()
 """Options used where a call gives none."""
 
@@ -50,15 +45,8 @@ extra, the name of validation in the published archives."""
 
 get = _REGISTRY.get
 
-_ROWS: Mapping[str, Corruption | BarCorruption | Candidate] = {
-    **{name: get(name) for name in GROUPS["all"]},
-    **c_bar.CORRUPTIONS,
-    **candidates.CANDIDATES,
-}
+_ROWS: Mapping[str, Transform] = {**_REGISTRY.rows, **c_bar.CORRUPTIONS, **candidates.CANDIDATES}
 """Name -> corruption of ImageNet-C or ImageNet-C-bar, or candidate."""
-
-Maker = Callable[[NDArray[np.uint8], DrawSource], Image]
-"""A function of an image and a source of random numbers that returns the corrupted image."""
 
 
 def names(group: Group = "benchmark") -> tuple[Any, ...]:  # as Name, they could not be keys of a Mapping[str, ...]
@@ -117,11 +105,11 @@ def corrupt(
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
+    row, parameters = _resolve(name, severity, profile, options)
     if rng is not None and name in candidates.CANDIDATES:
         raise ValueError(f"rng is not supported by candidate {name!r}, which has no published order of draws; use seed")
-    make, smallest = _resolve(name, severity, profile, options)
-    rgb = validation.to_rgb(image, smallest)
-    return make(rgb, validation.draw_source(rgb, seed, rng))
+    rgb = validation.to_rgb(image, row.smallest)
+    return row.apply(rgb, parameters, row.draw(validation.draw_source(rgb, seed, rng), rgb, parameters))
 
 
 def corruptor(
@@ -146,8 +134,13 @@ def corruptor(
         TypeError: If an argument has the wrong type.
         ValueError: If the name, severity or profile is unknown.
     """
-    make, smallest = _resolve(name, severity, profile, options)
-    return lambda image, seed: make(validation.to_rgb(image, smallest), FastDraws(seed))
+    row, parameters = _resolve(name, severity, profile, options)
+
+    def corrupted(image: Image, seed: int) -> Image:
+        rgb = validation.to_rgb(image, row.smallest)
+        return row.apply(rgb, parameters, row.draw(FastDraws(seed), rgb, parameters))
+
+    return corrupted
 
 
 def draw(image: NDArray[np.uint8], name: Name, *, seed: int | None = None) -> dict[str, Any]:
@@ -168,8 +161,8 @@ def draw(image: NDArray[np.uint8], name: Name, *, seed: int | None = None) -> di
         ValueError: If an argument has an invalid shape, value or name.
     """
     row = candidates.get(name)
-    rgb = validation.to_rgb(image, candidates.MIN_SIDE)
-    return row.draw(validation.draw_source(rgb, seed), rgb)
+    rgb = validation.to_rgb(image, row.smallest)
+    return row.draw(validation.draw_source(rgb, seed), rgb, None) or {}
 
 
 def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Image:
@@ -189,20 +182,12 @@ def apply(image: NDArray[np.uint8], name: Name, draws: Mapping[str, Any]) -> Ima
         ValueError: If an argument has an invalid shape, value or name, or if draws are missing or unknown.
     """
     row = candidates.get(name)
-    rgb = validation.to_rgb(image, candidates.MIN_SIDE)
-    return row.apply(rgb, candidates.check_draws(row, draws))
+    rgb = validation.to_rgb(image, row.smallest)
+    return row.apply(rgb, None, candidates.check_draws(row, draws))
 
 
-def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Maker, int]:
-    """Return the function that makes the image, and the smallest accepted side. Raises TypeError and ValueError."""
-    row = find("corruption", _ROWS, name)
-    options = validation.check_options(options)
-    if isinstance(row, Candidate):
-        candidates.check_setting(name, severity, profile)
-        return row.make, candidates.MIN_SIDE
-    severity, profile = validation.check_level(severity, SEVERITIES, "severity"), validation.check_profile(profile)
-    if isinstance(row, BarCorruption):
-        level = row.level(profile, severity)
-        return lambda image, source: row.make(image, level, source), MIN_SIDE
-    parameters = options.bind(row.parameters(profile, severity))
-    return lambda image, source: row.make(image, parameters, source), MIN_SIDE
+def _resolve(name: str, severity: int, profile: str, options: Options) -> tuple[Transform, Any]:
+    """Return a transform and its parameters. Raises TypeError and ValueError."""
+    row, options = find("corruption", _ROWS, name), validation.check_options(options)
+    severity = validation.check_level(severity, row.numbers, "severity")
+    return row, options.bind(row.parameters(validation.check_profile(profile), severity))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
 import corruptions
-from corruptions.catalogue import Image, Options
+from corruptions.catalogue import MIN_SIDE, Image, Options
 from corruptions.literals import Group, Name, Profile, Severity
 from corruptions.validation import check_integer, to_rgb
 
@@ -105,7 +105,7 @@ class Augmentation:
             TypeError: If an argument has the wrong type.
             ValueError: If the image has an invalid shape or mode, or the epoch is negative.
         """
-        clean = to_rgb(_pixels(image), corruptions.MIN_SIDE)
+        clean = to_rgb(_pixels(image), MIN_SIDE)
         numbers = _numbers(self.seed, check_natural(epoch, "epoch"), self._next_key() if key is None else _text(key))
         result = _as_kind_of(image, self._augmented(clean, *numbers))
         return (_as_kind_of(image, clean), result) if self.pair else result

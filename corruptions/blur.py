@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Corruption, Image, draw_nothing, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import defocus, glass, smoothing, zoom
+from corruptions.kernels.sampling import glass, zoom
+from corruptions.kernels.smoothing import defocus
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 
@@ -156,10 +158,10 @@ GAUSSIAN_BLUR = table(
     cifar=[(0.4,), (0.6,), (0.7,), (0.8,), (1,)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("defocus_blur", "blur", True, 2, DEFOCUS_BLUR, draw_nothing, blur_defocus),
-    Corruption("glass_blur", "blur", True, 2, GLASS_BLUR, draw_offsets, blur_glass),
-    Corruption("motion_blur", "blur", True, 2, MOTION_BLUR, draw_angle, blur_motion),
-    Corruption("zoom_blur", "blur", True, 2, ZOOM_BLUR, draw_nothing, blur_zoom),
-    Corruption("gaussian_blur", "blur", False, 2, GAUSSIAN_BLUR, draw_nothing, blur_gaussian),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("defocus_blur", 2, "blur", DEFOCUS_BLUR, blur_defocus),
+    Transform("glass_blur", 2, "blur", GLASS_BLUR, blur_glass, draw_offsets),
+    Transform("motion_blur", 2, "blur", MOTION_BLUR, blur_motion, draw_angle),
+    Transform("zoom_blur", 2, "blur", ZOOM_BLUR, blur_zoom),
+    Transform("gaussian_blur", 2, "blur", GAUSSIAN_BLUR, blur_gaussian, benchmark=False),
 )

@@ -1,8 +1,8 @@
-"""The record of one corruption, and the types of its parameter table."""
+"""The record of one transform, the types of its parameter table, and the registry of a publication."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
@@ -24,48 +24,122 @@ SEVERITIES: tuple[Severity, ...] = (1, 2, 3, 4, 5)
 """All severities, mildest first."""
 
 
-@dataclass(frozen=True)
-class Corruption:
-    """One corruption: what it draws, how it uses the draws, and its published parameters.
+MIN_SIDE = 16
+"""Smallest accepted image side in pixels of most transforms."""
 
-    ``draw(source, image, parameters)`` takes all random numbers from a :class:`corruptions.draws.DrawSource`, in the
-    order of the published script. ``apply(image, parameters, draws)`` is a pure function. ``table`` maps each profile
-    to one row of parameters per severity. ``benchmark`` is false for corruptions in the extra group. ``version`` must
-    be increased with each change that alters a pixel.
+Levels = Mapping[str, tuple[Any, ...]]
+"""Profile -> parameters of each of its levels, mildest first."""
+
+KINDS = ("noise", "blur", "weather", "digital")
+"""Groups by kind of change, as in the publications of ImageNet-C and ImageNet-P."""
+
+
+def draw_nothing(source: object, image: Image, parameters: object) -> None:
+    """Draw nothing and return None, for transforms without a random part."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One corruption, candidate or perturbation: its published parameters, what it draws, how it uses the draws.
+
+    Attributes:
+        name: Name of the transform.
+        version: Version number, which must be increased with each change that alters a pixel.
+        group: One of KINDS, or the benchmark that it belongs to.
+        levels: Its parameters, for the profiles for which it was published.
+        apply: Pure function that returns a new image of the same shape: ``apply(image, parameters, draws)``. Of a
+            perturbation: draws and returns frames, see :mod:`perturbations.catalogue`.
+        draw: Takes all random numbers from a :class:`corruptions.draws.DrawSource`, in the order of the published
+            script: ``draw(source, image, parameters)``.
+        benchmark: Whether it belongs to the benchmark, not only to its validation.
+        keys: Names of the draws, for transforms whose draws are a mapping.
+        smallest: Smallest accepted side of an image in pixels.
     """
 
     name: str
-    group: str
-    benchmark: bool
     version: int
-    table: Mapping[str, tuple[Any, ...]]
-    draw: Callable[[Any, Image, Any], Any]
-    apply: Callable[[Image, Any, Any], Image]
+    group: str
+    levels: Levels
+    apply: Callable[..., Image]
+    draw: Callable[[Any, Image, Any], Any] = draw_nothing
+    benchmark: bool = True
+    keys: tuple[str, ...] = ()
+    smallest: int = MIN_SIDE
 
-    def parameters(self, profile: str, severity: int) -> Any:
-        """Return the published parameters of one severity.
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The levels that have parameters of their own: 1 and so on."""
+        return tuple(range(1, 1 + max(map(len, self.levels.values()))))
+
+    def parameters(self, profile: str, level: int) -> Any:
+        """Return the published parameters of a level. Those of the last level apply to higher ones.
 
         Args:
             profile: Name of a profile.
-            severity: Severity, 1..5.
+            level: Severity or difficulty, from 1.
 
-        Returns:
-            One row of the parameter table.
+        Raises:
+            ValueError: If the transform was not published for the profile.
         """
-        return self.table[profile][severity - 1]
+        if profile not in self.levels:
+            allowed = " or ".join(map(repr, self.levels))
+            raise ValueError(f"profile must be {allowed} for {self.name!r}, not {profile!r}: others were not published")
+        rows = self.levels[profile]
+        return rows[min(level, len(rows)) - 1]
 
-    def make(self, image: Image, parameters: Any, source: Any) -> Image:
-        """Return the corrupted image.
+
+class Registry:
+    """The transforms of one publication: those of the benchmark first, then the others, each in the given order.
+
+    Attributes:
+        rows: Name -> transform.
+        groups: Group -> names in published order: benchmark, validation, all, and the KINDS within the benchmark.
+    """
+
+    def __init__(self, what: str, rows: Iterable[Transform]) -> None:
+        """Create a registry.
 
         Args:
-            image: uint8 RGB (H, W, 3). It is not modified.
-            parameters: One row of the parameter table.
-            source: The :class:`corruptions.draws.DrawSource` to draw random numbers from.
+            what: What error messages call a transform, for example "corruption".
+            rows: The transforms.
+        """
+        self._what = what
+        self.rows = {row.name: row for row in sorted(rows, key=lambda row: not row.benchmark)}
+        published = self.rows.values()
+        self.groups: Mapping[str, tuple[str, ...]] = {
+            "benchmark": tuple(row.name for row in published if row.benchmark),
+            "validation": tuple(row.name for row in published if not row.benchmark),
+            "all": tuple(self.rows),
+        } | {kind: tuple(row.name for row in published if row.benchmark and row.group == kind) for kind in KINDS}
+
+    def names(self, group: str = "benchmark") -> tuple[str, ...]:
+        """Return the names of a group in published order.
+
+        Args:
+            group: ``benchmark``, or one of its parts ``noise``, ``blur``, ``weather`` and ``digital``; ``validation``,
+                the transforms outside the benchmark; or ``all``.
 
         Returns:
-            A new uint8 RGB array (H, W, 3).
+            The names.
+
+        Raises:
+            ValueError: If the group is unknown.
         """
-        return self.apply(image, parameters, self.draw(source, image, parameters))
+        return find("group", self.groups, group)
+
+    def get(self, name: str) -> Transform:
+        """Return a transform, which has its table of parameters and its version.
+
+        Args:
+            name: Name of the transform.
+
+        Returns:
+            The transform.
+
+        Raises:
+            ValueError: If the name is unknown.
+        """
+        return find(self._what, self.rows, name)
 
 
 @dataclass(frozen=True)
@@ -108,7 +182,7 @@ def _option_fields(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(Options) if field.name in known)
 
 
-def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Levels:
     """Return a parameter table.
 
     Args:
@@ -119,7 +193,3 @@ def table(kind: type, **profiles: Sequence[tuple[Any, ...]]) -> Mapping[str, tup
         Profile -> one instance of ``kind`` per severity.
     """
     return {profile: tuple(kind(*row) for row in rows) for profile, rows in profiles.items()}
-
-
-def draw_nothing(source: object, image: Image, parameters: object) -> None:
-    """Draw nothing and return None, for corruptions without a random part."""

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import jpeg
-from corruptions.catalogue import Corruption, Image, draw_nothing, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import color, contrast, elastic, mirrored
-from corruptions.kernels import pixelate as resize
+from corruptions.kernels.colour import color, contrast
+from corruptions.kernels.sampling import elastic
+from corruptions.kernels.sampling import pixelate as resize
+from corruptions.kernels.smoothing import mirrored
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,7 @@ class Fraction:
 
 def reduce_contrast(image: Image, parameters: Fraction, draws: None) -> Image:
     """Return the image with each channel's deviations from its mean reduced."""
-    reduced: Image = contrast.scale_deviations(image.reshape(-1), parameters.c)
-    return reduced.reshape(image.shape)
+    return contrast.scale_deviations(image.reshape(-1), parameters.c).reshape(image.shape)
 
 
 CONTRAST = table(
@@ -96,8 +97,7 @@ def distort(image: Image, parameters: Elastic, draws: ElasticDraws) -> Image:
         mirrored.displacements(field, parameters.sigma, ELASTIC_TRUNCATE, parameters.alpha)
         for field in (draws.right, draws.down)
     )
-    result: Image = elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
-    return result
+    return elastic.displace(image, inverse, elastic.warp(image, inverse), right, down)
 
 
 def pixelate(image: Image, parameters: Fraction, draws: None) -> Image:
@@ -158,10 +158,10 @@ SATURATE = table(
     cifar=[(0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("contrast", "digital", True, 1, CONTRAST, draw_nothing, reduce_contrast),
-    Corruption("elastic_transform", "digital", True, 2, ELASTIC_TRANSFORM, draw_elastic, distort),
-    Corruption("pixelate", "digital", True, 1, PIXELATE, draw_nothing, pixelate),
-    Corruption("jpeg_compression", "digital", True, 1, JPEG_COMPRESSION, draw_nothing, compress),
-    Corruption("saturate", "digital", False, 1, SATURATE, draw_nothing, saturate),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("contrast", 1, "digital", CONTRAST, reduce_contrast),
+    Transform("elastic_transform", 2, "digital", ELASTIC_TRANSFORM, distort, draw_elastic),
+    Transform("pixelate", 1, "digital", PIXELATE, pixelate),
+    Transform("jpeg_compression", 1, "digital", JPEG_COMPRESSION, compress),
+    Transform("saturate", 1, "digital", SATURATE, saturate, benchmark=False),
 )

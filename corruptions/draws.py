@@ -12,8 +12,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels import philox as random
-from corruptions.kernels import poisson
+from corruptions.kernels.random import philox as random
+from corruptions.kernels.random import poisson
 
 Shape = tuple[int, ...]
 """Shape of an array."""
@@ -162,8 +162,7 @@ class FastDraws:
     def uniform(self, low: float, high: float, shape: Shape) -> NDArray[np.float32]:
         """Draw float32 numbers in low..high, with 24 random bits."""
         count, stream = math.prod(shape), self._stream()
-        values: NDArray[np.float32] = random.uniforms(count, np.float32(low), np.float32(high), stream)
-        return values.reshape(shape)
+        return random.uniforms(count, np.float32(low), np.float32(high), stream).reshape(shape)
 
     def angle(self, low: float, high: float) -> float:
         """Draw one float64 number in low..high, with 53 random bits."""
@@ -184,26 +183,22 @@ class FastDraws:
 
     def poisson(self, image: NDArray[np.uint8], lam: float) -> NDArray[np.uint16]:
         """Draw uint16 photon counts with mean ``image / 255 * lam``."""
-        values: NDArray[np.uint16] = poisson.counts(image.reshape(-1), *poisson.tables(float(lam)), self._stream())
-        return values.reshape(image.shape)
+        return poisson.counts(image.reshape(-1), *poisson.tables(float(lam)), self._stream()).reshape(image.shape)
 
     def counts(self, mean: float, shape: Shape) -> NDArray[np.uint16]:
         """Draw uint16 Poisson numbers with one mean."""
         levels = np.zeros(math.prod(shape), np.uint8)
-        values: NDArray[np.uint16] = poisson.counts(levels, *poisson.single_table(float(mean)), self._stream())
-        return values.reshape(shape)
+        return poisson.counts(levels, *poisson.single_table(float(mean)), self._stream()).reshape(shape)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """Draw 0..count - 1 in random order, int64 (count,), every order equally likely."""
-        order: NDArray[np.int64] = random.permutation(count, self._stream())
-        return order
+        return random.permutation(count, self._stream())
 
     def salt_and_pepper(self, amount: float, shape: Shape) -> NDArray[np.uint8]:
         """Draw uint8 codes from one 32-bit word per value."""
         affected = round(amount * WORD)
         pepper = round(amount * (1 - SALT_FRACTION) * WORD)
-        codes: NDArray[np.uint8] = random.salt_and_pepper(math.prod(shape), pepper, affected, self._stream())
-        return codes.reshape(shape)
+        return random.salt_and_pepper(math.prod(shape), pepper, affected, self._stream()).reshape(shape)
 
     def child(self) -> FastDraws:
         """Return this source, whose calls are independent of each other."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.motion import QUANTUM
+from corruptions.kernels.smoothing.motion import QUANTUM
 
 INSTALL_HINT = (
     'motion="imagemagick" needs ImageMagick and Wand: install the library (apt install libmagickwand-6.q16-6, or '

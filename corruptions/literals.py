@@ -1,6 +1,6 @@
 """The names and levels that type checkers accept. A test compares them with the registries.
 
-``corruptions.corruptor`` and ``perturbations.perturb_views`` accept any ``str``, for names that are known only when a
+``corruptions.corruptor`` and ``perturbations.perturber`` accept any ``str``, for names that are known only when a
 program runs.
 """
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions.catalogue import Image
-from corruptions.kernels import fourier
-from corruptions.kernels.low_pass import keep, round_channel
+from corruptions.kernels.smoothing import fourier
+from corruptions.kernels.smoothing.low_pass import keep, round_channel
 from corruptions.registry import find
 from corruptions.validation import check_integer, to_rgb
 

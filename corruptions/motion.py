@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import imagemagick
-from corruptions.kernels import motion
+from corruptions.kernels.smoothing import motion
 from corruptions.registry import find
 
 Backend = Callable[[NDArray[np.uint8], int, float, float], NDArray[np.uint8]]

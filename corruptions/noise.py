@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Corruption, Image, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import noise
+from corruptions.kernels.random import noise
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ def draw_normal(source: DrawSource, image: Image, parameters: Sigma) -> NDArray[
 
 def add_gaussian(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
     """Return the image plus the drawn noise, clipped and truncated to 8 bits."""
-    noisy: Image = noise.add_noise(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.add_noise(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 GAUSSIAN_NOISE = table(
@@ -70,8 +69,7 @@ def photons_to_image(image: Image, parameters: Photons, draws: NDArray[np.intege
     Returns:
         A new uint8 RGB array (H, W, 3).
     """
-    levels: Image = noise.lookup_levels(draws.reshape(-1), photon_levels(parameters.lam))
-    return levels.reshape(image.shape)
+    return noise.lookup_levels(draws.reshape(-1), photon_levels(parameters.lam)).reshape(image.shape)
 
 
 @lru_cache(maxsize=64)
@@ -97,8 +95,7 @@ def draw_impulses(source: DrawSource, image: Image, parameters: Amount) -> NDArr
 
 def add_impulses(image: Image, parameters: Amount, draws: NDArray[np.uint8]) -> Image:
     """Return the image with the selected values set to black or white."""
-    noisy: Image = noise.set_impulses(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.set_impulses(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 IMPULSE_NOISE = table(
@@ -112,8 +109,7 @@ IMPULSE_NOISE = table(
 
 def add_speckle(image: Image, parameters: Sigma, draws: NDArray[np.floating]) -> Image:
     """Return the image plus the image times the drawn noise, clipped and truncated to 8 bits."""
-    noisy: Image = noise.multiply_noise(image.reshape(-1), draws.reshape(-1))
-    return noisy.reshape(image.shape)
+    return noise.multiply_noise(image.reshape(-1), draws.reshape(-1)).reshape(image.shape)
 
 
 SPECKLE_NOISE = table(
@@ -124,9 +120,9 @@ SPECKLE_NOISE = table(
     cifar=[(0.06,), (0.1,), (0.12,), (0.16,), (0.2,)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, draw_normal, add_gaussian),
-    Corruption("shot_noise", "noise", True, 1, SHOT_NOISE, draw_photons, photons_to_image),
-    Corruption("impulse_noise", "noise", True, 1, IMPULSE_NOISE, draw_impulses, add_impulses),
-    Corruption("speckle_noise", "noise", False, 1, SPECKLE_NOISE, draw_normal, add_speckle),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("gaussian_noise", 1, "noise", GAUSSIAN_NOISE, add_gaussian, draw_normal),
+    Transform("shot_noise", 1, "noise", SHOT_NOISE, photons_to_image, draw_photons),
+    Transform("impulse_noise", 1, "noise", IMPULSE_NOISE, add_impulses, draw_impulses),
+    Transform("speckle_noise", 1, "noise", SPECKLE_NOISE, add_speckle, draw_normal, benchmark=False),
 )

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from corruptions.catalogue import Image, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, distance, smoothing, zoom
+from corruptions.kernels.drawing import blend, distance
+from corruptions.kernels.sampling import zoom
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 MIN_FALL, MAX_FALL = -135.0, -45.0
@@ -134,8 +136,7 @@ def spatter(image: Image, parameters: Spatter, draws: NDArray[np.floating]) -> I
     pixels = image.reshape(image.shape[0], -1)
     if parameters.kind == MUD:
         coverage = smoothing.smooth_units((layer > parameters.threshold).astype(np.float32), parameters.amount)
-        muddy: Image = blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR)
-        return muddy.reshape(image.shape)
+        return blend.add_mud(pixels, coverage, MUD_THRESHOLD, MUD_COLOUR).reshape(image.shape)
     drops = blend.threshold_to_uint8_wrapping(layer, parameters.threshold)
     wet: Image = blend.add_water(pixels, drops, water_thickness(drops), np.float32(parameters.amount), WATER_COLOUR)
     return wet.reshape(image.shape)

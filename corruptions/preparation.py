@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.bilinear import resize_bilinear
+from corruptions.kernels.sampling.bilinear import resize_bilinear
 
 Image = NDArray[np.uint8]
 """RGB image, uint8 (H, W, 3), 0..255."""

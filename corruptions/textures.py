@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.kernels.opencv_resize import resize_linear, scale_linear
+from corruptions.kernels.sampling.opencv_resize import resize_linear, scale_linear
 
 PACKAGE = "imagecorruptions"
 """Package that contains the authors' textures as data files. Its code is outdated and is never imported."""

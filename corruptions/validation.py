@@ -124,7 +124,8 @@ def check_level(number: int, allowed: tuple[int, ...], what: str) -> int:
     """
     value = check_integer(number, what)
     if value not in allowed:
-        raise ValueError(f"{what} must be {allowed[0]}..{allowed[-1]}, not {value}")
+        limits = f"{allowed[0]}..{allowed[-1]}" if allowed[1:] else f"{allowed[0]}, the only one"
+        raise ValueError(f"{what} must be {limits}, not {value}")
     return value
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import precipitation, textures
-from corruptions.catalogue import Corruption, Image, draw_nothing, table
+from corruptions.catalogue import Image, Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, color, fog
+from corruptions.kernels.colour import color
+from corruptions.kernels.drawing import blend, fog
 
 Table = Mapping[str, tuple[Any, ...]]
 """A parameter table: profile -> one row per severity."""
@@ -76,8 +77,7 @@ def add_frost(image: Image, parameters: Frost, draws: FrostDraws) -> Image:
     layer, row, column = textures.covering_part(texture, (height, width), draws.row, draws.column)
     pixels, frost = image.reshape(height, -1), layer.reshape(layer.shape[0], -1)
     keep, add = float(parameters.keep), float(parameters.add)
-    frosted: Image = blend.add_frost(pixels, frost, row, column * channels, keep, add)
-    return frosted.reshape(image.shape)
+    return blend.add_frost(pixels, frost, row, column * channels, keep, add).reshape(image.shape)
 
 
 FROST = per_profile(
@@ -169,10 +169,12 @@ BRIGHTNESS = table(
     cifar=[(0.05,), (0.1,), (0.15,), (0.2,), (0.3,)],
 )
 
-CORRUPTIONS: tuple[Corruption, ...] = (
-    Corruption("snow", "weather", True, 2, precipitation.SNOW, precipitation.draw_snow, precipitation.add_snow),
-    Corruption("frost", "weather", True, 1, FROST, draw_frost, add_frost),
-    Corruption("fog", "weather", True, 2, FOG, draw_heights, add_fog),
-    Corruption("brightness", "weather", True, 1, BRIGHTNESS, draw_nothing, brighten),
-    Corruption("spatter", "weather", False, 2, precipitation.SPATTER, precipitation.draw_drops, precipitation.spatter),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("snow", 2, "weather", precipitation.SNOW, precipitation.add_snow, precipitation.draw_snow),
+    Transform("frost", 1, "weather", FROST, add_frost, draw_frost),
+    Transform("fog", 2, "weather", FOG, add_fog, draw_heights),
+    Transform("brightness", 1, "weather", BRIGHTNESS, brighten),
+    Transform(
+        "spatter", 2, "weather", precipitation.SPATTER, precipitation.spatter, precipitation.draw_drops, benchmark=False
+    ),
 )

@@ -9,17 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import validation
-from corruptions.catalogue import Image, Options
+from corruptions.catalogue import Image, Options, Registry, Transform
+from corruptions.draws import FastDraws
 from corruptions.literals import Difficulty, PerturbationName, Profile
 from corruptions.preparation import PROFILE_STEPS
-from corruptions.registry import Registry
 from perturbations import blur, geometry, noise, weather
-from perturbations.catalogue import DIFFICULTIES, Frames, Perturbation
+from perturbations.catalogue import DIFFICULTIES, Frames
 from perturbations.views import Views, make_views
 
 __all__ = [
     "GROUPS",
-    "Perturbation",
     "Views",
     "frame",
     "frame_count",
@@ -27,7 +26,7 @@ __all__ = [
     "make_views",
     "names",
     "perturb",
-    "perturb_views",
+    "perturber",
 ]
 
 DEFAULTS = Options()
@@ -75,42 +74,39 @@ def perturb(
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid shape, value or name.
     """
+    row, parameters = _resolve(name, profile, difficulty, options)
     views = _views(source, profile)
-    return perturb_views(views, name, profile=profile, difficulty=difficulty, seed=seed, rng=rng, options=options)
+    return row.apply(views, parameters, validation.draw_source(views.base, seed, rng), range(parameters.frames))
 
 
-def perturb_views(
-    views: Views,
-    name: str,
-    *,
-    profile: str = "imagenet",
-    difficulty: int = 1,
-    seed: int | None = None,
-    rng: np.random.RandomState | None = None,
-    options: Options = DEFAULTS,
-) -> Frames:
-    """Return a sequence of a photograph that was prepared once for several sequences. See :func:`perturb`.
+def perturber(
+    name: str, *, profile: str = "imagenet", difficulty: int = 1, options: Options = DEFAULTS
+) -> Callable[[Views, int], Frames]:
+    """Return :func:`perturb` as a function of (views, seed), with the name and the parameters looked up once.
 
-    Type checkers accept any name, also one that is known only when the program runs.
+    Use it for photographs that are prepared once for several sequences, or for a name that is known only when the
+    program runs: type checkers accept any.
 
     Args:
-        views: The photograph, prepared by :func:`make_views` with any steps.
         name: Name of a perturbation. ``names("all")`` lists them.
         profile: Published parameter values to use.
         difficulty: Amount of noise, 1..3.
-        seed: Seed of the fast generator, as in :func:`perturb`.
-        rng: Legacy NumPy generator to draw from instead of ``seed``.
         options: Settings that the published script did not have.
 
     Returns:
-        uint8 RGB frames (T, H, W, 3) of the size of the prepared image.
+        A function of a photograph, prepared by :func:`make_views` with any steps, and a seed (0 <= seed < 2**128). It
+        returns uint8 RGB frames (T, H, W, 3) of the size of the prepared image.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument has an invalid value or name.
     """
     row, parameters = _resolve(name, profile, difficulty, options)
-    return row.make(views, parameters, validation.draw_source(views.base, seed, rng), range(parameters.frames))
+
+    def perturbed(views: Views, seed: int) -> Frames:
+        return row.apply(views, parameters, FastDraws(seed), range(parameters.frames))
+
+    return perturbed
 
 
 def frame(
@@ -150,7 +146,7 @@ def frame(
     if not 0 <= position < parameters.frames:
         raise IndexError(f"{name} has frames 0..{parameters.frames - 1}, not {position}")
     views = _views(source, profile)
-    result: Image = row.make(views, parameters, validation.draw_source(views.base, seed), [position])[0]
+    result: Image = row.apply(views, parameters, validation.draw_source(views.base, seed), [position])[0]
     return result
 
 
@@ -171,7 +167,7 @@ def _views(source: NDArray[np.uint8], profile: str) -> Views:
     return make_views(validation.to_rgb(source, smallest_side=1), PROFILE_STEPS[validation.check_profile(profile)])
 
 
-def _resolve(name: str, profile: str, difficulty: int, options: Options) -> tuple[Perturbation, Any]:
+def _resolve(name: str, profile: str, difficulty: int, options: Options) -> tuple[Transform, Any]:
     row = get(name)
     level = validation.check_level(difficulty, DIFFICULTIES, "difficulty")
     return row, validation.check_options(options).bind(row.parameters(validation.check_profile(profile), level))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import table
+from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels.smoothing import smooth_image
+from corruptions.kernels.smoothing.gaussian import smooth_image
 from corruptions.motion import motion_blur
-from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.geometry import scaled
 from perturbations.kernels import sampling
 from perturbations.views import Views
@@ -108,7 +108,7 @@ GAUSSIAN_BLUR = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("motion_blur", "blur", True, 2, MOTION_BLUR, rotating_blur),
-    Perturbation("zoom_blur", "blur", True, 1, ZOOM_BLUR, growing_zoom),
-    Perturbation("gaussian_blur", "blur", False, 2, GAUSSIAN_BLUR, growing_blur),
+    Transform("motion_blur", 2, "blur", MOTION_BLUR, rotating_blur),
+    Transform("zoom_blur", 1, "blur", ZOOM_BLUR, growing_zoom),
+    Transform("gaussian_blur", 2, "blur", GAUSSIAN_BLUR, growing_blur, benchmark=False),
 )

@@ -10,11 +10,11 @@ from operator import add, mul
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import table
+from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
 from corruptions.preparation import Window
-from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.kernels import sampling
 from perturbations.views import Canvas, Views
 
@@ -76,8 +76,7 @@ def scaled(views: Views, scale: float, on_base: bool) -> NDArray[np.uint8]:
     canvas = Canvas(views.base, *views.base.shape[:2])
     window = Window(0, 0, canvas.height, canvas.width)
     matrix = affine_matrix(canvas.height, canvas.width, scale=scale)
-    result: NDArray[np.uint8] = sampling.affine(canvas.pixels, canvas[1:], matrix, window)
-    return result
+    return sampling.affine(canvas.pixels, canvas[1:], matrix, window)
 
 
 @dataclass(frozen=True)
@@ -203,9 +202,9 @@ TILT = table(AngleStep, imagenet=[(1.0,)], inception=[(1.0,)], tiny=[(1.0,)], ci
 SCALE = table(ScaleStep, imagenet=[(2.5, 40)], inception=[(2.5, 40, True)], tiny=[(2.5, 40)], cifar=[(2, 70)])
 
 PERTURBATIONS = (
-    Perturbation("translate", "digital", True, 1, TRANSLATE, translate),
-    Perturbation("rotate", "digital", True, 1, ONE_DEGREE, rotate),
-    Perturbation("tilt", "digital", True, 2, TILT, tilt),
-    Perturbation("scale", "digital", True, 1, SCALE, scale),
-    Perturbation("shear", "digital", False, 1, ONE_DEGREE, shear),
+    Transform("translate", 1, "digital", TRANSLATE, translate),
+    Transform("rotate", 1, "digital", ONE_DEGREE, rotate),
+    Transform("tilt", 2, "digital", TILT, tilt),
+    Transform("scale", 1, "digital", SCALE, scale),
+    Transform("shear", 1, "digital", ONE_DEGREE, shear, benchmark=False),
 )

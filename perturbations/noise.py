@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import table
+from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import noise
+from corruptions.kernels.random import noise
 from corruptions.noise import Photons, Sigma, photons_to_image
-from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.views import Views
 
 
@@ -38,8 +38,7 @@ def gaussian_noise(views: Views, parameters: Gaussian, source: DrawSource, indic
             return views.base
         unit = source.at_call(index).normal(0.0, 1.0, views.base.shape)
         drawn = np.multiply(unit.astype(np.float32, copy=False), np.float32(parameters.sigma))
-        noisy: NDArray[np.uint8] = noise.add_noise(base, drawn.reshape(-1))
-        return noisy.reshape(views.base.shape)
+        return noise.add_noise(base, drawn.reshape(-1)).reshape(views.base.shape)
 
     return stack(views, indices, frame)
 
@@ -63,8 +62,7 @@ def speckle_noise(views: Views, parameters: Gaussian, source: DrawSource, indice
         if index == 0:
             return views.base
         drawn = source.at_call(index).normal(0.0, parameters.sigma, views.base.shape)
-        noisy: NDArray[np.uint8] = noise.multiply_noise(base, drawn.reshape(-1))
-        return noisy.reshape(views.base.shape)
+        return noise.multiply_noise(base, drawn.reshape(-1)).reshape(views.base.shape)
 
     return stack(views, indices, frame)
 
@@ -92,7 +90,7 @@ SPECKLE_NOISE = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("gaussian_noise", "noise", True, 1, GAUSSIAN_NOISE, gaussian_noise),
-    Perturbation("shot_noise", "noise", True, 1, SHOT_NOISE, shot_noise),
-    Perturbation("speckle_noise", "noise", False, 1, SPECKLE_NOISE, speckle_noise),
+    Transform("gaussian_noise", 1, "noise", GAUSSIAN_NOISE, gaussian_noise),
+    Transform("shot_noise", 1, "noise", SHOT_NOISE, shot_noise),
+    Transform("speckle_noise", 1, "noise", SPECKLE_NOISE, speckle_noise, benchmark=False),
 )

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import table
+from corruptions.catalogue import Transform, table
 from corruptions.draws import DrawSource
-from corruptions.kernels import blend, color, smoothing, zoom
+from corruptions.kernels.colour import color
+from corruptions.kernels.drawing import blend
+from corruptions.kernels.sampling import zoom
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 from corruptions.precipitation import SNOW_GAIN, SNOW_OFFSET, WATER_COLOUR, water_thickness
-from perturbations.catalogue import FRAMES, Frames, Indices, Perturbation, stack
+from perturbations.catalogue import FRAMES, Frames, Indices, stack
 from perturbations.kernels import sampling
 from perturbations.views import Views
 
@@ -131,7 +134,7 @@ SPATTER = table(
 )
 
 PERTURBATIONS = (
-    Perturbation("snow", "weather", True, 2, SNOW, rotating_snow),
-    Perturbation("brightness", "weather", True, 1, BRIGHTNESS, growing_brightness),
-    Perturbation("spatter", "weather", False, 2, SPATTER, dripping_spatter),
+    Transform("snow", 2, "weather", SNOW, rotating_snow),
+    Transform("brightness", 1, "weather", BRIGHTNESS, growing_brightness),
+    Transform("spatter", 2, "weather", SPATTER, dripping_spatter, benchmark=False),
 )

@@ -13,7 +13,7 @@ from pipeline.recipes import library
 from pipeline.recipes.choices import Choices
 from pipeline.recipes.levels import parse_levels
 from pipeline.recipes.schema import Recipe
-from pipeline.sources.listed_classes import read_classes
+from pipeline.sources.views import read_classes
 from pipeline.transforms import seeds
 from robustshards._arguments import Location, as_list, location
 

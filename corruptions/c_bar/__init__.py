@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corruptions.c_bar import geometry, lattices, light, spectral, waves
-from corruptions.c_bar.catalogue import BarCorruption
+from corruptions.c_bar.catalogue import GROUP
+from corruptions.catalogue import Transform
 
 PUBLISHED: Mapping[str, tuple[str, ...]] = {
     "imagenet": (
@@ -24,10 +25,10 @@ PUBLISHED: Mapping[str, tuple[str, ...]] = {
 """Profile -> names of the ten corruptions of its data set (ImageNet-C-bar, CIFAR-10-C-bar), in published order."""
 
 _ROWS = {row.name: row for part in (light, lattices, spectral, waves, geometry) for row in part.CORRUPTIONS}
-CORRUPTIONS: Mapping[str, BarCorruption] = {
+CORRUPTIONS: Mapping[str, Transform] = {
     name: _ROWS[name] for name in dict.fromkeys((*PUBLISHED["imagenet"], *PUBLISHED["cifar"]))
 }
 """Name -> corruption: the ten of ImageNet-C-bar in published order, then the other five of CIFAR-10-C-bar."""
 
-GROUPS: Mapping[str, tuple[str, ...]] = {"c-bar": tuple(CORRUPTIONS)}
+GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CORRUPTIONS)}
 """Group -> names in published order."""

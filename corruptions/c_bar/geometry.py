@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, draw_nothing, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, Size, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin, exp
-from corruptions.kernels import displacement, lines, splines
+from corruptions.kernels.drawing import lines
+from corruptions.kernels.sampling import displacement, splines
 
 CELLS = {224: 5}
 """Cells along the shorter side, by its length in pixels. Quirk: the published number depends on the size."""
@@ -32,26 +33,23 @@ def cell_side(size: Size) -> int:
     return shorter // CELLS.get(shorter, OTHER_CELLS)
 
 
-def draw_twirls(source: DrawSource, size: Size, level: float) -> NDArray[np.integer]:
+def draw_twirls(source: DrawSource, image: Image, level: float) -> NDArray[np.integer]:
     """Draw the direction of each cell, 0 or 1, by column and row of cells."""
-    side = cell_side(size)
-    return source.integers(0, 2, (size[1] // side, size[0] // side))
+    height, width, _ = image.shape
+    side = cell_side((height, width))
+    return source.integers(0, 2, (width // side, height // side))
 
 
 @lru_cache(maxsize=16)
 def twirl_offsets(side: int, level: float) -> NDArray[np.float64]:
     """Return where the pixels of a cell are sampled, see :func:`displacement.twirl_offsets`."""
-    offsets: NDArray[np.float64] = displacement.twirl_offsets(
-        side, scaled(level, TWIRL_ANGLE), scaled(level, PINCH) + LEAST_PINCH
-    )
-    return offsets
+    return displacement.twirl_offsets(side, scaled(level, TWIRL_ANGLE), scaled(level, PINCH) + LEAST_PINCH)
 
 
 def twirl(image: Image, level: float, directions: NDArray[np.integer]) -> Image:
     """Return the image with a pinch and a twirl in each cell of a grid."""
     offsets = twirl_offsets(cell_side((image.shape[0], image.shape[1])), float(level))
-    twirled: Image = displacement.twirl_cells(image, offsets, directions.astype(np.int64))
-    return twirled
+    return displacement.twirl_cells(image, offsets, directions.astype(np.int64))
 
 
 class Waves(NamedTuple):
@@ -67,9 +65,9 @@ SHORTEST_WAVE, LONGEST_WAVE = 0.1, 0.3
 """Range of wavelengths, as fractions of the shorter side."""
 
 
-def draw_waves(source: DrawSource, size: Size, level: float) -> Waves:
+def draw_waves(source: DrawSource, image: Image, level: float) -> Waves:
     """Draw wavelengths and phases of the ripple."""
-    shorter = min(size)
+    shorter = min(image.shape[:2])
     first, second = source.angle(SHORTEST_WAVE, LONGEST_WAVE), source.angle(SHORTEST_WAVE, LONGEST_WAVE)
     phases = source.angle(0.0, 2 * math.pi), source.angle(0.0, 2 * math.pi)
     return Waves((first * shorter, second * shorter), phases)
@@ -78,8 +76,7 @@ def draw_waves(source: DrawSource, size: Size, level: float) -> Waves:
 def ripple(image: Image, level: float, waves: Waves) -> Image:
     """Return the image with rows and columns displaced by sine waves."""
     amplitude = scaled(level, RIPPLE_AMPLITUDE) * min(image.shape[:2])
-    rippled: Image = displacement.ripple(image, amplitude, waves.lengths, waves.phases)
-    return rippled
+    return displacement.ripple(image, amplitude, waves.lengths, waves.phases)
 
 
 TURN_ANGLE = 15.0
@@ -109,7 +106,7 @@ ABBERATION = 0.5
 """Zoom of the largest channel above 1, at level 10."""
 
 
-def draw_order(source: DrawSource, size: Size, level: float) -> NDArray[np.int64]:
+def draw_order(source: DrawSource, image: Image, level: float) -> NDArray[np.int64]:
     """Draw which channel has which zoom."""
     return source.permutation(3)
 
@@ -133,23 +130,22 @@ LINES = 1.0
 """Number of lines at level 10, per pixel of the shorter side."""
 
 
-def draw_bundle(source: DrawSource, size: Size, level: float) -> Bundle:
+def draw_bundle(source: DrawSource, image: Image, level: float) -> Bundle:
     """Draw place and direction of the lines."""
     angle, variation = source.angle(0.0, 2 * math.pi), source.angle(0.1, 1.0)
-    count = int(scaled(level, LINES) * min(size))
+    count = int(scaled(level, LINES) * min(image.shape[:2]))
     return Bundle(angle, variation, source.child().uniform(0.0, 1.0, (count, 3)))
 
 
 def add_lines(image: Image, level: float, bundle: Bundle) -> Image:
     """Return the image with grey lines."""
-    lined: Image = lines.draw_lines(image, bundle.draws, bundle.angle, bundle.variation, float(min(image.shape[:2])))
-    return lined
+    return lines.draw_lines(image, bundle.draws, bundle.angle, bundle.variation, float(min(image.shape[:2])))
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption("pinch_and_twirl", {"cifar": (5.5, 6, 6.5, 8.5, 10)}, draw_twirls, twirl),
-    BarCorruption("ripple", {"cifar": (5.5, 6, 6.5, 7.5, 8)}, draw_waves, ripple),
-    BarCorruption("circular_motion_blur", {"cifar": (2.8, 3.6, 4.4, 5.2, 6)}, draw_nothing, circular_motion_blur),
-    BarCorruption("lines", {"cifar": (0.5, 1, 1.5, 2, 2.5)}, draw_bundle, add_lines),
-    BarCorruption("transverse_chromatic_abberation", {"cifar": (1, 2, 5, 9, 10)}, draw_order, zoom_channels),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("pinch_and_twirl", 1, GROUP, {"cifar": (5.5, 6, 6.5, 8.5, 10)}, twirl, draw_twirls),
+    Transform("ripple", 1, GROUP, {"cifar": (5.5, 6, 6.5, 7.5, 8)}, ripple, draw_waves),
+    Transform("circular_motion_blur", 1, GROUP, {"cifar": (2.8, 3.6, 4.4, 5.2, 6)}, circular_motion_blur),
+    Transform("lines", 1, GROUP, {"cifar": (0.5, 1, 1.5, 2, 2.5)}, add_lines, draw_bundle),
+    Transform("transverse_chromatic_abberation", 1, GROUP, {"cifar": (1, 2, 5, 9, 10)}, zoom_channels, draw_order),
 )

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import checkerboard, perlin
+from corruptions.kernels.drawing import checkerboard, perlin
 
 LARGEST_NUMBER = 2**31
 """Numbers for gradients are below this."""
@@ -22,7 +22,7 @@ NOISE_WEIGHT = 0.5
 """Weight of the noise at level 10."""
 
 
-def draw_gradients(source: DrawSource, size: Size, level: float) -> NDArray[np.integer[Any]]:
+def draw_gradients(source: DrawSource, image: Image, level: float) -> NDArray[np.integer[Any]]:
     """Draw the numbers of which gradients and their order are made, from a generator of their own."""
     return source.child().integers(0, LARGEST_NUMBER, (perlin.DRAWS,))
 
@@ -46,11 +46,12 @@ REACH = 4
 """Cells after which the board repeats, as a multiple of those along the shorter side. Squares see no repetition."""
 
 
-def draw_board(source: DrawSource, size: Size, level: float) -> Board:
+def draw_board(source: DrawSource, image: Image, level: float) -> Board:
     """Draw a checkerboard, of which cells are cut out with a probability of a tenth of the level."""
     angle = source.angle(0.0, 2 * math.pi)
-    side = max(source.angle(0.1, 0.25) * min(size), 1.0)
-    cells = int(REACH * min(size) // side)
+    shorter = min(image.shape[:2])
+    side = max(source.angle(0.1, 0.25) * shorter, 1.0)
+    cells = int(REACH * shorter // side)
     return Board(angle, side, source.child().uniform(0.0, 1.0, (cells, cells)) < scaled(level, 1.0))
 
 
@@ -62,7 +63,9 @@ def cut_out(image: Image, level: float, draws: Board) -> Image:
     return cut.reshape(image.shape)
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption("perlin_noise", {"imagenet": (4.6, 5.2, 5.8, 7.6, 8.8)}, draw_gradients, add_noise),
-    BarCorruption("checkerboard_cutout", {"imagenet": (2, 3, 4, 5, 6), "cifar": (1, 2, 3, 4, 5)}, draw_board, cut_out),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("perlin_noise", 1, GROUP, {"imagenet": (4.6, 5.2, 5.8, 7.6, 8.8)}, add_noise, draw_gradients),
+    Transform(
+        "checkerboard_cutout", 1, GROUP, {"imagenet": (2, 3, 4, 5, 6), "cifar": (1, 2, 3, 4, 5)}, cut_out, draw_board
+    ),
 )

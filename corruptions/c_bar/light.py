@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import caustics, mirrored, smoothing, sparkles
+from corruptions.kernels.drawing import caustics, sparkles
+from corruptions.kernels.smoothing import gaussian as smoothing
+from corruptions.kernels.smoothing import mirrored
 
 
 class Water(NamedTuple):
@@ -29,9 +31,9 @@ OUTSIDE = 1.0
 """Darkness of the ground outside of the image."""
 
 
-def draw_water(source: DrawSource, size: Size, level: float) -> Water:
+def draw_water(source: DrawSource, image: Image, level: float) -> Water:
     """Draw time and scale of the pattern."""
-    return Water(source.angle(0.5, 2.0), source.angle(0.75, 1.25) * min(size))
+    return Water(source.angle(0.5, 2.0), source.angle(0.75, 1.25) * min(image.shape[:2]))
 
 
 def refract(image: Image, level: float, draws: Water) -> Image:
@@ -43,8 +45,7 @@ def refract(image: Image, level: float, draws: Water) -> Image:
     smooth = smoothing.smooth_plane(rough, SIGMA)[MARGIN : MARGIN + height, MARGIN : MARGIN + width]
     darkness = np.pad(smooth, 1, constant_values=OUTSIDE)
     lens, light = scaled(level, LENS * min(height, width)), scaled(level, LIGHT)
-    refracted: Image = caustics.refract(image, darkness, lens, light)
-    return refracted
+    return caustics.refract(image, darkness, lens, light)
 
 
 FEWEST_RAYS = 50
@@ -64,9 +65,9 @@ FADING, FADING_UNIT = 65.0, 50.0
 """Exponent with which the image fades outside of the star: value at level 10, and what it is divided by."""
 
 
-def draw_star(source: DrawSource, size: Size, level: float) -> Star:
+def draw_star(source: DrawSource, image: Image, level: float) -> Star:
     """Draw a star in the middle half of the image. The lengths of its rays come from a generator of their own."""
-    row, column = (source.uniform(0.25, 0.75, (2,)).astype(np.float64) * size).tolist()
+    row, column = (source.uniform(0.25, 0.75, (2,)).astype(np.float64) * image.shape[:2]).tolist()
     lengths = source.child()
     count = source.integer(FEWEST_RAYS, sparkles.MOST_RAYS)
     return Star((row, column), lengths.normal(0.0, 1.0, (count,)).astype(np.float64))
@@ -75,8 +76,7 @@ def draw_star(source: DrawSource, size: Size, level: float) -> Star:
 def fade_outside(image: Image, level: float, draws: Star) -> Image:
     """Return the image faded to white outside of a star."""
     radius, exponent = STAR_RADIUS * min(image.shape[:2]), scaled(level, FADING) / FADING_UNIT
-    faded: Image = sparkles.fade_outside(image.reshape(image.shape[0], -1), *draws, radius, exponent)
-    return faded.reshape(image.shape)
+    return sparkles.fade_outside(image.reshape(image.shape[0], -1), *draws, radius, exponent).reshape(image.shape)
 
 
 class Stars(NamedTuple):
@@ -93,9 +93,9 @@ SPARKLE_RADIUS = 0.1
 """Mean length of rays at level 10, as a fraction of the shorter side."""
 
 
-def draw_stars(source: DrawSource, size: Size, level: float) -> Stars:
+def draw_stars(source: DrawSource, image: Image, level: float) -> Stars:
     """Draw stars anywhere in the image. The lengths of their rays come from a generator of their own."""
-    centres = source.uniform(0.0, 1.0, (STARS, 2)).astype(np.float64) * size
+    centres = source.uniform(0.0, 1.0, (STARS, 2)).astype(np.float64) * image.shape[:2]
     lengths = source.child()
     counts = source.integers(FEWEST_RAYS, sparkles.MOST_RAYS, (STARS,)).astype(np.int64)
     return Stars(centres, counts, lengths.normal(0.0, 1.0, (int(counts.sum()),)).astype(np.float64))
@@ -104,14 +104,20 @@ def draw_stars(source: DrawSource, size: Size, level: float) -> Stars:
 def add_stars(image: Image, level: float, draws: Stars) -> Image:
     """Return the image with stars that fade to white."""
     radius = scaled(level, SPARKLE_RADIUS) * min(image.shape[:2])
-    sparkling: Image = sparkles.fade_inside(image.reshape(image.shape[0], -1), *draws, radius)
-    return sparkling.reshape(image.shape)
+    return sparkles.fade_inside(image.reshape(image.shape[0], -1), *draws, radius).reshape(image.shape)
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption("caustic_refraction", {"imagenet": (2.35, 3.2, 4.9, 6.6, 9.15)}, draw_water, refract),
-    BarCorruption(
-        "inverse_sparkles", {"imagenet": (1, 2, 4, 9, 10), "cifar": (1, 1.5, 2.5, 4.5, 5)}, draw_star, fade_outside
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("caustic_refraction", 1, GROUP, {"imagenet": (2.35, 3.2, 4.9, 6.6, 9.15)}, refract, draw_water),
+    Transform(
+        "inverse_sparkles",
+        1,
+        GROUP,
+        {"imagenet": (1, 2, 4, 9, 10), "cifar": (1, 1.5, 2.5, 4.5, 5)},
+        fade_outside,
+        draw_star,
     ),
-    BarCorruption("sparkles", {"imagenet": (1, 2, 3, 5, 6), "cifar": (0.7, 3.5, 5.6, 6.3, 7)}, draw_stars, add_stars),
+    Transform(
+        "sparkles", 1, GROUP, {"imagenet": (1, 2, 3, 5, 6), "cifar": (0.7, 3.5, 5.6, 6.3, 7)}, add_stars, draw_stars
+    ),
 )

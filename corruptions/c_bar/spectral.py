@@ -9,10 +9,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, Size, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import fourier, spectral_noise
+from corruptions.kernels.random import spectral_noise
+from corruptions.kernels.smoothing import fourier
 
 Turns = NDArray[np.floating]
 """Phases of the columns 0 to ceil(W / 2) of a spectrum, as fractions of a turn, (H, ceil(W / 2) + 1)."""
@@ -33,9 +34,9 @@ def brown(square: float) -> float:
     return 1 / (square + 1)
 
 
-def draw_turns(source: DrawSource, size: Size) -> Turns:
+def draw_turns(source: DrawSource, image: Image) -> Turns:
     """Draw the phases of one field. Those of the right half are those of the left one, turned by 180 degrees."""
-    height, width = size
+    height, width, _ = image.shape
     left = source.uniform(0.0, 1.0, (height, width // 2))
     columns = [left, left[::-1, -1:]]
     if width % 2:
@@ -75,13 +76,12 @@ def amplitudes(amplitude: Callable[[float], float], size: Size) -> tuple[NDArray
 def field(turns: Turns, amplitude: Callable[[float], float], size: Size) -> NDArray[np.float32]:
     """Return noise of standard deviation 1, float32 (H, W), from its phases."""
     spectrum = spectral_noise.noise_spectrum(turns, *amplitudes(amplitude, size))
-    noise: NDArray[np.float32] = fourier.inverse(spectrum, size[1])
-    return noise
+    return fourier.inverse(spectrum, size[1])
 
 
-def draw_blue_noise(source: DrawSource, size: Size, level: float) -> Turns:
+def draw_blue_noise(source: DrawSource, image: Image, level: float) -> Turns:
     """Draw the phases of the noise."""
-    return draw_turns(source.child(), size)
+    return draw_turns(source.child(), image)
 
 
 def sample_by_blue_noise(image: Image, level: float, turns: Turns) -> Image:
@@ -89,14 +89,13 @@ def sample_by_blue_noise(image: Image, level: float, turns: Turns) -> Image:
     height, width, _ = image.shape
     threshold = np.float32(scaled(level, BLUE_RANGE) + BLUE_LOWEST)
     noise = field(turns, blue, (height, width))
-    sampled: Image = spectral_noise.keep_above(image.reshape(height, -1), noise, threshold)
-    return sampled.reshape(image.shape)
+    return spectral_noise.keep_above(image.reshape(height, -1), noise, threshold).reshape(image.shape)
 
 
-def draw_brownish_noise(source: DrawSource, size: Size, level: float) -> tuple[Turns, ...]:
+def draw_brownish_noise(source: DrawSource, image: Image, level: float) -> tuple[Turns, ...]:
     """Draw the phases of the noise of each channel."""
     child = source.child()
-    return tuple(draw_turns(child, size) for _ in range(3))
+    return tuple(draw_turns(child, image) for _ in range(3))
 
 
 def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> Image:
@@ -104,21 +103,24 @@ def add_brownish_noise(image: Image, level: float, turns: tuple[Turns, ...]) -> 
     height, width, _ = image.shape
     fields = [field(phases, brown, (height, width)) for phases in turns]
     intensity = np.float32(scaled(level, BROWN_INTENSITY))
-    noisy: Image = spectral_noise.add_fields(image.reshape(height, -1), *fields, intensity)
-    return noisy.reshape(image.shape)
+    return spectral_noise.add_fields(image.reshape(height, -1), *fields, intensity).reshape(image.shape)
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption(
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform(
         "blue_noise_sample",
+        1,
+        GROUP,
         {"imagenet": (0.8, 1.6, 2.4, 4, 5.6), "cifar": (0.7, 1.4, 2.1, 3.5, 4.2)},
-        draw_blue_noise,
         sample_by_blue_noise,
+        draw_blue_noise,
     ),
-    BarCorruption(
+    Transform(
         "brownish_noise",
+        1,
+        GROUP,
         {"imagenet": (1, 2, 3, 4, 5), "cifar": (2.5, 4, 5.5, 6.5, 7)},
-        draw_brownish_noise,
         add_brownish_noise,
+        draw_brownish_noise,
     ),
 )

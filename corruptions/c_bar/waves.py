@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corruptions.c_bar.catalogue import BarCorruption, Size, scaled
-from corruptions.catalogue import Image
+from corruptions.c_bar.catalogue import GROUP, scaled
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import gratings, plasma
+from corruptions.kernels.drawing import gratings, plasma
 
 FULL_TURN = 2 * math.pi
 
@@ -33,10 +33,10 @@ FREQUENCY_GROWTH, TIME_GROWTH = 1.93, 1.15
 """Factors of frequency and of time divisor from one displacement to the next."""
 
 
-def draw_plasma(source: DrawSource, size: Size, level: float) -> Plasma:
+def draw_plasma(source: DrawSource, image: Image, level: float) -> Plasma:
     """Draw time and shape of the plasma."""
     time, iterations = source.angle(0.0, 6 * math.pi), source.integer(4, 7)
-    return Plasma(time, iterations, source.angle(0.5, 1.0), source.angle(0.075, 0.2) * min(size))
+    return Plasma(time, iterations, source.angle(0.5, 1.0), source.angle(0.075, 0.2) * min(image.shape[:2]))
 
 
 def add_plasma(image: Image, level: float, draws: Plasma) -> Image:
@@ -50,8 +50,7 @@ def add_plasma(image: Image, level: float, draws: Plasma) -> Image:
         damping *= DAMPING - draws.turbulence
     start = (np.float32(draws.time), np.float32(cos_sin(draws.time)[1]), np.float32(draws.grain))
     weights = np.float32(1 - intensity / 255), np.float32(intensity)
-    blended: Image = plasma.blend_plasma(image.reshape(image.shape[0], -1), start, steps, *weights)
-    return blended.reshape(image.shape)
+    return plasma.blend_plasma(image.reshape(image.shape[0], -1), start, steps, *weights).reshape(image.shape)
 
 
 class Rings(NamedTuple):
@@ -68,11 +67,11 @@ RING_INTENSITY = 128.0
 """Height of the waves at level 10, in levels of 255."""
 
 
-def draw_rings(source: DrawSource, size: Size, level: float) -> Rings:
+def draw_rings(source: DrawSource, image: Image, level: float) -> Rings:
     """Draw centre and shape of the rings."""
-    height, width = size
+    height, width, _ = image.shape
     column, row = source.angle(0.0, width), source.angle(0.0, height)
-    largest = min(size) / 10
+    largest = min(height, width) / 10
     return Rings(column, row, source.angle(0.0, 10.0), source.angle(0.0, largest), source.angle(0.0, largest))
 
 
@@ -94,7 +93,7 @@ WAVE_INTENSITY = 196.0
 """Amplitude of the wave at level 10, in levels of 255."""
 
 
-def draw_wave(source: DrawSource, size: Size, level: float) -> PlaneWave:
+def draw_wave(source: DrawSource, image: Image, level: float) -> PlaneWave:
     """Draw direction, wavelength and phase of a wave."""
     first = source.angle(-math.pi, math.pi)
     second = source.angle(-abs(first), abs(first))
@@ -108,8 +107,8 @@ def add_wave(image: Image, level: float, draws: PlaneWave) -> Image:
     return waved.reshape(image.shape)
 
 
-CORRUPTIONS: tuple[BarCorruption, ...] = (
-    BarCorruption("plasma_noise", {"imagenet": (4.75, 7, 8.5, 9.25, 10)}, draw_plasma, add_plasma),
-    BarCorruption("cocentric_sine_waves", {"imagenet": (3, 5, 8, 9, 10)}, draw_rings, add_rings, 2),
-    BarCorruption("single_frequency_greyscale", {"imagenet": (1, 1.5, 2, 4.5, 5)}, draw_wave, add_wave, 2),
+CORRUPTIONS: tuple[Transform, ...] = (
+    Transform("plasma_noise", 1, GROUP, {"imagenet": (4.75, 7, 8.5, 9.25, 10)}, add_plasma, draw_plasma),
+    Transform("cocentric_sine_waves", 2, GROUP, {"imagenet": (3, 5, 8, 9, 10)}, add_rings, draw_rings),
+    Transform("single_frequency_greyscale", 2, GROUP, {"imagenet": (1, 1.5, 2, 4.5, 5)}, add_wave, draw_wave),
 )

@@ -7,23 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from corruptions import validation
 from corruptions.candidates import colour, filters, geometric, noise, occlusion, weather
-from corruptions.candidates.catalogue import Candidate, Draws
+from corruptions.candidates.catalogue import GROUP, Draws
+from corruptions.catalogue import Transform
 from corruptions.registry import find
 
-LEVEL = 1
-"""The only level: each candidate was published with one setting."""
-PROFILE = "imagenet"
-"""The only profile for which settings were published."""
-MIN_SIDE = 130
-"""Smallest accepted image side in pixels: the side that Border keeps."""
 LARGEST = 2**24
 """Largest absolute value of a drawn number: float32 holds all integers up to it."""
 PLACES = frozenset({"circles"})
 """Draws whose integers have no limit: places may be far outside of the image."""
 
-CANDIDATES: Mapping[str, Candidate] = {
+CANDIDATES: Mapping[str, Transform] = {
     row.name: row
     for row in sorted(
         (
@@ -46,7 +40,7 @@ SYN2NAT = (
 )
 """Names of the 18 candidates of ImageNet-Syn2Nat, in published order."""
 
-GROUPS: Mapping[str, tuple[str, ...]] = {"candidates": tuple(CANDIDATES), "syn2nat": SYN2NAT}
+GROUPS: Mapping[str, tuple[str, ...]] = {GROUP: tuple(CANDIDATES), "syn2nat": SYN2NAT}
 """Group -> names in published order."""
 
 RECORDED: Mapping[str, frozenset[str]] = {
@@ -59,30 +53,12 @@ RECORDED: Mapping[str, frozenset[str]] = {
 """Candidate -> what the published library records beside the draws: how they were made. It is not used."""
 
 
-def get(name: str) -> Candidate:
+def get(name: str) -> Transform:
     """Return a candidate. Raises ValueError if the name is unknown."""
     return find("candidate", CANDIDATES, name)
 
 
-def check_setting(name: str, severity: int, profile: str) -> None:
-    """Check that a candidate is asked for in its only setting.
-
-    Args:
-        name: Name of the candidate, for error messages.
-        severity: Must be 1.
-        profile: Must be "imagenet".
-
-    Raises:
-        TypeError: If the severity is not an integer.
-        ValueError: If another setting is asked for.
-    """
-    if validation.check_integer(severity, "severity") != LEVEL:
-        raise ValueError(f"severity must be {LEVEL} for candidate {name!r}, not {severity}: it has one setting")
-    if validation.check_profile(profile) != PROFILE:
-        raise ValueError(f"profile must be {PROFILE!r} for candidate {name!r}, not {profile!r}: it has one setting")
-
-
-def check_draws(row: Candidate, draws: Draws) -> Draws:
+def check_draws(row: Transform, draws: Draws) -> Draws:
     """Return the draws. Raises TypeError if they are no mapping, and ValueError for invalid keys or numbers.
 
     Keys in RECORDED are accepted.

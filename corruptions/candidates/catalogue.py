@@ -1,52 +1,36 @@
-"""The record of one candidate, and the conversion of its draws."""
+"""The records of candidates, and the conversion of their draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.catalogue import Image
+from corruptions.catalogue import Image, Transform, draw_nothing
 from corruptions.draws import DrawSource
 
 Draws = Mapping[str, Any]
 """What is drawn for one image: key -> number, string, tuple or array. Lists are accepted for tuples and arrays."""
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """One candidate corruption: what it draws for an image, and what it does with the draws.
-
-    ``keys`` are the names of the draws, in the order of drawing. ``draw(source, image)`` returns a value for each key;
-    most candidates use the shape of the image only. ``apply(image, draws)`` is a pure function that returns a new image
-    of the same shape. ``version`` must be increased with each change that alters a pixel.
-    """
-
-    name: str
-    keys: tuple[str, ...]
-    draw: Callable[[DrawSource, Image], dict[str, Any]]
-    apply: Callable[[Image, Draws], Image]
-    version: int = 1
-
-    def make(self, image: Image, source: DrawSource) -> Image:
-        """Return the corrupted image.
-
-        Args:
-            image: uint8 RGB (H, W, 3). It is not modified.
-            source: What to draw random numbers from.
-
-        Returns:
-            A new uint8 RGB array (H, W, 3).
-        """
-        return self.apply(image, self.draw(source, image))
+GROUP = "candidates"
+"""Group of the candidates."""
+SETTINGS: Mapping[str, tuple[None]] = {"imagenet": (None,)}
+"""The levels of each candidate: it was published with one setting, for one profile."""
+MIN_SIDE = 130
+"""Smallest accepted image side in pixels: the side that Border keeps."""
 
 
-def draw_nothing(source: DrawSource, image: Image) -> dict[str, Any]:
-    """Return no draws, for candidates without a random part."""
-    return {}
+def candidate(
+    name: str,
+    apply: Callable[[Image, None, Draws], Image],
+    draw: Callable[[DrawSource, Image, None], Draws | None] = draw_nothing,
+    keys: tuple[str, ...] = (),
+    version: int = 1,
+) -> Transform:
+    """Return the record of one candidate, whose draws are a mapping with these keys, in the order of drawing."""
+    return Transform(name, version, GROUP, SETTINGS, apply, draw, keys=keys, smallest=MIN_SIDE)
 
 
 def array_of(draws: Draws, key: str, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corruptions import elementary, jpeg
-from corruptions.candidates.catalogue import Candidate, Draws, array_of, draw_nothing
-from corruptions.catalogue import Image
+from corruptions.candidates.catalogue import Draws, array_of, candidate
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import levels, recolour
+from corruptions.kernels.colour import levels, recolour
 
 LEVELS = np.arange(256)
 """All levels."""
@@ -32,8 +32,7 @@ def cut(values: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 def look_up(image: Image, table: NDArray[np.uint8]) -> Image:
     """Return the image with each level replaced by that of a table (256,)."""
-    result: Image = levels.look_up(image.reshape(-1), table)
-    return result.reshape(image.shape)
+    return levels.look_up(image.reshape(-1), table).reshape(image.shape)
 
 
 def scale_channels(image: Image, gains: list[float], offsets: list[float]) -> Image:
@@ -47,12 +46,12 @@ DROPPED_CHANNELS = 1
 """Number of channels that ChannelDropout sets to 0."""
 
 
-def draw_channels(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_channels(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the channel that is dropped, each equally likely."""
     return {"channels_to_drop": [source.integer(0, 3) for _ in range(DROPPED_CHANNELS)]}
 
 
-def drop_channels(image: Image, draws: Draws) -> Image:
+def drop_channels(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn channels set to 0."""
     kept = np.full(3, WHITE, np.uint8)
     kept[array_of(draws, "channels_to_drop", np.int64, (-1,))] = 0
@@ -77,8 +76,7 @@ def jitter_contrast(image: Image, factor: float) -> Image:
 
 def jitter_saturation(image: Image, factor: float) -> Image:
     """Return the image blended with its grey levels. Its own weight is the factor, which may be above 1."""
-    result: Image = recolour.blend_with_grey(image.reshape(-1), np.float32(factor), np.float32(1 - factor))
-    return result.reshape(image.shape)
+    return recolour.blend_with_grey(image.reshape(-1), np.float32(factor), np.float32(1 - factor)).reshape(image.shape)
 
 
 def shift_hsv(image: Image, hue: float, saturation: float, value: float) -> Image:
@@ -87,10 +85,9 @@ def shift_hsv(image: Image, hue: float, saturation: float, value: float) -> Imag
     The components are integers, so that the fraction of a sum is dropped with that of the shift.
     """
     turned = np.int32(math.floor(hue) % HUES)
-    shifted: Image = recolour.shift_hsv(
+    return recolour.shift_hsv(
         image.reshape(-1), turned, np.int32(math.floor(saturation)), np.int32(math.floor(value))
-    )
-    return shifted.reshape(image.shape)
+    ).reshape(image.shape)
 
 
 def jitter_hue(image: Image, turns: float) -> Image:
@@ -107,7 +104,7 @@ JITTER_STEPS: Mapping[str, Callable[[Image, float], Image]] = {
 """Draw of ColorJitter -> the step that uses it."""
 
 
-def draw_jitter(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_jitter(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw three factors, the turn of the hue and the order of the steps, each order equally likely."""
     factors = {step: source.angle(1 - JITTER, 1 + JITTER) for step in ("brightness", "contrast", "saturation")}
     hue = source.angle(-JITTER, JITTER)
@@ -115,7 +112,7 @@ def draw_jitter(source: DrawSource, image: Image) -> dict[str, Any]:
     return {**factors, "hue": hue, "order": [steps[i] for i in source.permutation(len(steps))]}
 
 
-def jitter_colours(image: Image, draws: Draws) -> Image:
+def jitter_colours(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image after four steps in the drawn order, each on the 8-bit result of the one before."""
     for step in draws["order"]:
         image = JITTER_STEPS[step](image, draws[step])
@@ -128,21 +125,21 @@ RGB_LIMITS: Mapping[str, float] = {"r_shift": 200, "g_shift": 200, "b_shift": 20
 """Draw of RGBShift -> its largest value in levels."""
 
 
-def draw_shifts(limits: Mapping[str, float]) -> Callable[[DrawSource, Image], dict[str, Any]]:
+def draw_shifts(limits: Mapping[str, float]) -> Callable[[DrawSource, Image, None], dict[str, Any]]:
     """Return a function that draws a number from -limit to limit for each key."""
 
-    def draw(source: DrawSource, image: Image) -> dict[str, Any]:
+    def draw(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
         return {key: source.angle(-limit, limit) for key, limit in limits.items()}
 
     return draw
 
 
-def shift_hue_saturation_value(image: Image, draws: Draws) -> Image:
+def shift_hue_saturation_value(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn shifts added to its 8-bit HSV."""
     return shift_hsv(image, *(draws[key] for key in HSV_LIMITS))
 
 
-def shift_channels(image: Image, draws: Draws) -> Image:
+def shift_channels(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn shifts added to its channels."""
     return scale_channels(image, [1, 1, 1], [draws[key] for key in RGB_LIMITS])
 
@@ -151,12 +148,12 @@ LOWEST_QUALITY, HIGHEST_QUALITY = 5, 15
 """Range of JPEG qualities."""
 
 
-def draw_quality(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_quality(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw a JPEG quality."""
     return {"quality": source.integer(LOWEST_QUALITY, HIGHEST_QUALITY + 1)}
 
 
-def compress(image: Image, draws: Draws) -> Image:
+def compress(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image encoded as JPEG with 4:2:0 chroma and decoded again, both by libjpeg-turbo.
 
     Quirk: red and blue are exchanged for the encoder (published as OpenCV calls without conversion to its BGR).
@@ -166,7 +163,7 @@ def compress(image: Image, draws: Draws) -> Image:
     return jpeg.decode(coded, height, width, "BGR")
 
 
-def invert(image: Image, draws: Draws) -> Image:
+def invert(image: Image, setting: None, draws: Draws) -> Image:
     """Return the negative of the image."""
     return ~image
 
@@ -186,7 +183,7 @@ def lightness_deviation(image: Image) -> float:
     return math.sqrt(count * int(squares) - int(total) * int(total)) / (count * 2 * WHITE)
 
 
-def draw_iso_noise(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_iso_noise(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw noise for lightness (photon counts) and hue (degrees), (H, W) each. The image decides the mean count."""
     shift, intensity = source.angle(SHIFT_LOW, SHIFT_HIGH), source.angle(INTENSITY_LOW, INTENSITY_HIGH)
     mean = WHITE * lightness_deviation(image) * intensity
@@ -196,19 +193,18 @@ def draw_iso_noise(source: DrawSource, image: Image) -> dict[str, Any]:
     }
 
 
-def add_iso_noise(image: Image, draws: Draws) -> Image:
+def add_iso_noise(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the drawn noise added to its HLS lightness and hue."""
     photons = array_of(draws, "luminance_noise", np.uint16, image.shape[:2])
     rotation = array_of(draws, "color_noise", np.float32, image.shape[:2])
-    noisy: Image = recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1))
-    return noisy.reshape(image.shape)
+    return recolour.add_hls_noise(image.reshape(-1), photons.reshape(-1), rotation.reshape(-1)).reshape(image.shape)
 
 
 POSTERIZED_BITS = 0b11000000
 """The bits of a level that Posterize keeps."""
 
 
-def posterize(image: Image, draws: Draws) -> Image:
+def posterize(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the two highest bits of each level."""
     return image & np.uint8(POSTERIZED_BITS)
 
@@ -217,22 +213,22 @@ BRIGHTNESS_LIMIT, CONTRAST_LIMIT = 0.9, 1.5
 """Largest change of brightness, for levels in 0..1, and of the contrast factor 1."""
 
 
-def draw_brightness(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_brightness(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the change of brightness."""
     return {"beta": source.angle(-BRIGHTNESS_LIMIT, BRIGHTNESS_LIMIT)}
 
 
-def shift_brightness(image: Image, draws: Draws) -> Image:
+def shift_brightness(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with a constant added to all levels."""
     return scale_channels(image, [1, 1, 1], 3 * [WHITE * draws["beta"]])
 
 
-def draw_contrast(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_contrast(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the factor of the levels."""
     return {"alpha": 1 + source.angle(-CONTRAST_LIMIT, CONTRAST_LIMIT)}
 
 
-def scale_contrast(image: Image, draws: Draws) -> Image:
+def scale_contrast(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with all levels times a factor.
 
     Quirk: no mean is kept, and a negative factor, one in six, gives a black image (published setting).
@@ -248,7 +244,7 @@ GAMMAS: Mapping[float, int] = {each / HUNDREDTHS: each for each in range(GAMMA_L
 """Exponent -> its hundredths."""
 
 
-def draw_gamma(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_gamma(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the exponent, 3..10 in steps of 0.01."""
     return {"gamma": source.integer(GAMMA_LOW, GAMMA_HIGH + 1) / HUNDREDTHS}
 
@@ -266,7 +262,7 @@ def gamma_tables() -> NDArray[np.uint8]:
     return cut(powers * WHITE)
 
 
-def darken(image: Image, draws: Draws) -> Image:
+def darken(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with levels in 0..1 raised to a power.
 
     Raises:
@@ -282,30 +278,29 @@ SOLARIZED = 200
 """Lowest level that Solarize inverts."""
 
 
-def solarize(image: Image, draws: Draws) -> Image:
+def solarize(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with bright levels inverted. Inverting a level flips all of its bits."""
     return image ^ ((image >= SOLARIZED) * np.uint8(WHITE))
 
 
-def tone(image: Image, draws: Draws) -> Image:
+def tone(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image in sepia."""
-    result: Image = recolour.to_sepia(image.reshape(-1))
-    return result.reshape(image.shape)
+    return recolour.to_sepia(image.reshape(-1)).reshape(image.shape)
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("ChannelDropout", ("channels_to_drop",), draw_channels, drop_channels),
-    Candidate("ColorJitter", (*JITTER_STEPS, "order"), draw_jitter, jitter_colours),
-    Candidate("HueSaturationValue", tuple(HSV_LIMITS), draw_shifts(HSV_LIMITS), shift_hue_saturation_value),
-    Candidate("ImageCompression", ("quality",), draw_quality, compress),
-    Candidate("InvertImg", (), draw_nothing, invert),
-    Candidate("ISONoise", ("luminance_noise", "color_noise"), draw_iso_noise, add_iso_noise),
-    Candidate("JpegCompression", ("quality",), draw_quality, compress),
-    Candidate("Posterize", (), draw_nothing, posterize),
-    Candidate("RandomBrightness", ("beta",), draw_brightness, shift_brightness),
-    Candidate("RandomContrast", ("alpha",), draw_contrast, scale_contrast),
-    Candidate("RandomGamma", ("gamma",), draw_gamma, darken),
-    Candidate("RGBShift", tuple(RGB_LIMITS), draw_shifts(RGB_LIMITS), shift_channels),
-    Candidate("Solarize", (), draw_nothing, solarize),
-    Candidate("ToSepia", (), draw_nothing, tone),
+CANDIDATES: tuple[Transform, ...] = (
+    candidate("ChannelDropout", drop_channels, draw_channels, ("channels_to_drop",)),
+    candidate("ColorJitter", jitter_colours, draw_jitter, (*JITTER_STEPS, "order")),
+    candidate("HueSaturationValue", shift_hue_saturation_value, draw_shifts(HSV_LIMITS), tuple(HSV_LIMITS)),
+    candidate("ImageCompression", compress, draw_quality, ("quality",)),
+    candidate("InvertImg", invert),
+    candidate("ISONoise", add_iso_noise, draw_iso_noise, ("luminance_noise", "color_noise")),
+    candidate("JpegCompression", compress, draw_quality, ("quality",)),
+    candidate("Posterize", posterize),
+    candidate("RandomBrightness", shift_brightness, draw_brightness, ("beta",)),
+    candidate("RandomContrast", scale_contrast, draw_contrast, ("alpha",)),
+    candidate("RandomGamma", darken, draw_gamma, ("gamma",)),
+    candidate("RGBShift", shift_channels, draw_shifts(RGB_LIMITS), tuple(RGB_LIMITS)),
+    candidate("Solarize", solarize),
+    candidate("ToSepia", tone),
 )

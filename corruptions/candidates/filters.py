@@ -9,11 +9,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Candidate, Draws
-from corruptions.catalogue import Image
+from corruptions.candidates.catalogue import Draws, candidate
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
-from corruptions.kernels import correlation, means, median
-from corruptions.kernels.rasters import line_pixels
+from corruptions.kernels.drawing.rasters import line_pixels
+from corruptions.kernels.smoothing import correlation, means, median
 
 
 def with_margins(image: Image, before: int, after: int, border: int = cv2.BORDER_REFLECT_101) -> NDArray[np.uint8]:
@@ -34,10 +34,10 @@ def rows_of(image: Image) -> NDArray[np.uint8]:
     return image.reshape(len(image), -1)
 
 
-def draw_side(sides: Sequence[int]) -> Callable[[DrawSource, Image], dict[str, Any]]:
+def draw_side(sides: Sequence[int]) -> Callable[[DrawSource, Image, None], dict[str, Any]]:
     """Return a function that draws the side of a filter in pixels, each equally likely."""
 
-    def draw(source: DrawSource, image: Image) -> dict[str, Any]:
+    def draw(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
         return {"ksize": sides[source.integer(0, len(sides))]}
 
     return draw
@@ -67,7 +67,7 @@ def box_mean(image: Image, side: int) -> Image:
     return out
 
 
-def blur_box(image: Image, draws: Draws) -> Image:
+def blur_box(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image blurred by a box."""
     return box_mean(image, draws["ksize"])
 
@@ -76,12 +76,12 @@ MIN_STRENGTH, MAX_STRENGTH = 0.2, 0.7
 """Range of the strength of Emboss."""
 
 
-def draw_strength(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_strength(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the strength."""
     return {"strength": source.angle(MIN_STRENGTH, MAX_STRENGTH)}
 
 
-def emboss(image: Image, draws: Draws) -> Image:
+def emboss(image: Image, setting: None, draws: Draws) -> Image:
     """Return the differences along one diagonal, added to the image."""
     out = np.empty_like(image)
     correlation.emboss(with_margins(image, 1, 1), np.float32(draws["strength"]), rows_of(out))
@@ -99,13 +99,13 @@ HALF_GAUSSIANS: Mapping[int, tuple[int, ...]] = {
 """Side of the filter -> its weights in 256ths from the centre on. Quirk: sigma is 0.15 * side + 0.35 (OpenCV)."""
 
 
-def draw_gaussian(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_gaussian(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the side of the filter in pixels."""
     side = source.integer(MIN_GAUSSIAN, MAX_GAUSSIAN + 1)
     return {"ksize": side + (side + 1) % 2}
 
 
-def blur_gaussian(image: Image, draws: Draws) -> Image:
+def blur_gaussian(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image smoothed by a Gaussian."""
     half, out = np.array(HALF_GAUSSIANS[draws["ksize"]], np.uint16), np.empty_like(image)
     correlation.smooth(with_margins(image, half.size - 1, half.size - 1), half, rows_of(out))
@@ -116,7 +116,7 @@ MEDIAN_SIDES = (5, 7, 9, 11)
 """Sides of the square in pixels."""
 
 
-def blur_median(image: Image, draws: Draws) -> Image:
+def blur_median(image: Image, setting: None, draws: Draws) -> Image:
     """Return the median of the square around each pixel, per channel. Edge pixels are repeated outside of the image."""
     side = draws["ksize"]
     source = with_margins(image, side // 2, side // 2, cv2.BORDER_REPLICATE)
@@ -131,7 +131,7 @@ LINE_SIDES = (11, 13, 15, 17)
 """Sides in pixels of the square that contains the line."""
 
 
-def draw_line(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_line(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the side of the square and two different pixels in it, as (x, y)."""
     side = LINE_SIDES[source.integer(0, len(LINE_SIDES))]
     x0, x1 = source.integers(0, side, (2,)).tolist()
@@ -143,7 +143,7 @@ def draw_line(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"ksize": side, "start": (x0, y0), "end": (x1, y1)}
 
 
-def blur_line(image: Image, draws: Draws) -> Image:
+def blur_line(image: Image, setting: None, draws: Draws) -> Image:
     """Return the mean of the pixels on a line near each pixel."""
     side = draws["ksize"]
     pixels = np.empty(side, np.int64)
@@ -161,12 +161,12 @@ NEIGHBOURS = np.float32(8)
 """Number of neighbours of a pixel, of which each has weight -1 in the sharpened image."""
 
 
-def draw_sharpening(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_sharpening(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the weight and the lightness of the sharpened image."""
     return {"alpha": source.angle(MIN_ALPHA, MAX_ALPHA), "lightness": source.angle(MIN_LIGHTNESS, MAX_LIGHTNESS)}
 
 
-def sharpen(image: Image, draws: Draws) -> Image:
+def sharpen(image: Image, setting: None, draws: Draws) -> Image:
     """Return a mixture of the image and the sharpened image. It is darker than the image."""
     alpha, lightness = np.float32(draws["alpha"]), np.float32(draws["lightness"])
     centre = np.float32(1) - alpha + alpha * (NEIGHBOURS + lightness)
@@ -175,11 +175,11 @@ def sharpen(image: Image, draws: Draws) -> Image:
     return out
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("Blur", ("ksize",), draw_side(BOX_SIDES), blur_box),
-    Candidate("Emboss", ("strength",), draw_strength, emboss),
-    Candidate("GaussianBlur", ("ksize",), draw_gaussian, blur_gaussian),
-    Candidate("MedianBlur", ("ksize",), draw_side(MEDIAN_SIDES), blur_median),
-    Candidate("MotionBlur", ("ksize", "start", "end"), draw_line, blur_line),
-    Candidate("Sharpen", ("alpha", "lightness"), draw_sharpening, sharpen),
+CANDIDATES: tuple[Transform, ...] = (
+    candidate("Blur", blur_box, draw_side(BOX_SIDES), ("ksize",)),
+    candidate("Emboss", emboss, draw_strength, ("strength",)),
+    candidate("GaussianBlur", blur_gaussian, draw_gaussian, ("ksize",)),
+    candidate("MedianBlur", blur_median, draw_side(MEDIAN_SIDES), ("ksize",)),
+    candidate("MotionBlur", blur_line, draw_line, ("ksize", "start", "end")),
+    candidate("Sharpen", sharpen, draw_sharpening, ("alpha", "lightness")),
 )

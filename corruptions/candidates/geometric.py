@@ -12,14 +12,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Candidate, Draws, array_of, draw_nothing
-from corruptions.catalogue import Image
+from corruptions.candidates.catalogue import Draws, array_of, candidate
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import elastic, fixed_sampling, mirrored
-from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR
-from corruptions.kernels.opencv_resize import resize_area, resize_linear
-from corruptions.kernels.perspective import inverse_perspective
+from corruptions.kernels.sampling import elastic, fixed_sampling
+from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR
+from corruptions.kernels.sampling.opencv_resize import resize_area, resize_linear
+from corruptions.kernels.sampling.perspective import inverse_perspective
+from corruptions.kernels.smoothing import mirrored
 
 LOWEST_SCALE, HIGHEST_SCALE = 0.6, 0.8
 """Range of the scale of Affines."""
@@ -70,16 +71,15 @@ def invert(matrix: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 def warp(image: Image, inverse: NDArray[np.float64], border: int) -> Image:
     """Return the image after an affine map, of which ``inverse`` (2, 3) takes the result to the image."""
     height, width, _ = image.shape
-    warped: Image = fixed_sampling.sample(image, *fixed_sampling.affine_positions(inverse, height, width), border)
-    return warped
+    return fixed_sampling.sample(image, *fixed_sampling.affine_positions(inverse, height, width), border)
 
 
-def draw_scale(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_scale(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw a scale."""
     return {"scale": source.angle(LOWEST_SCALE, HIGHEST_SCALE)}
 
 
-def shrink(image: Image, draws: Draws) -> Image:
+def shrink(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image shrunk about its centre, with mirrored copies around it."""
     height, width, _ = image.shape
     scale = float(np.float32(draws["scale"]))
@@ -87,7 +87,7 @@ def shrink(image: Image, draws: Draws) -> Image:
     return warp(image, invert([[scale, 0.0, fixed[0]], [0.0, scale, fixed[1]]]), MIRROR)
 
 
-def frame(image: Image, draws: Draws) -> Image:
+def frame(image: Image, setting: None, draws: Draws) -> Image:
     """Return the central part of the image on black. Quirk: the kept part has a fixed size in pixels."""
     top, left = ((side - KEPT_SIDE) // 2 for side in image.shape[:2])
     kept = slice(top, top + KEPT_SIDE), slice(left, left + KEPT_SIDE)
@@ -108,14 +108,13 @@ def nearest_indices(size: int) -> NDArray[np.uint64]:
     return np.array(list(indices), np.uint64)
 
 
-def downscale(image: Image, draws: Draws) -> Image:
+def downscale(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image shrunk and enlarged again, both by the nearest neighbour."""
     rows, columns = map(nearest_indices, image.shape[:2])
-    blocky: Image = fixed_sampling.pick(image, rows, columns)
-    return blocky
+    return fixed_sampling.pick(image, rows, columns)
 
 
-def draw_elastic(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_elastic(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the displacements of three corners, and of every pixel before smoothing."""
     shape = image.shape[:2]
     return {
@@ -125,7 +124,7 @@ def draw_elastic(source: DrawSource, image: Image) -> dict[str, Any]:
     }
 
 
-def distort_elastic(image: Image, draws: Draws) -> Image:
+def distort_elastic(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image after a random affine map and smooth displacements, which rarely move anything.
 
     Quirk: the row of the centre is used as its x coordinate and the column as its y coordinate.
@@ -137,22 +136,20 @@ def distort_elastic(image: Image, draws: Draws) -> Image:
     right, down = (mirrored.smooth_field(field, SIGMA, TRUNCATE) for field in fields)
     if max(right.max(), -right.min(), down.max(), -down.min()) < STILL:
         return warped
-    moved: Image = fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)
-    return moved
+    return fixed_sampling.sample(warped, *fixed_sampling.displaced_positions(right, down), EDGE)
 
 
-def draw_direction(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_direction(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw what is reversed: 0 the rows, 1 the columns, -1 both."""
     return {"d": source.integer(-1, 2)}
 
 
-def flip(image: Image, draws: Draws) -> Image:
+def flip(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with its rows, columns or both reversed."""
-    flipped: Image = np.asarray(cv2.flip(image, int(draws["d"])), np.uint8)
-    return flipped
+    return np.asarray(cv2.flip(image, int(draws["d"])), np.uint8)
 
 
-def draw_steps(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_steps(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the relative widths and heights of the grid's cells."""
     return {key: (1.0 + source.uniform(-1.0, 1.0, (STEPS,))).tolist() for key in ("stepsx", "stepsy")}
 
@@ -174,31 +171,29 @@ def grid_positions(size: int, steps: NDArray[np.float64]) -> NDArray[np.int32]:
     return np.rint(positions * np.float32(fixed_sampling.UNIT)).astype(np.int32)
 
 
-def distort_grid(image: Image, draws: Draws) -> Image:
+def distort_grid(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the cells of a grid stretched and shrunk."""
     height, width, _ = image.shape
     across = grid_positions(width, array_of(draws, "stepsx", np.float64, (STEPS,)))
     down = grid_positions(height, array_of(draws, "stepsy", np.float64, (STEPS,)))
-    distorted: Image = fixed_sampling.sample(image, *fixed_sampling.grid_positions(across, down), MIRROR)
-    return distorted
+    return fixed_sampling.sample(image, *fixed_sampling.grid_positions(across, down), MIRROR)
 
 
-def draw_distortion(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_distortion(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the coefficient of a radial distortion, and a shift in whole pixels."""
     k, dx, dy = (source.angle(-DISTORTION, DISTORTION) for _ in range(3))
     return {"k": k, "dx": round(dx), "dy": round(dy)}
 
 
-def distort_radially(image: Image, draws: Draws) -> Image:
+def distort_radially(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image after a radial distortion and a shift."""
     height, width, _ = image.shape
     k = float(np.float32(draws["k"]))
     positions = fixed_sampling.radial_positions(height, width, k, float(draws["dx"]), float(draws["dy"]))
-    distorted: Image = fixed_sampling.sample(image, *positions, MIRROR)
-    return distorted
+    return fixed_sampling.sample(image, *positions, MIRROR)
 
 
-def draw_corners(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_corners(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the distances of four points from the corners of the image, in sides of the image."""
     return {"jitter": source.normal(0.0, source.angle(LOWEST_JITTER, HIGHEST_JITTER), (4, 2))}
 
@@ -247,7 +242,7 @@ def stretch(points: NDArray[np.float32], sides: Sides) -> int:
         points[:, sides.axis] += np.array(sides.outward, np.float32) * np.float32(missing / 2)
 
 
-def change_perspective(image: Image, draws: Draws) -> Image:
+def change_perspective(image: Image, setting: None, draws: Draws) -> Image:
     """Return a quadrilateral of the image, stretched to the sides of the image. What lies outside is black."""
     height, width, _ = image.shape
     points = quadrilateral(array_of(draws, "jitter", np.float32, (4, 2)), height, width)
@@ -268,7 +263,7 @@ def tile_bounds(size: int) -> list[tuple[int, int]]:
     return [(start, end - start) for start, end in pairwise(lines)]
 
 
-def draw_tiles(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_tiles(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw for each tile where its content comes from: a tile of the same size.
 
     A tile is (row, column, row and column of its content, height, width), in pixels.
@@ -283,7 +278,7 @@ def draw_tiles(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"tiles": [(*tile[:2], *contents[index], *tile[2:]) for index, tile in enumerate(tiles)]}
 
 
-def shuffle(image: Image, draws: Draws) -> Image:
+def shuffle(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with its tiles exchanged."""
     shuffled = image.copy()
     for row, column, from_row, from_column, height, width in draws["tiles"]:
@@ -292,12 +287,12 @@ def shuffle(image: Image, draws: Draws) -> Image:
     return shuffled
 
 
-def draw_angle(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_angle(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw an angle in degrees, anticlockwise."""
     return {"angle": source.angle(-180.0, 180.0)}
 
 
-def rotate(image: Image, draws: Draws) -> Image:
+def rotate(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image rotated. Quirk: about a centre half a pixel right of and below that of the image."""
     height, width, _ = image.shape
     cos, sin = cos_sin(math.radians(draws["angle"]))
@@ -306,27 +301,27 @@ def rotate(image: Image, draws: Draws) -> Image:
     return warp(image, invert(matrix), MIRROR)
 
 
-def draw_shift(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_shift(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw a shift in sides of the image."""
     return {key: source.angle(-FARTHEST_SHIFT, FARTHEST_SHIFT) for key in ("dx", "dy")}
 
 
-def shift(image: Image, draws: Draws) -> Image:
+def shift(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image shifted. Quirk: nothing is transposed, despite the published name."""
     height, width, _ = image.shape
     return warp(image, invert([[1.0, 0.0, draws["dx"] * width], [0.0, 1.0, draws["dy"] * height]]), MIRROR)
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("Affines", ("scale",), draw_scale, shrink),
-    Candidate("Border", (), draw_nothing, frame),
-    Candidate("Downscale", (), draw_nothing, downscale),
-    Candidate("ElasticTransform", ("corners", "dx", "dy"), draw_elastic, distort_elastic),
-    Candidate("Flip", ("d",), draw_direction, flip),
-    Candidate("GridDistortion", ("stepsx", "stepsy"), draw_steps, distort_grid),
-    Candidate("OpticalDistortion", ("k", "dx", "dy"), draw_distortion, distort_radially),
-    Candidate("Perspective", ("jitter",), draw_corners, change_perspective),
-    Candidate("RandomGridShuffle", ("tiles",), draw_tiles, shuffle),
-    Candidate("Rotate", ("angle",), draw_angle, rotate),
-    Candidate("Transpose", ("dx", "dy"), draw_shift, shift),
+CANDIDATES: tuple[Transform, ...] = (
+    candidate("Affines", shrink, draw_scale, ("scale",)),
+    candidate("Border", frame),
+    candidate("Downscale", downscale),
+    candidate("ElasticTransform", distort_elastic, draw_elastic, ("corners", "dx", "dy")),
+    candidate("Flip", flip, draw_direction, ("d",)),
+    candidate("GridDistortion", distort_grid, draw_steps, ("stepsx", "stepsy")),
+    candidate("OpticalDistortion", distort_radially, draw_distortion, ("k", "dx", "dy")),
+    candidate("Perspective", change_perspective, draw_corners, ("jitter",)),
+    candidate("RandomGridShuffle", shuffle, draw_tiles, ("tiles",)),
+    candidate("Rotate", rotate, draw_angle, ("angle",)),
+    candidate("Transpose", shift, draw_shift, ("dx", "dy")),
 )

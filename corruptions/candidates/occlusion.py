@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from corruptions.candidates.catalogue import Candidate, Draws
-from corruptions.catalogue import Image
+from corruptions.candidates.catalogue import Draws, candidate
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 
 Hole = tuple[int, int, int, int]
 """Left and upper edge of a hole, then its right and lower edge, which are excluded: x1, y1, x2, y2."""
 
 
-def cover(image: Image, draws: Draws) -> Image:
+def cover(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with black holes."""
     out = image.copy()
     for x1, y1, x2, y2 in draws["holes"]:
@@ -26,7 +26,7 @@ HOLE_SIDE = 8
 """Side of its holes in pixels."""
 
 
-def draw_holes(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_holes(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw small holes inside of the image. They may overlap."""
     height, width = image.shape[:2]
     count = source.integer(MIN_HOLES, MAX_HOLES + 1)
@@ -49,7 +49,7 @@ def hole_around(x: int, y: int, height: int, width: int) -> Hole:
     return left, top, min(left + CUTOUT_SIDE, width), min(top + CUTOUT_SIDE, height)
 
 
-def draw_cutout(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_cutout(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw one large hole around a random point."""
     height, width = image.shape[:2]
     y = source.integer(0, height + 1)
@@ -57,7 +57,7 @@ def draw_cutout(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"holes": [hole_around(x, y, height, width)]}
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("CoarseDropout", ("holes",), draw_holes, cover),
-    Candidate("Cutout", ("holes",), draw_cutout, cover),
+CANDIDATES: tuple[Transform, ...] = (
+    candidate("CoarseDropout", cover, draw_holes, ("holes",)),
+    candidate("Cutout", cover, draw_cutout, ("holes",)),
 )

@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corruptions.candidates.catalogue import Candidate, Draws, array_of
+from corruptions.candidates.catalogue import Draws, array_of, candidate
+from corruptions.candidates.colour import LEVELS, WHITE
 from corruptions.candidates.filters import box_mean
-from corruptions.catalogue import Image
+from corruptions.catalogue import Image, Transform
 from corruptions.draws import DrawSource
 from corruptions.elementary import cos_sin
-from corruptions.kernels import lightness, overlays, rasters
+from corruptions.kernels.colour import hsv_hls
+from corruptions.kernels.drawing import overlays, rasters
 
 Point = tuple[int, int]
 """Column and row, x and y. It may be outside of the image."""
-
-LEVELS = np.arange(256)
-"""All levels."""
-WHITE = 255
-"""Highest level."""
 
 
 def draw_points(source: DrawSource, count: int, x: tuple[int, int], y: tuple[int, int]) -> list[Point]:
@@ -43,8 +40,7 @@ def map_lightness(image: Image, tables: NDArray[np.uint8], choice: NDArray[np.ui
     Returns:
         A new uint8 array (H, W, 3).
     """
-    mapped: Image = lightness.map_lightness(image.reshape(-1), tables.reshape(-1), choice.reshape(-1))
-    return mapped.reshape(image.shape)
+    return hsv_hls.map_lightness(image.reshape(-1), tables.reshape(-1), choice.reshape(-1)).reshape(image.shape)
 
 
 def map_whole_lightness(image: Image, table: NDArray[np.uint8]) -> Image:
@@ -65,7 +61,7 @@ def fog_patch(width: int, density: float) -> int:
     return int(width // 3 * density)
 
 
-def draw_fog(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_fog(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the density, and the corners of the patches in areas that grow from the centre on."""
     height, width = image.shape[:2]
     density = source.angle(MIN_FOG, MAX_FOG)
@@ -80,7 +76,7 @@ def draw_fog(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"fog_coef": density, "haze_list": corners}
 
 
-def add_fog(image: Image, draws: Draws) -> Image:
+def add_fog(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with white discs blended in, and blurred."""
     density = draws["fog_coef"]
     patch = max(fog_patch(image.shape[1], density), MIN_PATCH)
@@ -109,7 +105,7 @@ RAIN_TABLE = (LEVELS.astype(np.float32) * RAIN_DIMMING).astype(np.uint8)
 """Lightness in rain for each lightness."""
 
 
-def draw_rain(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_rain(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the upper ends of the drops."""
     height, width = image.shape[:2]
     slant = int(source.angle(-LARGEST_SLANT, LARGEST_SLANT))
@@ -117,7 +113,7 @@ def draw_rain(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"rain_drops": draw_points(source, height * width // PIXELS_PER_DROP, columns, (0, height - DROP_EXTENT[1]))}
 
 
-def add_rain(image: Image, draws: Draws) -> Image:
+def add_rain(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with drops, blurred and darker."""
     starts = array_of(draws, "rain_drops", np.int64, (-1, 2))
     ends = starts + DROP_EXTENT
@@ -134,7 +130,7 @@ SHADOW_TABLES = np.stack([LEVELS, LEVELS // 2]).astype(np.uint8)
 """Lightness for each lightness, outside and inside of shadows."""
 
 
-def draw_shadows(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_shadows(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the corners of the shadows."""
     height, width = image.shape[:2]
     count = source.integer(MIN_SHADOWS, MAX_SHADOWS + 1)
@@ -142,7 +138,7 @@ def draw_shadows(source: DrawSource, image: Image) -> dict[str, Any]:
     return {"vertices_list": [points[i : i + CORNERS] for i in range(0, len(points), CORNERS)]}
 
 
-def add_shadows(image: Image, draws: Draws) -> Image:
+def add_shadows(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with half the lightness in the union of polygons."""
     polygons = array_of(draws, "vertices_list", np.int64, (-1, -1, 2))
     mask = rasters.polygons_mask(polygons, *image.shape[:2])
@@ -155,12 +151,12 @@ SNOW_GAIN = 2.5
 """Factor of the lightness of pixels that become snow."""
 
 
-def draw_snow(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_snow(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the parameter of the limit."""
     return {"snow_point": source.angle(MIN_SNOW_POINT, MAX_SNOW_POINT)}
 
 
-def add_snow(image: Image, draws: Draws) -> Image:
+def add_snow(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with the lightness increased where it is below a limit."""
     is_snow = draws["snow_point"] * WHITE / 2 + WHITE / 3 > LEVELS
     table = LEVELS.astype(np.uint8)
@@ -184,7 +180,7 @@ GLARE_DISCS, GLARE_RADIUS = 20, 200
 """Number of concentric discs around the flare, and the radius of the largest in pixels. The smallest has 1 pixel."""
 
 
-def draw_flare(source: DrawSource, image: Image) -> dict[str, Any]:
+def draw_flare(source: DrawSource, image: Image, setting: None) -> dict[str, Any]:
     """Draw the centre of the flare, and circles on a line through it, mirrored."""
     height, width = image.shape[:2]
     cosine, sine = cos_sin(source.angle(0.0, 2 * math.pi))
@@ -227,7 +223,7 @@ def glare_tables() -> NDArray[np.uint8]:
     return tables
 
 
-def add_flare(image: Image, draws: Draws) -> Image:
+def add_flare(image: Image, setting: None, draws: Draws) -> Image:
     """Return the image with circles and a glare blended in."""
     weights, centres, radii, colours = zip(*draws["circles"], strict=True)
     points = [[min(max(value, -FAR), FAR) for value in centre] for centre in centres]
@@ -245,10 +241,10 @@ def add_flare(image: Image, draws: Draws) -> Image:
     return sunny
 
 
-CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("RandomFog", ("fog_coef", "haze_list"), draw_fog, add_fog),
-    Candidate("RandomRain", ("rain_drops",), draw_rain, add_rain),
-    Candidate("RandomShadow", ("vertices_list",), draw_shadows, add_shadows),
-    Candidate("RandomSnow", ("snow_point",), draw_snow, add_snow),
-    Candidate("RandomSunFlare", ("flare_center_x", "flare_center_y", "circles"), draw_flare, add_flare),
+CANDIDATES: tuple[Transform, ...] = (
+    candidate("RandomFog", add_fog, draw_fog, ("fog_coef", "haze_list")),
+    candidate("RandomRain", add_rain, draw_rain, ("rain_drops",)),
+    candidate("RandomShadow", add_shadows, draw_shadows, ("vertices_list",)),
+    candidate("RandomSnow", add_snow, draw_snow, ("snow_point",)),
+    candidate("RandomSunFlare", add_flare, draw_flare, ("flare_center_x", "flare_center_y", "circles")),
 )

@@ -1,4 +1,4 @@
-"""Compiled inner loops, one module per kind of operation.
+"""Compiled inner loops, one module per kind of operation. Modules that all folders use stand beside them.
 
 Kernels take and return plain arrays and numbers and do not validate them. Unless noted, H and W are the sides of an
 image, P is a number of pixels, and rows of an image are interleaved (W * 3 values).

@@ -13,6 +13,20 @@ from corruptions.kernels import inlined, kernel
 WORD = 8
 """Marks that are read at once."""
 
+UNIT_ROUNDOFF = 2.0**-24
+"""Largest relative error of a rounding to float32."""
+
+
+@inlined
+def truncate(row, below, above, target):
+    """Write ``row + below``, truncated, to ``target`` (uint8). Return how many values ``row + above`` would change."""
+    count = np.int32(0)
+    for i in range(target.size):
+        lower = np.int32(row[i] + below)
+        target[i] = np.uint8(lower)
+        count = np.int32(count + np.int32(np.int32(row[i] + above) - lower))
+    return count
+
 
 @kernel
 def positions(marks, found):
@@ -31,25 +45,20 @@ def positions(marks, found):
 
 
 @kernel
-def undecided(lowest, span, marks, found):
-    """Write the positions of values that may reach the next whole number to ``found``, and return their number."""
-    for i in range(lowest.size):
-        marks[i] = np.uint8(np.int32(lowest[i] + span) != np.int32(lowest[i]))
+def undecided(row, bound, marks, found):
+    """Write the positions of values within ``bound`` of a whole number to ``found``, and return their number."""
+    for i in range(row.size):
+        marks[i] = np.uint8(np.int32(row[i] + bound) != np.int32(row[i] - bound))
     return positions(marks, found)
 
 
 @inlined
-def truncate(lowest, span, target, marks, found):
-    """Write the whole part of each value, at least ``lowest`` and at most ``lowest + span``, to ``target`` (uint8).
+def truncate_marked(row, bound, target, marks, found):
+    """Write the whole part of each value, which is off by ``bound`` at most, to ``target`` (uint8).
 
     The positions of those that are undecided are written to ``found``. Returns their number.
     """
-    doubt = np.int32(0)
-    for i in range(lowest.size):
-        level = np.int32(lowest[i])
-        target[i] = np.uint8(level)
-        doubt = np.int32(doubt | (np.int32(lowest[i] + span) ^ level))
-    return undecided(lowest, span, marks, found) if doubt != 0 else 0
+    return undecided(row, bound, marks, found) if truncate(row, -bound, bound, target) != 0 else 0
 
 
 @inlined

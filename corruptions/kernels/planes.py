@@ -34,17 +34,6 @@ def nearest_level(x):
     return np.uint8(min(max(np.int32(np.rint(x)), BLACK), WHITE))
 
 
-@inlined
-def truncate(row, offset, error, target):
-    """Write ``row + offset``, truncated, to ``target``. Return how many values are within the error of an integer."""
-    below, above, count = offset - error, offset + error, np.int32(0)
-    for i in range(target.size):
-        lower, upper = np.int32(row[i] + below), np.int32(row[i] + above)
-        target[i] = np.uint8(lower)
-        count += np.int32(upper - lower)
-    return count
-
-
 @kernel
 def equal_pixels(image, top, bottom, left, right):
     """Return whether all pixels of rows top..bottom - 1 and values left..right - 1 of (H, W * 3) are equal."""

@@ -15,7 +15,7 @@ from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample
 from pipeline.errors import SampleError, UserError
 from pipeline.sources.base import Source, SourceImage
-from pipeline.sources.subset import Subset
+from pipeline.sources.views import subset
 from pipeline.tasks.labels import LabelSpace
 from pipeline.text import counted
 from pipeline.transforms import clean
@@ -165,7 +165,7 @@ def chosen_images(images: CleanImages, sample: int, seed: int, ids: str | None) 
         UserError: Both ways to choose are given, or the file or number does not fit the images.
     """
     if ids is not None:
-        return Subset(images, ids)
+        return subset(images, ids)
     return Drawn(images, sample, seed) if sample else images
 
 

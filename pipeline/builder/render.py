@@ -28,7 +28,7 @@ from pipeline.datasets.paths import (
     SHARDS,
     file_digest,
 )
-from pipeline.datasets.rendered import OutputTable, RenderedTable, source_image
+from pipeline.datasets.rendered_table import OutputTable, RenderedTable, source_image
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.execution.resumable import JobFolder, Preparing
 from pipeline.recipes.schema import Recipe

@@ -103,9 +103,16 @@ class SampleMaker:
     def transform(self, image: PreparedImage, condition: Condition, counts: BuildCounts) -> Output:
         """Return the output of an image under a condition, or its failure."""
         start = time.perf_counter()
-        output = Output(image, condition, self._transform(image, condition))
+        pixels: Image | Failure
+        if isinstance(image.prepared, Failure):
+            pixels = image.prepared
+        else:
+            try:
+                pixels = self._renderer.transform(image.prepared, image.source.id, condition)
+            except Exception as error:
+                pixels = self._failure(error)
         counts.rendering[condition.transform] += counts.add_time("transform", start) - start
-        return output
+        return Output(image, condition, pixels)
 
     def finish(self, outputs: Sequence[Output], counts: BuildCounts) -> list[SampleResult]:
         """Encode a batch of outputs, and decode them again to compute their digests."""
@@ -118,14 +125,6 @@ class SampleMaker:
             SampleResult(output.image.source, output.image.sha256, output.condition, payload)
             for output, payload in zip(outputs, payloads, strict=True)
         ]
-
-    def _transform(self, image: PreparedImage, condition: Condition) -> Image | Failure:
-        if isinstance(image.prepared, Failure):
-            return image.prepared
-        try:
-            return self._renderer.transform(image.prepared, image.source.id, condition)
-        except Exception as error:
-            return self._failure(error)
 
     def _encode(self, output: Output) -> Members | Failure:
         if isinstance(output.pixels, Failure):

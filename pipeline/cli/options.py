@@ -368,7 +368,7 @@ def class_names(file: str | None) -> list[str]:
     Raises:
         UserError: The file cannot be read, or is empty.
     """
-    from pipeline.sources.listed_classes import read_classes
+    from pipeline.sources.views import read_classes
 
     return [] if file is None else read_classes(file)
 

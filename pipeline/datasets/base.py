@@ -18,6 +18,7 @@ import pyarrow as pa
 import manifests
 from corruptions.validation import is_integer
 from manifests import Row
+from pipeline.datasets.findings import Checked, CheckPayload, DamagedShardError, Fault, Findings
 from pipeline.datasets.paths import INDEX_FILE, MANIFEST_FILE, Read, file_digest, read_file
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
@@ -42,25 +43,6 @@ OK_ROWS: manifests.Filters = {"status": [manifests.OK]}
 
 MAX_CHUNKS = 2**20
 """Maximum number of chunks of a data set, because readers keep a list of them."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of a data set. ``where`` is a file of the data set or the key of a sample."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
-class DamagedShardError(Exception):
-    """An error for a shard that does not match its manifest, so the rest of it cannot be read. Holds the fault."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -314,6 +296,25 @@ class DataSet:
             columns: Columns of its row: ``transform``, ``level``, ``version``, ``source_id``, ``height`` and ``width``.
         """
         return None
+
+    def verify(
+        self, threads: int = 1, checked: Checked = lambda found: None, further: CheckPayload | None = None
+    ) -> Findings:
+        """Compare every byte with the manifest, or with the source.
+
+        Args:
+            threads: Number of shards or images read concurrently.
+            checked: Function called at intervals with the results so far.
+            further: A further check of each sample with an intact payload.
+
+        Raises:
+            UserError: The data set is not finished, or cannot be compared.
+        """
+        raise NotImplementedError
+
+    def verify_listing(self, checked: Checked = lambda found: None) -> Findings:
+        """Compare names, sizes and counts, without reading payloads. Raise UserError like :meth:`verify`."""
+        raise NotImplementedError
 
     def intact_samples(self, rows: Iterable[Row]) -> Iterator[Sample]:
         """Yield the samples of the ``ok`` rows in ``rows``, in order.

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, payload_size
+from pipeline.datasets.base import MAX_CHUNKS, CheckedSample, payload_size
 from pipeline.datasets.content import content_digest
+from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.findings import DamagedShardError, Fault
+from pipeline.datasets.paths import MANIFEST_FILE, SHARDS
 from pipeline.datasets.samples import Sample, StoredSample, side_members
+from pipeline.datasets.shards import tar_length
+from pipeline.datasets.stored import Part, Stored, runs, texts
+from pipeline.errors import UserError
 from pipeline.images.encoders import member_suffixes
-from pipeline.recipes.schema import Recipe
+from pipeline.recipes.schema import MAX_SHARD_SIZE, Recipe
 from pipeline.storage.tars import BLOCK, TarMember, UnsafeTarError, safe_members
 from pipeline.transforms.family import Condition, Draws
 
@@ -22,10 +32,21 @@ MAX_DRAWN_SIDE = 8192
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Built(DataSet):
+class Built(Stored):
     """A built data set: WebDataset tars."""
 
+    most_rows: ClassVar[int] = MAX_SHARD_SIZE
+    splits: ClassVar[bool] = False
+
     recipe: Recipe
+
+    def tars(self) -> Mapping[str, int]:
+        """Return path -> size in bytes of the tars in the folder."""
+        return dict(self.store.listing(SHARDS, ".tar"))
+
+    def check_sizes(self, parts: Iterable[Part], tars: Mapping[str, int], coverage: Coverage) -> None:
+        """Compare the shards in the manifest with the tars. Raise UserError if there are too many."""
+        _check_shards(self, _shards(parts), tars, coverage)
 
     def content(self) -> str | None:
         """Return the digest of recipe and images, see ``content_digest``. Raise UserError like :meth:`rows`."""
@@ -112,3 +133,73 @@ def _read_member(file: BinaryIO, member: TarMember, limit: int) -> bytes:
         return b""
     file.seek(member.offset)
     return file.read(member.size)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A built shard according to the manifest. ``last`` has the columns of its last sample, or None if all failed."""
+
+    name: str
+    condition: Condition
+    rows: int
+    last: Mapping[str, Any] | None
+
+    def length(self, data_set: Built) -> int | None:
+        """Return the expected size of the tar in bytes: the end of the last sample, plus the end of a tar.
+
+        It is None if the size of the last sample's description is unknown.
+        """
+        if self.last is None:
+            return tar_length(0, {})
+        sides = data_set.side_members(self.last)
+        known = {f"{self.last['key']}{suffix}": data for suffix, data in sides.items() if data is not None}
+        return tar_length(self.last["offset"] + self.last["size"], known) if len(known) == len(sides) else None
+
+
+def _shards(parts: Iterable[Part]) -> Iterator[_Shard]:
+    """Yield the shards of a built data set in manifest order."""
+    waiting: _Shard | None = None
+    for shard in (shard for condition, part in parts for shard in _shards_of(condition, part)):
+        if waiting is None:
+            waiting = shard
+        elif (waiting.name, waiting.condition) == (shard.name, shard.condition):
+            waiting = replace(waiting, rows=waiting.rows + shard.rows, last=shard.last or waiting.last)
+        else:
+            yield waiting
+            waiting = shard
+    if waiting is not None:
+        yield waiting
+
+
+def _shards_of(condition: Condition, part: pa.Table) -> Iterator[_Shard]:
+    is_ok = pc.equal(texts(part, "status"), manifests.OK).to_numpy(zero_copy_only=False)
+    latest = np.maximum.accumulate(np.where(is_ok, np.arange(part.num_rows), -1))
+    for start, stop in runs(part, "shard"):
+        last = int(latest[stop - 1])
+        columns = part.slice(last, 1).to_pylist()[0] if last >= start else None
+        yield _Shard(part["shard"][start].as_py(), condition, stop - start, columns)
+
+
+def _check_shards(data_set: Built, shards: Iterable[_Shard], sizes: Mapping[str, int], coverage: Coverage) -> None:
+    """Compare the shards of a built data set with the files. Raise UserError if the manifest lists too many."""
+    found, names, before, shard_size = coverage.found, set[str](), None, data_set.recipe.shards.size
+    for shard in shards:
+        if len(names) == MAX_CHUNKS:
+            raise UserError(
+                f"{MANIFEST_FILE} lists more than {MAX_CHUNKS} shards: it is damaged; copy or download it again"
+            )
+        if shard.name in names:
+            found.fault(shard.name, "is listed twice in the manifest")
+        names.add(shard.name)
+        coverage.add_shard(shard.name)
+        found.shards += 1
+        if before and before.condition == shard.condition and before.rows < shard_size:
+            what = f"has {before.rows} rows in the manifest; the recipe has {shard_size} in a shard"
+            found.fault(before.name, what)
+        if shard.rows > shard_size:
+            found.fault(shard.name, f"has {shard.rows} rows in the manifest; the recipe has {shard_size} in a shard")
+        if (size := sizes.get(shard.name)) is None:
+            found.fault(shard.name, "is missing")
+        elif (expected := shard.length(data_set)) not in (None, size):
+            found.fault(shard.name, f"has {size} bytes; {expected} expected from the manifest")
+        before = shard

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipeline.datasets.base import DataSet
 from pipeline.datasets.findings import Findings
 from pipeline.datasets.paths import MANIFEST_FILE
 from pipeline.errors import UserError
@@ -85,9 +84,9 @@ class ClassNames:
     In a data set with a task, several folders may have one label; there, each class name has one label.
     """
 
-    def __init__(self, data_set: DataSet) -> None:
+    def __init__(self, has_task: bool) -> None:
         """Start a check of the rows of a data set."""
-        self._has_task = data_set.task is not None
+        self._has_task = has_task
         self._first: dict[int | str, int | str] = {}
 
     def fault(self, label: int, class_name: str) -> str | None:

@@ -1,16 +1,35 @@
-"""The results of a verification."""
+"""Faults of a data set, and the results of a verification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.datasets.base import Fault
+from pipeline.datasets.samples import Sample
 from pipeline.text import counted, one_line
 
 MAX_FAULTS = 1000
 """Maximum number of faults that are kept; more are only counted."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of a data set. ``where`` is a file of the data set or the key of a sample."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class DamagedShardError(Exception):
+    """An error for a shard that does not match its manifest, so the rest of it cannot be read. Holds the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
 
 
 @dataclass(kw_only=True)
@@ -78,3 +97,10 @@ class Findings:
         shards = f" in {counted(self.shards, 'shard')}" if self.shards else ""
         faults = counted(self.count, "fault") if self.count else "no faults"
         yield f"{verb} {counted(self.samples, 'sample')}{shards}{failed}: {faults}"
+
+
+Checked = Callable[[Findings], None]
+"""A function that is called at intervals with the results so far."""
+
+CheckPayload = Callable[[Sample, Findings], None]
+"""A function that adds the faults of a sample with an intact payload."""

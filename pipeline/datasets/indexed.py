@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from posixpath import dirname
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import CheckedSample, DamagedShardError, DataSet, Fault, Location, payload_size
+from pipeline.datasets.base import CheckedSample, Location, payload_size
+from pipeline.datasets.coverage import Coverage
+from pipeline.datasets.findings import DamagedShardError, Fault, Findings
 from pipeline.datasets.samples import Sample, StoredSample
-from pipeline.errors import SampleError
+from pipeline.datasets.stored import Part, Stored, texts
+from pipeline.errors import SampleError, UserError
 from pipeline.images.decoders import decode
 from pipeline.images.encoders import ENCODERS, Encoder, Npy, npy_header
+from pipeline.storage import READERS, Store, thread_pool
 from pipeline.storage.trusted_locations import absolute
 from pipeline.text import shown
 
@@ -46,8 +52,16 @@ class Original(Encoder):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Indexed(DataSet):
+class Indexed(Stored):
     """An indexed data set. Each sample is a range of bytes in a file, which takes the condition of a shard."""
+
+    most_rows: ClassVar[int] = CHUNK_ROWS
+    splits: ClassVar[bool] = True
+
+    def check_sizes(self, parts: Iterable[Part], tars: Mapping[str, int], coverage: Coverage) -> None:
+        """Compare the rows in the manifest with the sizes of the indexed files."""
+        with thread_pool(READERS) as pool:
+            _check_files(parts, _FileSizes(self.files, pool), coverage.found)
 
     @property
     def absolute_location(self) -> Location:
@@ -95,3 +109,60 @@ def indexed_sample(row: Row, data: bytes) -> Sample:
     npy = Npy()
     frames = () if row.frames == 1 else (row.frames or 0,)
     return StoredSample(row, {npy.suffix: npy_header((*frames, row.height or 0, row.width or 0, 3)) + data}, npy)
+
+
+class _FileSizes:
+    """The sizes of the files of an index. Each folder is listed once; several are listed concurrently."""
+
+    def __init__(self, files: Store, pool: ThreadPoolExecutor) -> None:
+        self._files, self._pool = files, pool
+        self._folders: dict[str, dict[str, int]] = {}
+
+    def of(self, names: Iterable[str]) -> dict[str, int]:
+        """Return name -> size in bytes of all files in the folders of these files."""
+        folders = list(dict.fromkeys(map(dirname, names)))
+        new = [folder for folder in folders if folder not in self._folders]
+        listed = dict(zip(new, self._pool.map(self._listed, new), strict=True))
+        # Rows of a folder are consecutive, so earlier folders are not needed again.
+        self._folders = {folder: listed.get(folder, self._folders.get(folder, {})) for folder in folders}
+        return {name: size for sizes in self._folders.values() for name, size in sizes.items()}
+
+    def _listed(self, folder: str) -> dict[str, int]:
+        try:
+            entries = self._files.entries(folder)
+        except UserError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise
+            return {}
+        return {
+            f"{folder}/{entry.name}" if folder else entry.name: entry.size for entry in entries if not entry.is_folder
+        }
+
+
+def _check_files(parts: Iterable[Part], file_sizes: _FileSizes, found: Findings) -> None:
+    """Compare the rows of an index with the sizes of its files."""
+    latest, reported = "", ""
+    for _, part in parts:
+        shards, encoders, offsets, sizes = (
+            texts(part, name).to_pylist() for name in ("shard", "encoder", "offset", "size")
+        )
+        existing = file_sizes.of(shards)
+        for shard, encoder, offset, size in zip(shards, encoders, offsets, sizes, strict=True):
+            found.shards += shard != latest
+            latest = shard
+            if shard != reported and (what := _fault_of_file(existing.get(shard), encoder, offset, size)):
+                found.fault(shard, what)
+                reported = shard
+
+
+def _fault_of_file(length: int | None, encoder: str, offset: int | None, size: int | None) -> str:
+    """Return the fault of a file that has a payload at these bytes, or an empty string."""
+    if length is None:
+        return "is missing"
+    if offset is None or size is None:
+        return ""
+    if offset + size > length:
+        return f"has {length} bytes; at least {offset + size} expected from the manifest"
+    if not offset and encoder != PIXELS and size != length:  # a file of its own, not a row of an array
+        return f"has {length} bytes; {size} expected from the manifest"
+    return ""

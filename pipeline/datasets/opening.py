@@ -20,7 +20,8 @@ from pipeline.datasets.paths import (
     file_digest,
     read_file,
 )
-from pipeline.datasets.rendered import Rendered, RenderedTable
+from pipeline.datasets.rendered import Rendered
+from pipeline.datasets.rendered_table import RenderedTable
 from pipeline.errors import UserError
 from pipeline.images.encoders import Npy
 from pipeline.recipes import library

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from itertools import islice
+from typing import Any
 
 import cv2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import tomli_w
 from numpy.typing import NDArray
-from pydantic import Field
 
 import manifests
 from manifests import ListedImage, Row
-from pipeline.config import StrictTable
 from pipeline.datasets.base import CheckedSample, Chunk, DataSet, Location
 from pipeline.datasets.content import content_digest
+from pipeline.datasets.findings import Checked, CheckPayload, Findings
 from pipeline.datasets.paths import LISTING_FILE, read_file, shard_file, shard_name
+from pipeline.datasets.rendered_table import BOX, OutputTable, RenderedTable, row_of, source_image
 from pipeline.datasets.samples import RenderedSample, Sample
 from pipeline.datasets.template import template_row
 from pipeline.errors import UnreachableError, UserError
@@ -28,55 +29,20 @@ from pipeline.images.fingerprints import changes
 from pipeline.recipes.schema import Recipe
 from pipeline.render.photographs import Photographs
 from pipeline.render.prepared_cache import OFF, CachePlan, PreparedCache, make_room, plan_cache
-from pipeline.render.renderer import Renderer
+from pipeline.render.renderer import Renderer, source_digest
 from pipeline.render.warm_up import ready_renderer
 from pipeline.software import versions
 from pipeline.sources.base import Box, Source, SourceImage
 from pipeline.sources.kinds import open_source
+from pipeline.sources.threads import read_in_threads
 from pipeline.storage.trusted_locations import absolute
 from pipeline.transforms.family import Condition, Draws
 
-Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Side = Annotated[int, Field(ge=1, le=2**14)]
+IMAGES_TOGETHER = 1000
+"""Number of rows of the listing in memory at a time."""
 
-
-class OutputTable(StrictTable):
-    """One of the tables ``[[outputs]]``: the samples of a condition, and the digests of that of the first image."""
-
-    transform: str
-    level: int
-    frames: Annotated[int, Field(ge=1, le=1000)]
-    height: Side
-    width: Side
-    payload_sha256: Digest
-    pixel_sha256: Digest
-
-    @cached_property
-    def condition(self) -> Condition:
-        """Transform and level."""
-        return Condition(self.transform, self.level)
-
-
-class RenderedTable(StrictTable):
-    """The content of ``rendered.toml``: what stands for the samples of a rendered data set.
-
-    Attributes:
-        location: Folder or URL of the source images.
-        listing: SHA-256 of the listing.
-        images: Number of images in the listing.
-        prepared: Height and width of a prepared photograph. None if the family does not prepare plain images.
-        outputs: The samples of each condition, in the order of the recipe.
-    """
-
-    location: str
-    listing: Digest
-    images: Annotated[int, Field(ge=1)]
-    prepared: tuple[Side, Side] | None = None
-    outputs: tuple[OutputTable, ...]
-
-    def to_toml(self) -> str:
-        """Return the content of rendered.toml."""
-        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+RANDOM_SAMPLES = 20
+"""Number of randomly chosen samples that are made, beside those of the first image."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -216,6 +182,37 @@ class Rendered(DataSet):
             )
         return RenderedSample(row, pixels, self.recipe.encoder, self.family.grain(row.transform))
 
+    def verify(
+        self, threads: int = 1, checked: Checked = lambda found: None, further: CheckPayload | None = None
+    ) -> Findings:
+        """Compare the source with the listing, and make the samples of the first image and a random part of the others.
+
+        The samples of the first image must have the digests that were recorded when the data set was rendered.
+        """
+        found = self.verify_listing(checked)
+        _check_digests(self, threads, found, checked)
+        _check_outputs(self, found)
+        _make_random(self, random.Random(), found)
+        return found
+
+    def verify_listing(self, checked: Checked = lambda found: None) -> Findings:
+        """Compare names, labels and sizes of all images with the listing of the source."""
+        found = Findings(samples=self.table.images * len(self.table.outputs))
+        current = {image.id: image for image in self._open_source(self.recipe.source.classes)}
+        for image in self._images():
+            _check_listed(image, current.get(image.source_id), found)
+            found.failed += (image.status != manifests.OK) * len(self.table.outputs)
+        checked(found)
+        return found
+
+    def _images(self) -> Iterator[ListedImage]:
+        """Yield the images of the listing."""
+        for start in range(0, self.table.images, IMAGES_TOGETHER):
+            yield from read_file(self.store, LISTING_FILE, manifests.read_listing, start, IMAGES_TOGETHER)
+
+    def _open_source(self, classes: Sequence[str] = ()) -> Source:
+        return open_source(self.recipe.source.kind, self.source, classes=classes, part=self.recipe.source)
+
     def _outputs_of(self, where: manifests.Filters) -> Iterator[OutputTable]:
         """Yield the outputs whose transform and level are allowed."""
         for output in self.table.outputs:
@@ -237,12 +234,8 @@ class Rendered(DataSet):
             cv2.setNumThreads(threads)  # this may be the user's process
 
     @cached_property
-    def _source(self) -> Source:
-        return open_source(self.recipe.source.kind, self.source, part=self.recipe.source)
-
-    @cached_property
     def _photographs(self) -> Photographs:
-        return Photographs(self._source, self._renderer, PreparedCache(self.cache_plan), self.table.images)
+        return Photographs(self._open_source(), self._renderer, PreparedCache(self.cache_plan), self.table.images)
 
     @cached_property
     def _sound_images(self) -> NDArray[np.int64]:
@@ -288,7 +281,7 @@ class Rendered(DataSet):
         images = read_file(self.store, LISTING_FILE, manifests.read_listing, start, count)
         shard = shard_file(output.condition, start // self.recipe.shards.size)
         template = template_row(self.recipe, output.condition, shard)
-        return [_row(template, output, start + place, image) for place, image in enumerate(images)]
+        return [row_of(template, output, start + place, image) for place, image in enumerate(images)]
 
     def _columns(self, output: OutputTable, listed: pa.Table, start: int, names: Sequence[str]) -> pa.Table:
         """Return columns of the rows of consecutive images under one condition."""
@@ -317,29 +310,67 @@ class Rendered(DataSet):
         return pa.table(columns)
 
 
-BOX = ("left", "top", "right", "bottom")
-"""Columns of a listing with the box of an image."""
+def _check_listed(image: ListedImage, current: SourceImage | None, found: Findings) -> None:
+    """Compare an image of the listing with that of the source."""
+    if current is None:
+        found.fault(image.source_id, f"the source image {image.origin} is missing")
+        return
+    for name, before, now in (
+        ("label", image.label, current.label),
+        ("class", image.class_name, current.class_name),
+        ("size", image.length, current.size),
+    ):
+        if before != now:
+            found.fault(image.source_id, f"its {name} in the source is {now}; the listing has {before}")
 
 
-def source_image(image: ListedImage) -> SourceImage:
-    """Return the reference to a listed image."""
-    edges = (image.left, image.top, image.right, image.bottom)
-    box = None if image.left is None else edges
-    return SourceImage(image.source_id, image.label, image.class_name, image.origin, image.length, box)  # type: ignore[arg-type]
+def _check_digests(data_set: Rendered, threads: int, found: Findings, checked: Checked) -> None:
+    """Read the images of the source and compare their digests with the listing."""
+    readable = (image for image in data_set._images() if image.source_sha256 is not None)
+    for index, (image, what) in enumerate(read_in_threads(readable, data_set._open_source, _digest_fault, threads)):
+        if what:
+            found.fault(image.source_id, what)
+        if not index % IMAGES_TOGETHER:
+            checked(found)
 
 
-def _row(template: Row, output: OutputTable, index: int, image: ListedImage) -> Row:
-    """Return the row of an image under a condition."""
-    fields: dict[str, Any] = {
-        "key": f"{image.source_id}-{output.condition}",
-        "source_id": image.source_id,
-        "source_sha256": image.source_sha256,
-        "origin": image.origin,
-        "label": image.label,
-        "class_name": image.class_name,
-        "status": image.status,
-        "error": image.error,
-    }
-    if image.status == manifests.OK:
-        fields |= {"offset": index, "frames": output.frames, "height": output.height, "width": output.width}
-    return template._replace(**fields)
+def _digest_fault(source: Source, image: ListedImage) -> tuple[ListedImage, str | None]:
+    """Return an image, and how it differs from its digest; None if it does not."""
+    try:
+        digest = source_digest(source.read(source_image(image)))
+    except OSError as error:
+        return image, f"the source image {image.origin} cannot be read: {error.strerror or error}"
+    return image, None if digest == image.source_sha256 else f"the source image {image.origin} has changed"
+
+
+def _check_outputs(data_set: Rendered, found: Findings) -> None:
+    """Make the samples of the first image and compare them with the recorded digests."""
+    for output in data_set.table.outputs:
+        where: manifests.Filters = {"transform": [output.transform], "level": [output.level], "status": [manifests.OK]}
+        for row in islice(data_set.rows(where), 1):
+            try:
+                made = data_set.pick(row).with_digests().row
+            except UserError as error:
+                found.fault(row.key, str(error))
+                continue
+            if (made.payload_sha256, made.pixel_sha256) != (output.payload_sha256, output.pixel_sha256):
+                found.fault(row.key, "differs from the sample that was made when the data set was rendered")
+
+
+def _make_random(data_set: Rendered, generator: random.Random, found: Findings) -> None:
+    """Make randomly chosen samples, which must not fail. A sample with a fault is not made again."""
+    faulty = {fault.where for fault in found.faults}
+    chunks = [chunk for chunk in data_set.chunks() if chunk.samples]
+    for chunk in generator.choices(chunks, k=RANDOM_SAMPLES if chunks else 0):
+        row = next(islice(_sound_rows(data_set, chunk), generator.randrange(chunk.samples), None))
+        if row.key in faulty:
+            continue
+        try:
+            data_set.pick(row)
+        except UserError as error:
+            faulty.add(row.key)
+            found.fault(row.key, str(error))
+
+
+def _sound_rows(data_set: Rendered, chunk: Chunk) -> Iterator[manifests.Row]:
+    return (row for row in data_set.rows_of(chunk) if row.status == manifests.OK)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import UnidentifiedImageError, features
 
-from corruptions.kernels import ycbcr
+from corruptions.kernels.colour import ycbcr
 from corruptions.registry import unknown
 from pipeline.errors import SampleError, UserError
 

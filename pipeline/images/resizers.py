@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from PIL import Image as PillowImage
 
-from corruptions.kernels.opencv_resize import resize_area, resize_cubic, resize_linear
+from corruptions.kernels.sampling.opencv_resize import resize_area, resize_cubic, resize_linear
 from corruptions.preparation import (
     STEPS,
     Box,

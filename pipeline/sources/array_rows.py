@@ -1,9 +1,9 @@
-"""A base class for sources that store pixels: CIFAR and downsampled ImageNet."""
+"""Sources that store pixels in one file: CIFAR and downsampled ImageNet."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -38,13 +38,21 @@ class ArrayTable:
 class ArraySource:
     """The images of one file, in its order. Ids are ``<stem>_<row>``. The file is loaded once, when first needed."""
 
-    def __init__(self, file: Place) -> None:
-        """Keep a reference to the file. Raise UserError if it does not exist."""
+    def __init__(self, file: Place, load: Callable[[], ArrayTable]) -> None:
+        """Create the source.
+
+        Args:
+            file: The file.
+            load: Returns its content. Raises UserError if it is invalid.
+
+        Raises:
+            UserError: The file does not exist.
+        """
         if file.store.size(file.name) < 0:
             raise UserError(f"the file {file.location} does not exist")
         self.location = file.location
         self.ignored: Counter[str] = Counter()
-        self._file = file
+        self._file, self._load = file, load
         self._table: ArrayTable | None = None
 
     def __iter__(self) -> Iterator[SourceImage]:
@@ -69,13 +77,9 @@ class ArraySource:
         present = len(set(table.labels) - {UNLABELLED})
         return LabelSpace(numbering=Numbering.LISTED, classes=table.classes, present=present) if table.classes else None
 
-    def load(self) -> ArrayTable:
-        """Return the content of the file. Raise UserError if it is invalid."""
-        raise NotImplementedError
-
     def _loaded(self) -> ArrayTable:
         if self._table is None:
-            table = self.load()
+            table = self._load()
             side = isqrt(table.rows.shape[1] // CHANNELS)
             if side < 1 or side * side * CHANNELS != table.rows.shape[1]:
                 raise UserError(

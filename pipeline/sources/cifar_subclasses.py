@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from pipeline.errors import UserError
 from pipeline.sources import pickles, values
-from pipeline.sources.array_rows import ArrayTable
-from pipeline.sources.base import SourceImage
-from pipeline.sources.cifar import Cifar100Coarse
+from pipeline.sources.array_rows import ArraySource, ArrayTable
+from pipeline.sources.base import Source, SourceImage
 from pipeline.sources.parts import Part, require_both
+from pipeline.sources.views import View
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace
 from pipeline.tasks.lists import shipped_list
@@ -24,59 +24,48 @@ FINE_CLASSES: Mapping[str, tuple[int, ...]] = {
 """Name of each coarse class in label order -> its fine classes in the order in which the protocol holds them out."""
 
 
-class Cifar100Subclass(Cifar100Coarse):
-    """The images of one part with coarse labels. Ids name the fine class: ``fine_72/image_000123``.
+def cifar_100_subclass(
+    place: Place, hold_out: int | None = None, part: Part | None = None, split: str | None = None
+) -> View:
+    """Return the images of one part with coarse labels. Ids name the fine class: ``fine_72/image_000123``.
 
     Source: Hendrycks and Dietterich, arXiv 1807.01697, held-out subclasses of CIFAR-100.
+
+    Args:
+        place: The folder as distributed, or one of its batch files.
+        hold_out: Number of fine classes of each coarse class to hold out, 1..3.
+        part: Part to use.
+        split: Batch of the folder to use. None for the test images.
+
+    Raises:
+        UserError: An option is missing or has no effect, or the file does not exist.
     """
+    require_both(KIND, hold_out=hold_out, part=part)
+    if split is not None and not place.is_folder:
+        raise UserError(f"source.split={split} has no effect on a file: give the folder that contains it, or omit it")
+    file = Place(place.store, split or "test") if place.is_folder else place
+    held_out = {fine for numbers in FINE_CLASSES.values() for fine in numbers[:hold_out]}
+    fine_labels: list[int] = []
 
-    def __init__(
-        self, place: Place, hold_out: int | None = None, part: Part | None = None, split: str | None = None
-    ) -> None:
-        """Open a batch.
-
-        Args:
-            place: The folder as distributed, or one of its batch files.
-            hold_out: Number of fine classes of each coarse class to hold out, 1..3.
-            part: Part to use.
-            split: Batch of the folder to use. None for the test images.
-
-        Raises:
-            UserError: An option is missing or has no effect, or the file does not exist.
-        """
-        require_both(KIND, hold_out=hold_out, part=part)
-        if split is not None and not place.is_folder:
-            raise UserError(
-                f"source.split={split} has no effect on a file: give the folder that contains it, or omit it"
-            )
-        super().__init__(Place(place.store, split) if place.is_folder and split else place)
-        held_out = {fine for numbers in FINE_CLASSES.values() for fine in numbers[:hold_out]}
-        every = {fine for numbers in FINE_CLASSES.values() for fine in numbers}
-        self._wanted = held_out if part == "held_out" else every - held_out
-        self._fine: Sequence[int] = ()
-
-    def __iter__(self) -> Iterator[SourceImage]:
-        """Yield the images of the part, in the order of the file. Raise UserError if the file is invalid."""
-        self._loaded()
-        for index, (image, fine) in enumerate(zip(super().__iter__(), self._fine, strict=True)):
-            if fine in self._wanted:
-                yield replace(image, id=f"fine_{fine:02d}/image_{index:06d}")
-
-    @property
-    def labels(self) -> LabelSpace | None:
-        """What the labels count: the coarse classes."""
-        space = super().labels
-        return space and space.model_copy(update={"names": tuple(FINE_CLASSES)})
-
-    def load(self) -> ArrayTable:
-        """Return the content of the batch. Raise UserError if it is invalid, or its classes are not CIFAR-100's."""
-        where = self.location
-        content = pickles.load_file(self._file)
+    def load() -> ArrayTable:
+        where, content = file.location, pickles.load_file(file)
         rows = values.pixels(content, "data", where)
         fine, coarse = (values.labels(content, key, len(rows), where) for key in ("fine_labels", "coarse_labels"))
         _check_classes(fine, coarse, where)
-        self._fine = fine
+        fine_labels[:] = fine
         return ArrayTable(rows, coarse, tuple(FINE_CLASSES), len(FINE_CLASSES))
+
+    def select(source: Source) -> Iterator[SourceImage]:
+        for index, image in enumerate(source):
+            if (fine_labels[index] in held_out) == (part == "held_out"):
+                yield replace(image, id=f"fine_{fine_labels[index]:02d}/image_{index:06d}")
+
+    source = ArraySource(file, load)
+
+    def labels() -> LabelSpace | None:
+        return source.labels and source.labels.model_copy(update={"names": tuple(FINE_CLASSES)})
+
+    return View(source, select, labels)
 
 
 def _check_classes(fine: Sequence[int], coarse: Sequence[int], where: str) -> None:

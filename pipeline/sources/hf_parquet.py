@@ -189,8 +189,7 @@ class _Rows:
             if batch is None:
                 raise OSError("the file has fewer rows than before")
             self._start, self._images = start, _bytes(batch.column(0))
-        data: bytes | None = self._images[index - self._start].as_py()
-        return data
+        return self._images[index - self._start].as_py()
 
     def close(self) -> None:
         """Close the file."""

@@ -1,30 +1,19 @@
-"""The ILSVRC2012 validation images as a folder or tar, and functions for other flat folders with a label file."""
+"""The ILSVRC2012 validation images as a folder or tar, and their label files."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Callable
 
 from pipeline.errors import UserError
-from pipeline.sources.base import (
-    SourceImage,
-    check_class,
-    check_size,
-    identifier,
-    read_lines,
-    read_text,
-    refuse_duplicates,
-)
-from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, is_system_folder, suffix
-from pipeline.storage import FolderEntry, Place, Store
+from pipeline.sources.base import read_lines, read_text
+from pipeline.sources.files import SUFFIXES, counted_as, is_hidden, suffix
+from pipeline.sources.labelled_files import LabelledFiles, Listing, class_name, flat_folder, folder_of
+from pipeline.storage import Place, Store
 from pipeline.storage.tar_index import TarIndex
 from pipeline.tasks.labels import label_folders
-
-LONGEST_CLASS = 200
-"""Maximum number of characters of a class name in a label file."""
 
 LABEL_FILES = (
     "LOC_val_solution.csv",
@@ -123,163 +112,30 @@ def _kit_classes(kit: Place) -> dict[str, str]:
     return wnids
 
 
-def class_name(text: str, where: str) -> str:
-    """Return a class name from a label file.
-
-    Args:
-        text: The class name.
-        where: File and line for the error message.
-
-    Raises:
-        UserError: The name is invalid.
-    """
-    if len(text) > LONGEST_CLASS or any(map(str.isspace, text)):
-        raise UserError(
-            f"{where} has the invalid class name {text[:80]!r}: use one word of at most {LONGEST_CLASS} characters"
-        )
-    return check_class(text, where)
+def flat_validation(place: Place) -> LabelledFiles:
+    """Return the flat folder of validation images. Raise UserError if it is not a folder or has no labels."""
+    folder = folder_of(place)
+    return _validation(place, flat_folder(folder), folder, folder.read)
 
 
-def class_list(place: Place) -> list[str]:
-    """Return the sorted classes of a ``wnids.txt``. Raise UserError if it is empty or repeats a class."""
-    lines = read_lines(place)
-    wnids = [class_name(line, f"{place.location}, line {index},") for index, line in enumerate(lines, start=1)]
-    repeated = [wnid for wnid, count in Counter(wnids).items() if count > 1]
-    if not wnids or repeated:
-        what = f"repeats the class {repeated[0]!r}" if repeated else "contains no classes"
-        raise UserError(f"{place.location} {what}: list each wnid once, one per line")
-    return sorted(wnids)
+def validation_tar(place: Place) -> LabelledFiles:
+    """Return ``ILSVRC2012_img_val.tar``, which is not extracted. Raise UserError if there are no labels beside it."""
+    index = TarIndex(place.store, place.name)
 
-
-def labels_of(wnids: Mapping[str, str], labels: Mapping[str, int]) -> Mapping[str, tuple[int, str]]:
-    """Return image name -> (label, wnid). Images of classes without a label are omitted.
-
-    Args:
-        wnids: Image name -> wnid.
-        labels: Label of each wnid.
-    """
-    return {name: (labels[wnid], wnid) for name, wnid in wnids.items() if wnid in labels}
-
-
-class FlatValidation:
-    """The flat folder of validation images, sorted by name. Every image must have a label."""
-
-    def __init__(self, place: Place) -> None:
-        """Read the labels. Raise UserError if the place is not a folder or has no labels."""
-        self.location = place.location
-        self.ignored: Counter[str] = Counter()
-        self._folder = folder_of(place)
-        wnids = validation_wnids(self._folder)
-        labelled = label_folders(list(set(wnids.values())))
-        self._labels, self.labels = labels_of(wnids, labelled.labels), labelled.space
-
-    def __iter__(self) -> Iterator[SourceImage]:
-        """Yield all images by name. Raise UserError if an image has no label or ids are not unique."""
-        self.ignored = Counter()
-        images = flat_images(self._folder, "", self.ignored)
-        refuse_duplicates(f"{self.location} has images", ((identifier(entry.name), entry.name) for entry in images))
-        for entry in images:
-            label, wnid = find_label(self._labels, entry.name)
-            yield SourceImage(f"{wnid}/{identifier(entry.name)}", label, wnid, entry.name, entry.size)
-
-    def read(self, image: SourceImage) -> bytes:
-        """Return the bytes of one file. Raise OSError if it cannot be read."""
-        check_size(image)
-        return self._folder.read(image.origin)
-
-
-class ValidationTar:
-    """``ILSVRC2012_img_val.tar``, read without extracting it; members sorted by name. Labels come from its folder."""
-
-    def __init__(self, place: Place) -> None:
-        """Read the labels. Raise UserError if there are none."""
-        self.location = place.location
-        self.ignored: Counter[str] = Counter()
-        self._index = TarIndex(place.store, place.name)
-        wnids = validation_wnids(place.store)
-        labelled = label_folders(list(set(wnids.values())))
-        self._labels, self.labels = labels_of(wnids, labelled.labels), labelled.space
-
-    def __iter__(self) -> Iterator[SourceImage]:
-        """Yield all images by name. Raise UserError if the tar is damaged or an image has no label."""
-        self.ignored = Counter()
+    def listing(ignored: Counter[str]) -> list[tuple[str, int]]:
         images = []
-        for name, member in sorted(self._index.members().items()):
+        for name, member in sorted(index.members().items()):
             if is_hidden(name) or suffix(name) not in SUFFIXES:
-                self.ignored[counted_as(name)] += 1
+                ignored[counted_as(name)] += 1
             else:
-                images.append((name, member))
-        named = ((identifier(PurePosixPath(name).name), name) for name, _ in images)
-        refuse_duplicates(f"{self.location} has images", named)
-        for name, member in images:
-            label, wnid = find_label(self._labels, PurePosixPath(name).name)
-            yield SourceImage(f"{wnid}/{identifier(PurePosixPath(name).name)}", label, wnid, name, member.size)
+                images.append((name, member.size))
+        return images
 
-    def read(self, image: SourceImage) -> bytes:
-        """Return the bytes of one member. Raise OSError if it cannot be read."""
-        check_size(image)
-        return self._index.read(image.origin)
+    return _validation(place, listing, place.store, index.read)
 
 
-def flat_images(folder: Store, below: str, ignored: Counter[str]) -> list[FolderEntry]:
-    """Return the images directly in a folder, sorted by name.
-
-    Args:
-        folder: The store.
-        below: Path of the folder in the store.
-        ignored: Counter that receives the suffixes of other files.
-
-    Raises:
-        UserError: A subfolder contains images.
-    """
-    images = []
-    for entry in folder.entries(below):
-        if entry.is_folder:
-            _refuse_images(folder, f"{below}/{entry.name}" if below else entry.name, ignored)
-        elif suffix(entry.name) in SUFFIXES:
-            images.append(entry)
-        else:
-            ignored[counted_as(entry.name)] += 1
-    return images
-
-
-def _refuse_images(folder: Store, below: str, ignored: Counter[str]) -> None:
-    """Raise UserError if a subfolder contains images, because they would be skipped."""
-    name = below.rpartition("/")[2]
-    if is_system_folder(name):
-        ignored[f"{name}/"] += 1
-        return
-    for path, _ in folder.walk(below, is_system_folder):
-        if suffix(path) in SUFFIXES:
-            raise UserError(
-                f"{folder.root} contains images both directly and in subfolders ({path}, ...): move all images into "
-                "one folder, or all into class folders"
-            )
-
-
-def find_label(labels: Mapping[str, tuple[int, str]], name: str) -> tuple[int, str]:
-    """Return the label and the wnid of an image.
-
-    Args:
-        labels: Image name without suffix -> (label, wnid).
-        name: File name of the image.
-
-    Raises:
-        UserError: The image has no label.
-    """
-    stem = name.rpartition(".")[0]
-    if stem not in labels:
-        raise missing_label(name)
-    return labels[stem]
-
-
-def missing_label(name: str) -> UserError:
-    """Return the error for an image without a label."""
-    return UserError(f"the image {name} has no label in the label file: add one, or remove the image")
-
-
-def folder_of(place: Place) -> Store:
-    """Return the folder at a place. Raise UserError if it is not a folder."""
-    if not place.is_folder:
-        raise UserError(f"the source {place.location} is not a folder: give the folder of the images")
-    return place.store
+def _validation(place: Place, listing: Listing, folder: Store, read: Callable[[str], bytes]) -> LabelledFiles:
+    """Return the images of a listing with the labels in or above a folder. Raise UserError if there are none."""
+    wnids = validation_wnids(folder)
+    labelled = label_folders(list(set(wnids.values())))
+    return LabelledFiles(place.location, listing, wnids, labelled.labels, labelled.space, read)

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.sources.base import Source
-from pipeline.sources.cifar import Cifar, Cifar100, Cifar100Coarse
-from pipeline.sources.cifar_subclasses import Cifar100Subclass
-from pipeline.sources.downsampled_imagenet import DOWNSAMPLED_FILES, DownsampledImageNet
+from pipeline.sources.cifar import cifar_10, cifar_100, cifar_100_coarse
+from pipeline.sources.cifar_subclasses import cifar_100_subclass
+from pipeline.sources.downsampled_imagenet import DOWNSAMPLED_FILES, downsampled_imagenet
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.icons import Icons50
-from pipeline.sources.ilsvrc2012 import LABEL_FILES, FlatValidation, ValidationTar
+from pipeline.sources.ilsvrc2012 import LABEL_FILES, flat_validation, validation_tar
 from pipeline.sources.imagefolder import ImageFolder
-from pipeline.sources.imagenet_boxes import BoxedValidation
-from pipeline.sources.listed_classes import ListedClasses
 from pipeline.sources.parts import WHOLE, PartOptions
-from pipeline.sources.subset import Subset
-from pipeline.sources.tiny_imagenet import TinyImageNet
+from pipeline.sources.tiny_imagenet import boxed_validation, tiny_imagenet
+from pipeline.sources.views import listed_classes, subset
 from pipeline.sources.webdataset import WebDatasetTars
 from pipeline.storage import Place, find_place
 
@@ -99,24 +97,24 @@ def _is_imagefolder(place: Place) -> bool:
 KINDS: Mapping[str, Kind] = {
     "imagefolder": Kind(ImageFolder, _is_imagefolder, "a folder of images, one folder per class"),
     "ilsvrc2012-val": Kind(
-        FlatValidation,
+        flat_validation,
         _is_flat_validation,
         f"the flat ILSVRC2012 validation folder with one of {', '.join(LABEL_FILES)}",
     ),
     "ilsvrc2012-val-tar": Kind(
-        ValidationTar, _is_validation_tar, "ILSVRC2012_img_val.tar with a label file in the same folder"
+        validation_tar, _is_validation_tar, "ILSVRC2012_img_val.tar with a label file in the same folder"
     ),
     "imagenet-boxes": Kind(
-        BoxedValidation,
+        boxed_validation,
         _never,
         "the flat ILSVRC2012 validation folder, images of the classes in wnids.txt cropped to their first box",
     ),
     "hf-parquet": Kind(HuggingFaceParquet, _is_hugging_face, "Hugging Face Parquet files"),
-    "cifar-10": Kind(Cifar, _has_all("test_batch", "batches.meta"), "test images of cifar-10-batches-py"),
-    "cifar-100": Kind(Cifar100, _has_all("test", "meta"), "test images of cifar-100-python with fine labels"),
-    "cifar-100-coarse": Kind(Cifar100Coarse, _never, "test images of cifar-100-python with coarse labels"),
+    "cifar-10": Kind(cifar_10, _has_all("test_batch", "batches.meta"), "test images of cifar-10-batches-py"),
+    "cifar-100": Kind(cifar_100, _has_all("test", "meta"), "test images of cifar-100-python with fine labels"),
+    "cifar-100-coarse": Kind(cifar_100_coarse, _never, "test images of cifar-100-python with coarse labels"),
     "cifar-100-subclass": Kind(
-        Cifar100Subclass,
+        cifar_100_subclass,
         _never,
         "a part of cifar-100-python with coarse labels, by fine classes",
         ("hold_out", "part", "split"),
@@ -130,10 +128,10 @@ KINDS: Mapping[str, Kind] = {
         ("", "style"),
     ),
     "tiny-imagenet": Kind(
-        TinyImageNet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
+        tiny_imagenet, _has_all("wnids.txt", "val/val_annotations.txt"), "validation images of tiny-imagenet-200"
     ),
     "imagenet64": Kind(
-        DownsampledImageNet,
+        downsampled_imagenet,
         _has_any(*DOWNSAMPLED_FILES),
         "validation images of downsampled ImageNet (val_data or val_data.npz)",
     ),
@@ -191,8 +189,8 @@ def open_source(
     options = {name: getattr(part, name) for name in KINDS[kind].options}
     source = KINDS[kind].open(_existing(location), **options)
     if classes:
-        source = ListedClasses(source, classes)
-    return source if ids is None else Subset(source, ids)
+        source = listed_classes(source, classes)
+    return source if ids is None else subset(source, ids)
 
 
 def _existing(location: str) -> Place:

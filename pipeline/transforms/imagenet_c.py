@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import corruptions
-from corruptions.catalogue import SEVERITIES
-from corruptions.registry import Published
+from corruptions.catalogue import SEVERITIES, Transform
 from pipeline.transforms.family import Condition, Family, Listing, Recognition, Render, Rendering
 
 CITATION = """\
@@ -21,7 +20,7 @@ CITATION = """\
 }"""
 
 
-def listing(kind: str, rows: Iterable[Published]) -> Listing:
+def listing(kind: str, rows: Iterable[Transform]) -> Listing:
     """Return the table of published transforms: group, set and version of each."""
     rows = tuple(rows)
     return Listing(
@@ -31,7 +30,8 @@ def listing(kind: str, rows: Iterable[Published]) -> Listing:
     )
 
 
-def _corrupt(condition: Condition, rendering: Rendering) -> Render:
+def corrupted(condition: Condition, rendering: Rendering) -> Render:
+    """Return the function that corrupts a prepared image, for every family of corruptions."""
     return corruptions.corruptor(
         condition.transform, condition.level, profile=rendering.profile, options=rendering.options
     )
@@ -42,7 +42,7 @@ FAMILY = Family(
     title="ImageNet-C: corruptions at five severities",
     names=corruptions.names("all"),
     version=lambda name: corruptions.get(name).version,
-    render=_corrupt,
+    render=corrupted,
     groups={group: corruptions.names(group) for group in corruptions.GROUPS},
     levels=SEVERITIES,
     recognition=Recognition(

@@ -12,7 +12,8 @@ import numpy as np
 import corruptions
 from corruptions import c_bar
 from corruptions.catalogue import SEVERITIES
-from pipeline.transforms.family import Condition, Family, Listing, Recognition, Render, Rendering
+from pipeline.transforms.family import Family, Listing, Recognition
+from pipeline.transforms.imagenet_c import corrupted
 
 CITATION = """\
 @inproceedings{mintun2021interaction,
@@ -29,10 +30,6 @@ PUBLISHED: Mapping[str, tuple[str, ...]] = {
     profile: tuple(name for name, row in c_bar.CORRUPTIONS.items() if profile in row.levels) for profile in DATA_SETS
 }
 """Profile -> its ten corruptions, in the order of shards."""
-
-
-def _corrupt(condition: Condition, rendering: Rendering) -> Render:
-    return corruptions.corruptor(condition.transform, condition.level, profile=rendering.profile)
 
 
 def _level_folders() -> dict[str, dict[str, int]]:
@@ -67,7 +64,7 @@ FAMILY = Family(
     title="ImageNet-C-bar and CIFAR-10-C-bar: ten other corruptions each, at five severities",
     names=corruptions.names("c-bar"),
     version=lambda name: c_bar.CORRUPTIONS[name].version,
-    render=_corrupt,
+    render=corrupted,
     groups={data_set: PUBLISHED[profile] for profile, data_set in DATA_SETS.items()},
     levels=SEVERITIES,
     profiles=tuple(DATA_SETS),

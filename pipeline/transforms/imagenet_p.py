@@ -18,22 +18,14 @@ def _views(photograph: Image, steps: Steps, operator: str) -> perturbations.View
 
 
 def _perturb(condition: Condition, rendering: Rendering) -> Render:
-    def render(views: perturbations.Views, seed: int) -> Image:
-        return perturbations.perturb_views(
-            views,
-            condition.transform,
-            profile=rendering.profile,
-            difficulty=condition.level,
-            seed=seed,
-            options=rendering.options,
-        )
-
-    return render
+    return perturbations.perturber(
+        condition.transform, profile=rendering.profile, difficulty=condition.level, options=rendering.options
+    )
 
 
 def _difficulty(name: str, wanted: int) -> int:
     """Return the level to render. Only noise differs by difficulty; for others, metrics compare more distant frames."""
-    return wanted if wanted in perturbations.get(name).difficulties else 1
+    return wanted if wanted in perturbations.get(name).numbers else 1
 
 
 FAMILY = Family(

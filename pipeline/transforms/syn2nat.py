@@ -12,7 +12,9 @@ import numpy as np
 
 import corruptions
 from corruptions import candidates
-from pipeline.transforms.family import Condition, Draws, Family, Listing, Recognition, Render, Rendering
+from corruptions.candidates.catalogue import SETTINGS
+from pipeline.transforms.family import Condition, Draws, Family, Listing, Recognition
+from pipeline.transforms.imagenet_c import corrupted
 
 CITATION = """\
 @inproceedings{laugros2021using,
@@ -45,10 +47,6 @@ CATEGORY_OF: Mapping[str, str] = {name: category for category, names in CATEGORI
 """Category of each candidate of the benchmark."""
 
 
-def _corrupt(condition: Condition, rendering: Rendering) -> Render:
-    return corruptions.corruptor(condition.transform, condition.level, profile=rendering.profile)
-
-
 def _draws(condition: Condition, seed: int, height: int, width: int) -> Draws:
     """Return the draws without fields, arrays with a value for each pixel. Only fields depend on an image's content."""
     candidate: Any = condition.transform
@@ -78,12 +76,12 @@ FAMILY = Family(
     title="ImageNet-Syn2Nat: 40 candidate corruptions, 18 of which form the benchmark",
     names=CANDIDATES,
     version=lambda name: candidates.get(name).version,
-    render=_corrupt,
+    render=corrupted,
     groups={"candidates": CANDIDATES, "syn2nat": _ordered(SYN2NAT), **CATEGORIES},
-    levels=(candidates.LEVEL,),
-    profiles=(candidates.PROFILE,),
+    levels=(1,),
+    profiles=tuple(SETTINGS),
     draws=_draws,
-    recognition=Recognition(("<candidate>/<class>/<file>",), bare_level=candidates.LEVEL),
+    recognition=Recognition(("<candidate>/<class>/<file>",), bare_level=1),
     citation=CITATION,
     listing=_listing,
 )

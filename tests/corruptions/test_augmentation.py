@@ -222,7 +222,7 @@ def test_invalid_images_are_refused_whatever_is_drawn(image, error, text, probab
         ({"profile": "huge"}, ValueError, "unknown profile 'huge'"),
         ({"seed": -1}, ValueError, "seed must be at least 0, not -1"),
         ({"seed": True}, TypeError, "seed must be an integer, not True"),
-        ({"names": ["CoarseDropout"], "severities": 2}, ValueError, "severity must be 1 for candidate 'CoarseDropout'"),
+        ({"names": ["CoarseDropout"], "severities": 2}, ValueError, "severity must be 1, the only one, not"),
         ({"acknowledge": "yes"}, ValueError, "'I train on the benchmark' or empty, not 'yes'"),
     ],
 )

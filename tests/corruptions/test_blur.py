@@ -11,7 +11,9 @@ from scipy import ndimage
 
 from corruptions import blur
 from corruptions.draws import PublishedDraws
-from corruptions.kernels import defocus, glass, motion, smoothing, zoom
+from corruptions.kernels.sampling import glass, zoom
+from corruptions.kernels.smoothing import defocus, motion
+from corruptions.kernels.smoothing import gaussian as smoothing
 from corruptions.motion import motion_blur
 
 DIFFERING = 0.01
@@ -222,7 +224,7 @@ def test_zoom_blur_equals_the_published_levels_for_any_factor(zooms, seed):
 @pytest.mark.parametrize("row", blur.CORRUPTIONS, ids=lambda row: row.name)
 def test_flat_images_change_by_at_most_two_levels(row):
     image = np.full((40, 24, 3), 77, np.uint8)
-    for profile, severities in row.table.items():
+    for profile, severities in row.levels.items():
         for severity, parameters in enumerate(severities, start=1):
             draws = row.draw(PublishedDraws(np.random.RandomState(0)), image, parameters)
             difference = row.apply(image, parameters, draws).astype(int) - 77

@@ -77,7 +77,7 @@ def arm_code(code: str, features: str) -> str:
 def test_no_code_for_scalable_vectors(tmp_path: Path) -> None:
     """Without the setting, LLVM uses registers z0..z31 in the sum of contrast; with it, those of NEON."""
     script = (
-        "import json; from numba import types; from corruptions.kernels.contrast import total; "
+        "import json; from numba import types; from corruptions.kernels.colour.contrast import total; "
         "total.compile((types.Array(types.uint8, 1, 'C'),)); print(json.dumps(total.inspect_llvm(total.signatures[0])))"
     )
     # Optimised code is for this machine. A cache folder of its own keeps unoptimised code out of the usual one.

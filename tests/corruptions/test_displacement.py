@@ -11,8 +11,8 @@ from scipy import ndimage
 
 from corruptions.c_bar import geometry
 from corruptions.draws import FastDraws
-from corruptions.kernels import displacement
 from corruptions.kernels.powers import power_64
+from corruptions.kernels.sampling import displacement
 
 SIZE = (20, 53)
 
@@ -56,7 +56,7 @@ def test_twirl_samples_turned_and_pinched_cells() -> None:
 
 
 def test_cells_cover_a_rectangle_and_leave_the_rest() -> None:
-    directions = geometry.draw_twirls(FastDraws(1), SIZE, 6.0)
+    directions = geometry.draw_twirls(FastDraws(1), picture(), 6.0)
     assert directions.shape == (8, 3)  # cells of 6 pixels
     image = picture()
     changed = (geometry.twirl(image, 6.0, directions) != image).any(axis=2)
@@ -68,7 +68,7 @@ def test_cells_cover_a_rectangle_and_leave_the_rest() -> None:
 
 @pytest.mark.parametrize(("side", "cells"), [(32, 3), (64, 3), (224, 5), (223, 3)])
 def test_the_number_of_cells_depends_on_the_size(side: int, cells: int) -> None:
-    assert geometry.draw_twirls(FastDraws(1), (side, side), 6.0).shape == (cells, cells)
+    assert geometry.draw_twirls(FastDraws(1), np.zeros((side, side, 3)), 6.0).shape == (cells, cells)
 
 
 @pytest.mark.parametrize("exponent", [-0.5, -0.1, 1.4, 3.0])

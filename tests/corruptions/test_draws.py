@@ -12,7 +12,7 @@ from scipy import stats
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import DrawSource, FastDraws, PublishedDraws
-from corruptions.kernels import philox as random
+from corruptions.kernels.random import philox as random
 
 ALL_ONES = 0xFFFFFFFF
 MIN_P = 1e-4
@@ -178,7 +178,7 @@ def test_integers_are_uniform_when_many_words_are_redrawn() -> None:
 
 
 def photon_means() -> list[float]:
-    table = corruptions.get("shot_noise").table
+    table = corruptions.get("shot_noise").levels
     return sorted({row.lam for profile in PROFILE_SIDES for row in table[profile]})
 
 

@@ -20,7 +20,7 @@ from skimage.filters import gaussian
 import corruptions
 from corruptions import blur, digital, precipitation, weather
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from corruptions.kernels import motion
+from corruptions.kernels.smoothing import motion
 from corruptions.precipitation import MUD
 from pipeline.images.resizers import prepare
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from corruptions.kernels import fourier
+from corruptions.kernels.smoothing import fourier
 
 SHAPES = [(224, 224), (299, 299), (64, 64), (32, 32), (16, 17), (37, 113), (90, 31), (2, 3), (1, 1)]
 """Sizes of the profiles, and odd, prime and tiny ones that fill vectors partly."""

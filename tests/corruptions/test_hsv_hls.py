@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from corruptions.kernels import hsv_hls
+from corruptions.kernels.colour import hsv_hls
 
 GRID = np.arange(0, 256, 5, dtype=np.uint8)
 COLOURS = np.stack(np.meshgrid(GRID, GRID, GRID), axis=-1).reshape(-1, 64, 3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skimage.draw import line_aa
 
-from corruptions.kernels import lines
+from corruptions.kernels.drawing import lines
 
 SHAPE = (20, 31)
 

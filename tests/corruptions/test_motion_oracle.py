@@ -11,7 +11,7 @@ import pytest
 from corruptions import corrupt, imagemagick
 from corruptions.blur import MOTION_BLUR
 from corruptions.catalogue import Options
-from corruptions.kernels.motion import motion_blur
+from corruptions.kernels.smoothing.motion import motion_blur
 from corruptions.precipitation import SNOW
 from tests.conftest import UNDER_CI
 

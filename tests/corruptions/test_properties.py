@@ -16,7 +16,9 @@ from scipy import ndimage
 
 import corruptions
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
-from corruptions.kernels import color, mirrored, planes
+from corruptions.kernels import planes
+from corruptions.kernels.colour import color
+from corruptions.kernels.smoothing import mirrored
 
 SIZES = ((16, 16), (16, 40), (61, 97), (97, 61), (224, 224), (300, 500))
 KEEP_FLAT = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur", "contrast",

@@ -30,7 +30,7 @@ def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str) -
     """Other images, seeds and severities than those of the reference outputs."""
     image = photograph(profile)
     for severity in SEVERITIES:
-        level, seed = c_bar.CORRUPTIONS[name].level(profile, severity), 70 + severity
+        level, seed = c_bar.CORRUPTIONS[name].parameters(profile, severity), 70 + severity
         expected = ARITHMETIC[name](image, level, np.random.RandomState(seed))
         rng = np.random.RandomState(seed)
         found = corruptions.corrupt(image, name, severity, profile=profile, rng=rng)
@@ -41,7 +41,7 @@ def test_pixels_are_those_of_the_published_arithmetic(profile: str, name: str) -
 def test_published_arithmetic_gives_the_reference_outputs(shared: Path, profile: str, name: str) -> None:
     with np.load(shared / "golden" / "cbar.npz") as golden:
         for severity in (1, 5):
-            level = c_bar.CORRUPTIONS[name].level(profile, severity)
+            level = c_bar.CORRUPTIONS[name].parameters(profile, severity)
             image, expected = golden[f"{profile}/1/input"], golden[f"{profile}/1/{name}/{severity}"]
             found = ARITHMETIC[name](image, level, np.random.RandomState(1000 + severity))
             differences = np.abs(found.astype(int) - expected)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corruptions.kernels import rasters
+from corruptions.kernels.drawing import rasters
 
 INSIDE = np.uint8(1)
 

@@ -36,14 +36,14 @@ def published_field(size: tuple[int, int], rng: np.random.RandomState, amplitude
 @pytest.mark.parametrize("size", SIZES)
 def test_field_is_the_real_part_of_the_published_one(size: tuple[int, int], amplitude: Amplitude) -> None:
     expected = published_field(size, np.random.RandomState(5), amplitude)
-    found = field(draw_turns(PublishedDraws(np.random.RandomState(5)), size), amplitude, size)
+    found = field(draw_turns(PublishedDraws(np.random.RandomState(5)), np.zeros((*size, 3))), amplitude, size)
     assert found.dtype == np.float32
     assert np.abs(found - expected).max() <= 2e-5
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_fast_phases_are_uniform_and_give_standard_deviation_1(size: tuple[int, int]) -> None:
-    turns = draw_turns(FastDraws(3), size)
+    turns = draw_turns(FastDraws(3), np.zeros((*size, 3)))
     left = turns[:, : size[1] // 2]
     assert turns.shape == (size[0], (size[1] + 1) // 2 + 1)
     assert abs(left.mean() - 0.5) <= 4 * np.sqrt(1 / 12 / left.size)
@@ -51,7 +51,7 @@ def test_fast_phases_are_uniform_and_give_standard_deviation_1(size: tuple[int, 
 
 
 def test_blue_noise_has_high_and_brownish_noise_low_frequencies() -> None:
-    turns = draw_turns(FastDraws(3), (64, 64))
+    turns = draw_turns(FastDraws(3), np.zeros((64, 64, 3)))
     neighbours = [
         np.corrcoef(noise[:, 1:].ravel(), noise[:, :-1].ravel())[0, 1]
         for noise in (field(turns, amplitude, (64, 64)) for amplitude in (blue, brown))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from corruptions.c_bar.geometry import circular_motion_blur
-from corruptions.kernels import splines
+from corruptions.kernels.sampling import splines
 
 SIZES = [(16, 16), (17, 40), (40, 23)]
 

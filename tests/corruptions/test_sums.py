@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corruptions.kernels import contrast
+from corruptions.kernels.colour import contrast
 
 WHITE = 255
 

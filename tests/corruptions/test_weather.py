@@ -8,7 +8,7 @@ import pytest
 
 from corruptions import precipitation, weather
 from corruptions.draws import PublishedDraws
-from corruptions.kernels import blend, distance, fog
+from corruptions.kernels.drawing import blend, distance, fog
 
 
 def noise(shape, seed=0):

@@ -111,7 +111,7 @@ def test_digests_of_other_sources_and_software_are_not_used(tmp_path: Path, monk
 
 def test_sources_of_digests_exist() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in records.source_files(ROOT)}
-    assert names >= {"corruptions/kernels/contrast.py", "pipeline/images/decoders.py", "tests/golden/digests.py"}
+    assert names >= {"corruptions/kernels/colour/contrast.py", "pipeline/images/decoders.py", "tests/golden/digests.py"}
     assert any(name.endswith(".jpg") for name in names)
 
 

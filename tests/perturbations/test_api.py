@@ -59,7 +59,7 @@ def test_difficulty_changes_only_noise(name: str) -> None:
         perturbations.perturb(photograph(), name, profile="tiny", difficulty=difficulty) for difficulty in (1, 3)
     )
     assert (one != three).any() == (name in NOISE)
-    assert perturbations.get(name).difficulties == ((1, 2, 3) if name in NOISE else (1,))
+    assert perturbations.get(name).numbers == ((1, 2, 3) if name in NOISE else (1,))
 
 
 @pytest.mark.parametrize("name", perturbations.names("all"))
@@ -87,7 +87,7 @@ def test_perturb_accepts_any_preparation(name: str) -> None:
     """ImageNet 64x64 has no crop, and a recipe can use a side that no profile has."""
     for steps, side in (([("square", 64)], 64), ([("shorter_side", 50), ("center_crop", 40)], 40)):
         views = perturbations.make_views(photograph(), steps)
-        assert perturbations.perturb_views(views, name, profile="tiny").shape[1:] == (side, side, 3)
+        assert perturbations.perturber(name, profile="tiny")(views, 0).shape[1:] == (side, side, 3)
 
 
 def test_options_reject_an_unknown_motion() -> None:

@@ -82,7 +82,7 @@ def test_affine_matrix_rotates_and_scales() -> None:
 def test_translate_shows_more_of_the_photograph() -> None:
     photograph = noise(300, 400)
     views = make_views(photograph, [("center_crop", 224)])
-    frames = perturbations.perturb_views(views, "translate")
+    frames = perturbations.perturber("translate")(views, 0)
     for index in (0, 20, 33, 40):
         left = 88 - (index - 20)
         np.testing.assert_array_equal(frames[index], photograph[38:262, left : left + 224])
@@ -90,7 +90,7 @@ def test_translate_shows_more_of_the_photograph() -> None:
 
 def test_translate_is_black_beyond_the_photograph() -> None:
     views = make_views(noise(64, 64), [("square", 64)])
-    first = perturbations.perturb_views(views, "translate", profile="tiny")[0]
+    first = perturbations.perturber("translate", profile="tiny")(views, 0)[0]
     assert (first[:, -15:] == 0).all()
     np.testing.assert_array_equal(first[:, :-15], noise(64, 64)[:, 15:])
 
@@ -100,7 +100,7 @@ def test_tilt_equals_opencv(degrees: float) -> None:
     image = cv2.GaussianBlur(noise(256, 340), (0, 0), 2)
     views = make_views(image, [("center_crop", 224)])
     whole = cv2.warpPerspective(image, np.array(tilt_matrix(256, 340, degrees)), (340, 256))[16:240, 58:282]
-    frame = perturbations.perturb_views(views, "tilt")[int(degrees) + 15]
+    frame = perturbations.perturber("tilt")(views, 0)[int(degrees) + 15]
     np.testing.assert_array_equal(frame, whole)
 
 

@@ -40,7 +40,7 @@ def photograph(golden: dict[str, np.ndarray], profile: str) -> np.ndarray:
 
 def sequences(name: str) -> list[tuple[int, str]]:
     """Return each difficulty and its name in the reference file."""
-    return [(level, name if level == 1 else f"{name}_{level}") for level in perturbations.get(name).difficulties]
+    return [(level, name if level == 1 else f"{name}_{level}") for level in perturbations.get(name).numbers]
 
 
 @pytest.mark.parametrize("profile", PROFILE_SIDES)

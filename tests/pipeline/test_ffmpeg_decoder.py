@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from corruptions.kernels import ycbcr
+from corruptions.kernels.colour import ycbcr
 from pipeline.errors import SampleError
 from pipeline.images import decoders
 from pipeline.images.decoders import decode

@@ -22,8 +22,9 @@ from manifests import Row
 from pipeline.builder.regenerate import regenerate
 from pipeline.datasets import base as dataset
 from pipeline.datasets import findings as finding
-from pipeline.datasets import verify as verifying
+from pipeline.datasets import stored
 from pipeline.datasets.base import DataSet
+from pipeline.datasets.built import Built
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import described_columns, payload_digest, pixel_digest, side_members
 from pipeline.datasets.shards import ShardWriter
@@ -268,7 +269,7 @@ def test_shards_with_too_many_rows_are_refused(data: Path, monkeypatch: pytest.M
     monkeypatch.setattr(dataset, "MAX_SHARD_SIZE", 2)
     with pytest.raises(UserError, match=f"manifest.parquet has more than 2 rows for '{SHARD}'"):
         list(open_data_set(str(data)).chunks())
-    monkeypatch.setattr(verifying, "MAX_SHARD_SIZE", 2)
+    monkeypatch.setattr(Built, "most_rows", 2)
     with pytest.raises(UserError, match=f"more than 2 rows for '{SHARD}'"):
         verify(str(data))
 
@@ -323,13 +324,13 @@ def indexed(tmp_path: Path) -> Path:
 
 
 def test_arrays_are_checked_in_chunks_and_hashed_once(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, real = list[int](), verifying._check_chunk
+    opened, real = list[int](), stored._check_chunk
 
-    def counted(data_set: DataSet, chunk: verifying._ShardChunk) -> finding.Findings:
+    def counted(data_set: DataSet, chunk: stored._ShardChunk, further: None) -> finding.Findings:
         opened.append(len(chunk.rows))
-        return real(data_set, chunk)
+        return real(data_set, chunk, further)
 
-    monkeypatch.setattr(verifying, "_check_chunk", counted)
+    monkeypatch.setattr(stored, "_check_chunk", counted)
     found = verify(str(indexed))
     assert (found.shards, found.samples, found.count) == (1, 2500, 0)
     assert opened == [1000, 1000, 500]

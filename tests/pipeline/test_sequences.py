@@ -60,7 +60,7 @@ def test_rows_have_frame_counts_and_frames_equal_perturb(sequences_once: Path, s
         with Image.open(small_source / row.origin) as image:
             views = perturbations.make_views(np.asarray(image.convert("RGB")), [("square", 64)])
         seed = sample_seed(0, row.source_id, row.transform, row.level)
-        expected = perturbations.perturb_views(views, row.transform, profile="tiny", difficulty=row.level, seed=seed)
+        expected = perturbations.perturber(row.transform, profile="tiny", difficulty=row.level)(views, seed)
         assert list(members) == [f".{index:03d}.png" for index in range(31)]
         np.testing.assert_array_equal(decode_members(recipe.encoder, members), expected)
 

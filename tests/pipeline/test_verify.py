@@ -112,7 +112,7 @@ def test_verify_finds_missing_duplicate_and_extra_rows(built: Path) -> None:
     assert "manifest.parquet: has rows of contrast-3 that are not consecutive" in faults(built)
     rewrite(built, lambda rows: [row for row in rows if row.shard == SHARD])
     rewrite(built, lambda rows: [*rows, *rows])
-    assert f"{SHARD}: has the same key twice" in faults(built)
+    assert any("-contrast-3: is listed twice in the manifest" in fault for fault in faults(built))
 
 
 def test_verify_finds_extra_members_without_extracting_them(built: Path) -> None:

@@ -14,7 +14,7 @@ import manifests
 from manifests import Row
 from pipeline.datasets import coverage
 from pipeline.datasets.base import DataSet
-from pipeline.datasets.listed import verify_listing
+from pipeline.datasets.verify import verify
 from pipeline.errors import UserError
 from tests.conftest import Run
 from tests.factories.damage import SHARD, change_row, rewrite
@@ -23,7 +23,7 @@ OTHER = SHARD.replace("000000", "000001")
 
 
 def faults(folder: Path) -> list[str]:
-    return [str(fault) for fault in verify_listing(str(folder)).faults]
+    return [str(fault) for fault in verify(str(folder), quick=True).faults]
 
 
 @pytest.mark.parametrize("name", ["built_once", "cifar_c", "sequences"])
@@ -33,7 +33,7 @@ def test_an_undamaged_data_set_has_no_faults_and_is_not_read(
     folder = request.getfixturevalue(name)
     for method in ("read", "pick"):
         monkeypatch.setattr(DataSet, method, lambda *_: pytest.fail("a payload was read"))
-    found = verify_listing(str(folder))
+    found = verify(str(folder), quick=True)
     rows = list(manifests.read_rows(folder / "manifest.parquet"))
     assert (found.shards, found.samples, found.failed) == (len({row.shard for row in rows}), len(rows), 0)
     assert found.faults == []
@@ -139,7 +139,7 @@ def test_an_unsorted_manifest_is_refused(built: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(coverage, "MAX_CONDITIONS", 8)
     rewrite(built, lambda rows: sorted(rows, key=lambda row: row.source_id))
     with pytest.raises(UserError, match="it is damaged"):
-        verify_listing(str(built))
+        verify(str(built), quick=True)
 
 
 @pytest.fixture(params=["folders", "tars", "arrays"])
@@ -162,7 +162,7 @@ def indexed(
 
 def test_files_of_an_index_are_checked(indexed: tuple[Path, Path]) -> None:
     index, file = indexed
-    found = verify_listing(str(index))
+    found = verify(str(index), quick=True)
     assert (found.count, found.shards > 0, found.samples > 0) == (0, True, True)
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])

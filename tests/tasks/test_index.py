@@ -17,7 +17,6 @@ from PIL import Image
 
 from pipeline.datasets.export import export
 from pipeline.datasets.index.manifest import index
-from pipeline.datasets.listed import verify_listing
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.preview import preview
 from pipeline.datasets.samples import pixel_digest
@@ -213,7 +212,7 @@ def test_anomalies_have_no_label(tmp_path: Path) -> None:
     assert labels_of(clean) == {wnid: label for label, wnid in enumerate(shipped_list("imagenet_o.txt"))}
     for each in (found, clean):
         assert not verify(str(each)).faults
-        assert not verify_listing(str(each)).faults
+        assert not verify(str(each), quick=True).faults
     done = export(str(found), "imagefolder", str(tmp_path / "out"))
     assert done.warnings == ["unlabelled images are in the folder 'unlabelled', which readers count as a class"]
     assert len(list((tmp_path / "out/none/unlabelled").iterdir())) == 200
@@ -235,7 +234,7 @@ def test_objects_of_imagenet_v_share_labels(tmp_path: Path) -> None:
     hot_dog = IMAGENET.index("n07697537")
     assert labels_of(data) == {"hotdog": hot_dog, "hotdog_2": hot_dog, "1.7apple_2": IMAGENET.index("n07742313")}
     assert not verify(str(data)).faults
-    assert not verify_listing(str(data)).faults
+    assert not verify(str(data), quick=True).faults
     with pytest.raises(UserError, match=r"two class names, 'hotdog' and 'hotdog_2': .* export an index without a task"):
         export(str(data), "imagefolder", str(tmp_path / "out"))
     write_tree(tmp_path / "data", {"unicorn": 3})
@@ -248,7 +247,7 @@ def test_verify_finds_two_labels_of_a_class(tmp_path: Path) -> None:
     write_truth(data / "hotdog" / "second.png", 3)
     found = indexed(data, "imagenet-v")
     change_rows(found, label=lambda number, row: 3 if number == 1 else row.label)
-    for faults in (verify(str(found)).faults, verify_listing(str(found)).faults):
+    for faults in (verify(str(found)).faults, verify(str(found), quick=True).faults):
         assert list(map(str, faults)) == ["hotdog/second-none-0: has another label than the class 'hotdog' before: 934"]
 
 

@@ -85,7 +85,6 @@ def verify(
     with report_errors(as_json):
         from pipeline.builder.regenerate import last_source, regenerate
         from pipeline.cli.progress import counting
-        from pipeline.datasets.listed import verify_listing
         from pipeline.datasets.opening import open_data_set
         from pipeline.datasets.verify import verify as check
         from pipeline.software import cpu_count
@@ -93,10 +92,7 @@ def verify(
         if quick and deep:
             raise UserError("--quick and --deep cannot be combined: --quick reads no files, --deep rebuilds samples")
         with counting("checked") as checked:
-            if quick:
-                found = verify_listing(data_set, checked, data)
-            else:
-                found = check(data_set, threads or cpu_count(), checked, data, source)
+            found = check(data_set, threads or cpu_count(), checked, data, source, quick)
         rebuilt = None
         if deep:
             seed = random.SystemRandom().getrandbits(32) if sample_seed is None else sample_seed

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 import manifests
 from manifests import Row
-from pipeline.datasets.base import DamagedShardError, DataSet
+from pipeline.datasets.base import DataSet
 from pipeline.datasets.export.names import Classes, ClassFolders, class_folders
 from pipeline.datasets.export.target import Target
+from pipeline.datasets.findings import DamagedShardError
 from pipeline.datasets.samples import Sample
 from pipeline.errors import UserError
 from pipeline.tasks.labels import Numbering

@@ -20,7 +20,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from manifests import Row
-from pipeline.datasets.base import Chunk, DamagedShardError, DataSet, Location
+from pipeline.datasets.base import Chunk, DataSet, Location
+from pipeline.datasets.findings import DamagedShardError
 from pipeline.datasets.opening import open_data_set
 from pipeline.datasets.samples import Sample, pixel_digest
 from pipeline.errors import SampleError, UnreachableError, UserError

@@ -14,7 +14,7 @@ import corruptions
 from corruptions import c_bar
 from corruptions.catalogue import PROFILE_SIDES, SEVERITIES
 from corruptions.draws import FastDraws, PublishedDraws
-from corruptions.kernels import perlin
+from corruptions.kernels.drawing import perlin
 from tests.corruptions.c_bar.tolerance import assert_within
 from tests.golden import fidelity
 
@@ -75,7 +75,7 @@ def test_profiles_with_levels_are_those_that_were_published() -> None:
     ],
 )
 def test_levels_are_the_published_ones(name: str, profile: str, levels: tuple[float, ...]) -> None:
-    assert tuple(c_bar.CORRUPTIONS[name].level(profile, severity) for severity in SEVERITIES) == levels
+    assert tuple(c_bar.CORRUPTIONS[name].parameters(profile, severity) for severity in SEVERITIES) == levels
 
 
 @pytest.mark.parametrize(("profile", "name"), CASES)
@@ -105,14 +105,16 @@ def test_draws_are_the_recorded_ones(name: str, severity: int, shared: Path) -> 
     for profile in row.levels:
         recorded = references(shared)[f"params/{profile}/{name}/{severity}"][places]
         source = PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + severity))
-        drawn = numbers(row.draw(source, (PROFILE_SIDES[profile],) * 2, row.level(profile, severity)))
+        drawn = numbers(
+            row.draw(source, np.zeros((*(PROFILE_SIDES[profile],) * 2, 3)), row.parameters(profile, severity))
+        )
         assert np.allclose(drawn, recorded, rtol=1e-12, atol=0)
 
 
 def test_gradients_come_from_the_recorded_seed(shared: Path) -> None:
     seed = int(references(shared)["params/imagenet/perlin_noise/3"][5])
     row = c_bar.CORRUPTIONS["perlin_noise"]
-    drawn = row.draw(PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + 3)), (224, 224), 5.8)
+    drawn = row.draw(PublishedDraws(np.random.RandomState(fidelity.CORRUPTION_SEED + 3)), np.zeros((224, 224, 3)), 5.8)
     assert np.array_equal(drawn, np.random.RandomState(seed).randint(0, 2**31, perlin.DRAWS))
 
 
@@ -185,9 +187,9 @@ def test_small_images_are_refused() -> None:
 def test_both_generators_draw_alike(name: str) -> None:
     """Means over many draws agree within five standard errors."""
     row, numbers = c_bar.CORRUPTIONS[name], DRAWN[name][1]
-    level, count = row.level("imagenet", 3), 400
+    level, count = row.parameters("imagenet", 3), 400
     fast, published = (
-        np.array([numbers(row.draw(source(seed), (100, 150), level)) for seed in range(count)], np.float64)
+        np.array([numbers(row.draw(source(seed), np.zeros((100, 150, 3)), level)) for seed in range(count)], np.float64)
         for source in (FastDraws, lambda seed: PublishedDraws(np.random.RandomState(seed)))
     )
     errors = np.sqrt((fast.var(axis=0) + published.var(axis=0)) / count)

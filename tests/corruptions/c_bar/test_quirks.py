@@ -9,7 +9,7 @@ from corruptions import c_bar
 from corruptions.c_bar import lattices, light, waves
 from corruptions.c_bar.catalogue import scaled
 from corruptions.draws import PublishedDraws
-from corruptions.kernels import caustics, checkerboard, perlin
+from corruptions.kernels.drawing import caustics, checkerboard, perlin
 
 SIDE = 96
 
@@ -40,7 +40,7 @@ def test_white_stays_white_under_perlin_noise_of_full_brightness() -> None:
         weight = scaled(level, lattices.NOISE_WEIGHT)
         whites = np.float64(np.float32(1 - weight) * np.float32(255)) + 255 * weight
         source = PublishedDraws(np.random.RandomState(4))
-        noisy = lattices.add_noise(flat(255), level, lattices.draw_gradients(source, (SIDE, SIDE), level))
+        noisy = lattices.add_noise(flat(255), level, lattices.draw_gradients(source, flat(255), level))
         assert noisy.max() == int(min(whites, 255.0))
 
 
@@ -111,7 +111,7 @@ def test_sparkles_have_rays_of_at_least_a_pixel_and_inverse_sparkles_none() -> N
 def test_sparkles_only_brighten_and_inverse_sparkles_keep_the_core() -> None:
     image = np.random.RandomState(3).randint(0, 256, (SIDE, SIDE, 3)).astype(np.uint8)
     source = PublishedDraws(np.random.RandomState(4))
-    assert (light.add_stars(image, 5.0, light.draw_stars(source, (SIDE, SIDE), 5.0)) >= image).all()
+    assert (light.add_stars(image, 5.0, light.draw_stars(source, image, 5.0)) >= image).all()
     star = light.Star((48.0, 40.0), np.zeros(80))
     made = light.fade_outside(image, 5.0, star)
     assert (made >= image).all()

@@ -17,7 +17,7 @@ import corruptions
 from corruptions import candidates, digital
 from corruptions.candidates import colour
 from corruptions.draws import FastDraws
-from corruptions.kernels import levels
+from corruptions.kernels.colour import levels
 from tests.corruptions.candidates import goldens
 
 NAMES = [row.name for row in colour.CANDIDATES]
@@ -240,7 +240,7 @@ def test_lightness_deviation_is_exact(image: np.ndarray) -> None:
 
 def drawn(name: str, count: int = COUNT) -> list[dict[str, Any]]:
     image = plain((0, 0, 0), (255, 255, 255))
-    return [candidates.get(name).draw(FastDraws(seed), image) for seed in range(count)]
+    return [candidates.get(name).draw(FastDraws(seed), image, None) for seed in range(count)]
 
 
 UNIFORM: list[tuple[str, str, float, float]] = [

@@ -12,7 +12,7 @@ import corruptions
 from corruptions import candidates
 from corruptions.candidates import filters
 from corruptions.draws import FastDraws
-from corruptions.kernels import means
+from corruptions.kernels.smoothing import means
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
@@ -128,7 +128,7 @@ def test_motion_blur_averages_a_line(start: tuple[int, int], end: tuple[int, int
 
 def drawn(name: str) -> list[dict[str, Any]]:
     row, image = candidates.get(name), np.zeros((224, 224, 3), np.uint8)
-    return [row.draw(FastDraws(seed), image) for seed in range(COUNT)]
+    return [row.draw(FastDraws(seed), image, None) for seed in range(COUNT)]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import corruptions
 from corruptions import candidates
 from corruptions.candidates import geometric
 from corruptions.draws import FastDraws
-from corruptions.kernels import fixed_sampling
-from corruptions.kernels.fixed_sampling import BLACK, EDGE, MIRROR, pick
-from corruptions.kernels.perspective import inverse_perspective
+from corruptions.kernels.sampling import fixed_sampling
+from corruptions.kernels.sampling.fixed_sampling import BLACK, EDGE, MIRROR, pick
+from corruptions.kernels.sampling.perspective import inverse_perspective
 
 MIN_P = 1e-4
 """Smallest accepted p-value. Seeds are fixed, so a correct generator always passes. A biased one is far below."""
@@ -267,7 +267,7 @@ def test_shuffle_moves_tiles_of_the_same_size() -> None:
 
 def drawn(name: str, count: int = COUNT, height: int = 224, width: int = 224) -> list[dict[str, Any]]:
     row, image = candidates.get(name), np.zeros((height, width, 3), np.uint8)
-    return [row.draw(FastDraws(seed), image) for seed in range(count)]
+    return [row.draw(FastDraws(seed), image, None) for seed in range(count)]
 
 
 @pytest.mark.parametrize(

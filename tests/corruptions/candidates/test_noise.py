@@ -39,13 +39,13 @@ def test_channels_of_a_pixel_share_their_multiplier() -> None:
 
 def test_gauss_is_normal_with_a_uniform_variance() -> None:
     row = candidates.get("GaussNoise")
-    drawn = [row.draw(FastDraws(seed), IMAGE)["gauss"] for seed in range(200)]
+    drawn = [row.draw(FastDraws(seed), IMAGE, None)["gauss"] for seed in range(200)]
     variances = [gauss.var(dtype=np.float64) for gauss in drawn]
     assert stats.kstest(variances, "uniform", (500, 500)).pvalue > MIN_P
     assert stats.kstest(drawn[0].ravel() / drawn[0].std(), "norm").pvalue > MIN_P
 
 
 def test_multipliers_are_uniform() -> None:
-    multiplier = candidates.get("MultiplicativeNoise").draw(FastDraws(0), IMAGE)["multiplier"]
+    multiplier = candidates.get("MultiplicativeNoise").draw(FastDraws(0), IMAGE, None)["multiplier"]
     assert multiplier.shape == (131, 150, 1)
     assert stats.kstest(multiplier.ravel(), "uniform", (0.7, 0.6)).pvalue > MIN_P

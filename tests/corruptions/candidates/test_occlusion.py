@@ -42,7 +42,7 @@ def test_cutout_moves_at_two_edges_and_is_cut_at_the_others(x: int, y: int, hole
 
 def test_coarse_dropout_draws_small_holes_inside_of_the_image() -> None:
     row, image = candidates.get("CoarseDropout"), np.zeros((131, 150, 3), np.uint8)
-    drawn = [row.draw(FastDraws(seed), image)["holes"] for seed in range(COUNT)]
+    drawn = [row.draw(FastDraws(seed), image, None)["holes"] for seed in range(COUNT)]
     counts = np.bincount([len(holes) for holes in drawn], minlength=49)
     assert not counts[:16].any()
     assert stats.chisquare(counts[16:]).pvalue > MIN_P
@@ -56,7 +56,7 @@ def test_coarse_dropout_draws_small_holes_inside_of_the_image() -> None:
 
 def test_cutout_draws_a_point_of_the_image_or_of_its_far_edges() -> None:
     row, image = candidates.get("Cutout"), np.zeros((140, 224, 3), np.uint8)
-    holes = [row.draw(FastDraws(seed), image)["holes"][0] for seed in range(COUNT)]
+    holes = [row.draw(FastDraws(seed), image, None)["holes"][0] for seed in range(COUNT)]
     x1, y1, x2, y2 = np.array(holes).T
     for start, end, side in ((x1, x2, 224), (y1, y2, 140)):
         assert np.array_equal(end, np.minimum(start + 150, side))

@@ -139,7 +139,7 @@ def test_all_pixels_pass_through_hls() -> None:
 
 def drawn(name: str, count: int = COUNT, height: int = 224, width: int = 224) -> list[dict[str, Any]]:
     row, image = candidates.get(name), np.zeros((height, width, 3), np.uint8)
-    return [row.draw(FastDraws(seed), image) for seed in range(count)]
+    return [row.draw(FastDraws(seed), image, None) for seed in range(count)]
 
 
 def assert_integers(values: Any, low: int, high: int) -> None:

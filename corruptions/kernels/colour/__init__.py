@@ -1,0 +1,1 @@
+"""New colours and levels of single pixels."""

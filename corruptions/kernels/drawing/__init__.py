@@ -1,0 +1,1 @@
+"""Patterns, lines and layers, drawn or blended with an image."""

@@ -1,0 +1,230 @@
+"""Layers blended with an image: frost, snow, water and mud."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import inlined, kernel, scratch
+from corruptions.kernels.doubts import marks_for, truncate_marked
+from corruptions.kernels.planes import deinterleave, to_unit
+from corruptions.kernels.vectors import fma
+
+RED, GREEN, BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
+"""OpenCV's weights of the channels in a grey value."""
+
+WHITE, ABOVE_WHITE = np.float32(255.0), np.float32(255.25)
+ONE = np.float32(1.0)
+
+
+@kernel
+def add_frost(pixels, texture, top, left, keep, add):
+    """Return keep * pixels + add * texture, clipped at 255 and truncated, uint8 (H, W).
+
+    Args:
+        pixels: uint8 (H, W), one value per column.
+        texture: uint8, at least as large as the part.
+        top: First row of the texture to use.
+        left: First column of the texture to use.
+        keep: Weight of the pixels.
+        add: Weight of the texture.
+    """
+    height, width = pixels.shape
+    out = np.empty_like(pixels)
+    for y in range(height):
+        source, frost, target = pixels[y], texture[top + y][left : left + width], out[y]
+        for i in range(width):
+            target[i] = np.uint8(np.int32(min(keep * source[i] + add * frost[i], 255.0)))
+    return out
+
+
+@kernel
+def threshold_to_uint8(layer, threshold):
+    """Return a float layer (H, W) as uint8: values below the threshold become 0, the others are clipped to 0..1."""
+    out = np.empty(layer.shape, np.uint8)
+    for y in range(layer.shape[0]):
+        source, target = layer[y], out[y]
+        for x in range(source.size):
+            value = source[x] if source[x] >= threshold else source.dtype.type(0.0)
+            target[x] = np.uint8(np.int32(min(max(value, 0.0), 1.0) * 255.0))
+    return out
+
+
+@inlined
+def repeat_channels(values, row):
+    """Write each value three times to ``row`` (3 W,). Three assignments compile to vector stores, a loop does not."""
+    for x in range(values.size):
+        row[3 * x] = values[x]
+        row[3 * x + 1] = values[x]
+        row[3 * x + 2] = values[x]
+
+
+@inlined
+def scaled_grey(source, planes, gain, offset, white):
+    """Write the grey value of each pixel of a row times gain plus offset to ``white`` (W,), in 0..1.
+
+    OpenCV 5 fuses products with the sum that follows.
+    """
+    reds, greens, blues = planes[0], planes[1], planes[2]
+    deinterleave(source, reds, greens, blues)
+    for x in range(white.size):
+        red, green = to_unit(reds[x], np.float32), to_unit(greens[x], np.float32)
+        white[x] = fma(to_unit(blues[x], np.float32), BLUE, fma(red, RED, green * GREEN)) * gain + offset
+
+
+@inlined
+def whiten(level, veil, keep, whiteness):
+    """Return a whitened level in 0..1, float32."""
+    unit = to_unit(level, np.float32)
+    return keep * unit + whiteness * max(unit, veil)
+
+
+@kernel
+def add_snow_rows(pixels, flakes, keep, whiteness, gain, offset):
+    """Return the image, whitened in float32, plus the flakes and the rotated flakes in float64, uint8 (H, W * 3).
+
+    Whitening is keep * x + whiteness * max(x, grey * gain + offset), where ``whiteness`` is 1 - keep. All levels are
+    first computed in float32: below 256, the product and the sum are off by at most 2**-17 each, and so are two sums
+    with the bound. Levels within this bound of a whole number are computed again.
+    """
+    height, width = pixels.shape
+    out = np.empty_like(pixels)
+    planes, rotated = np.empty((3, width // 3), np.uint8), np.empty(width // 3, np.uint8)
+    white, flake_sum = scratch(width // 3, np.float32), scratch(width // 3, np.float32)
+    veil, snow = scratch(width, np.float32), scratch(width, np.float32)
+    marks, found = marks_for(width)
+    bound = np.float32(4 * 2.0**-17)
+    for y in range(height):
+        source, target = pixels[y], out[y]
+        scaled_grey(source, planes, gain, offset, white)
+        down, opposite = flakes[y], flakes[height - 1 - y]
+        for x in range(rotated.size):  # a separate loop, because one that also sums does not vectorise
+            rotated[x] = opposite[np.uint64(rotated.size - 1 - x)]
+        for x in range(flake_sum.size):
+            flake_sum[x] = np.float32(np.int32(np.uint16(down[x]) + np.uint16(rotated[x])))
+        repeat_channels(white, veil)
+        repeat_channels(flake_sum, snow)
+        for i in range(width):
+            level = whiten(source[i], veil[i], keep, whiteness) * WHITE + snow[i]
+            snow[i] = min(level, ABOVE_WHITE)
+        for k in range(truncate_marked(snow, bound, target, marks, found)):
+            i = found[k]
+            level = np.float64(whiten(source[i], veil[i], keep, whiteness))
+            level += to_unit(down[i // 3], np.float64)
+            level += to_unit(rotated[i // 3], np.float64)
+            target[i] = np.uint8(np.int32(min(level, 1.0) * 255.0))
+    return out
+
+
+def add_snow(
+    image: NDArray[np.uint8], flakes: NDArray[np.uint8], keep: float, gain: float, offset: float
+) -> NDArray[np.uint8]:
+    """Return the image, whitened, with snowflakes and the same snowflakes rotated by 180 degrees added.
+
+    Args:
+        image: uint8 (H, W, 3).
+        flakes: uint8 (H, W).
+        keep: Weight of the original image, 0..1. The rest is the brighter of the image and its scaled grey value.
+        gain: Factor of the grey value.
+        offset: Offset of the grey value, 0..1.
+
+    Returns:
+        A new uint8 array (H, W, 3).
+    """
+    numbers = np.array([keep, 1 - keep, gain, offset], np.float32)
+    return add_snow_rows(image.reshape(image.shape[0], -1), flakes, *numbers).reshape(image.shape)
+
+
+@kernel
+def threshold_to_uint8_wrapping(layer, threshold):
+    """Return a float layer (H, W) in 0..1 as uint8, truncated, with values below the threshold set to 0.
+
+    Quirk: values above 1 wrap modulo 256 instead of being clipped (published scripts).
+    """
+    out = np.empty(layer.shape, np.uint8)
+    for y in range(layer.shape[0]):
+        source, target = layer[y], out[y]
+        for x in range(source.size):
+            level = np.int32(source[x] * source.dtype.type(255))
+            target[x] = np.uint8(level & 255) if source[x] >= threshold else np.uint8(0)
+    return out
+
+
+@inlined
+def tint(values, colour, row):
+    """Write each value times the colour (3,) to ``row`` (3 W,)."""
+    red, green, blue = colour[0], colour[1], colour[2]
+    for x in range(values.size):
+        row[3 * x] = values[x] * red
+        row[3 * x + 1] = values[x] * green
+        row[3 * x + 2] = values[x] * blue
+
+
+@inlined
+def max_product(drops, relief):
+    """Return the largest product of two uint8 layers.
+
+    The maximum is taken per column first, which compiles to vector instructions.
+    """
+    largest = np.zeros(drops.shape[1], np.uint16)
+    for y in range(drops.shape[0]):
+        drop, height = drops[y], relief[y]
+        for x in range(largest.size):
+            largest[x] = max(largest[x], np.uint16(drop[x]) * np.uint16(height[x]))
+    return largest.max()
+
+
+@kernel
+def add_water(pixels, drops, relief, amount, colour):
+    """Return the image plus ``drops * relief`` in a colour, uint8 (H, W * 3), clipped at 1, in float32.
+
+    The product is divided by its maximum. The published script divides by zero if there are no drops; here the image is
+    then unchanged.
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        drops: uint8 (H, W).
+        relief: uint8 (H, W).
+        amount: Largest weight of the colour, float32.
+        colour: float32 RGB (3,), 0..1.
+    """
+    height, width = pixels.shape
+    out = np.empty_like(pixels)
+    largest = np.float32(max(max_product(drops, relief), 1))
+    depth, water = np.empty(drops.shape[1], np.float32), np.empty(width, np.float32)
+    for y in range(height):
+        drop, level = drops[y], relief[y]
+        for x in range(depth.size):
+            depth[x] = np.float32(np.int32(drop[x]) * np.int32(level[x])) / largest * amount
+        tint(depth, colour, water)
+        source, target = pixels[y], out[y]
+        for i in range(width):
+            target[i] = np.uint8(np.int32(min(to_unit(source[i], np.float32) + water[i], ONE) * WHITE))
+    return out
+
+
+@kernel
+def add_mud(pixels, coverage, threshold, colour):
+    """Return the image blended with a colour, uint8 (H, W * 3), computed in float32.
+
+    Args:
+        pixels: uint8 (H, W * 3).
+        coverage: float32 (H, W), weight of the colour, 0..1.
+        threshold: Smaller weights are set to 0.
+        colour: float32 RGB (3,), 0..1.
+    """
+    height, width = pixels.shape
+    out = np.empty_like(pixels)
+    weight = np.empty(coverage.shape[1], np.float32)
+    kept, added = np.empty(width, np.float32), np.empty(width, np.float32)
+    for y in range(height):
+        mud = coverage[y]
+        for x in range(weight.size):
+            weight[x] = mud[x] if mud[x] >= threshold else np.float32(0)
+        tint(weight, colour, added)
+        repeat_channels(weight, kept)
+        source, target = pixels[y], out[y]
+        for i in range(width):
+            unit = to_unit(source[i], np.float32) * (ONE - kept[i]) + added[i]
+            target[i] = np.uint8(np.int32(min(unit, ONE) * WHITE))
+    return out

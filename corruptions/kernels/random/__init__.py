@@ -1,0 +1,1 @@
+"""Random numbers, and noise that is made of them."""

@@ -1,0 +1,143 @@
+"""Poisson numbers for images, from one alias table (Walker 1977, Vose 1991) per intensity 0..255."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.kernels import kernel
+from corruptions.kernels.random.philox import CHUNK, fill_words
+
+LEVELS = 256
+"""Number of intensities."""
+MIN_RATIO = 2.0**-40
+"""Counts with a smaller probability than this, relative to the most probable count, are left out."""
+MAX_TABLES = 32
+"""Number of ``lam`` values whose tables are cached."""
+
+
+@kernel
+def poisson_weights(mean):
+    """Return (first, weights): the lowest count that is not left out, and the relative probabilities from it on.
+
+    Each weight is computed from its neighbour, so that no exp is needed.
+    """
+    mode = int(mean)
+    reach = int(10.0 * np.sqrt(mean)) + 48
+    below = np.empty(mode + 1)
+    weight, first = 1.0, mode
+    below[0] = 1.0
+    while first > 0 and weight > MIN_RATIO:
+        weight *= first / mean
+        first -= 1
+        below[mode - first] = weight
+    weights = np.empty(mode - first + 1 + reach)
+    size = mode - first + 1
+    weights[:size] = below[:size][::-1]
+    weight = mean / (mode + 1)
+    while weight > MIN_RATIO:
+        weights[size] = weight
+        size += 1
+        weight *= mean / (first + size)
+    return first, weights[:size]
+
+
+@kernel
+def fill_alias_row(row, weights, bits):
+    """Write a distribution as (2^bits,) uint32 cells of an alias table.
+
+    The upper 32 - bits of a cell are the fraction that keeps its own count, the lower bits the alias of the rest.
+    """
+    size = row.size
+    fraction = np.zeros(size)
+    fraction[: weights.size] = weights * (size / weights.sum())
+    alias = np.arange(size)
+    small, large = np.empty(size, np.int64), np.empty(size, np.int64)
+    smalls = larges = 0
+    for i in range(size):
+        if fraction[i] < 1.0:
+            small[smalls] = i
+            smalls += 1
+        else:
+            large[larges] = i
+            larges += 1
+    while smalls > 0 and larges > 0:
+        smalls -= 1
+        small_cell, large_cell = small[smalls], large[larges - 1]
+        alias[small_cell] = large_cell
+        fraction[large_cell] -= 1.0 - fraction[small_cell]
+        if fraction[large_cell] < 1.0:
+            larges -= 1
+            small[smalls] = large_cell
+            smalls += 1
+    full = 2 ** (32 - bits)
+    for i in range(size):
+        if alias[i] == i:  # the cell is its own alias, so any fraction is right
+            row[i] = i
+        else:
+            row[i] = np.uint32(min(int(fraction[i] * full), full - 1) << bits | alias[i])
+
+
+@kernel
+def build_tables(lam):
+    """Return (cells, firsts, bits) for means level / 255 * lam.
+
+    ``cells`` is uint32 (256, 2^bits), and ``firsts`` are the lowest counts, uint16 (256,).
+    """
+    bits = 1
+    for level in range(LEVELS):
+        while poisson_weights(level / 255.0 * lam)[1].size > 2**bits:
+            bits += 1
+    cells = np.empty((LEVELS, 2**bits), np.uint32)
+    firsts = np.empty(LEVELS, np.uint16)
+    for level in range(LEVELS):
+        first, weights = poisson_weights(level / 255.0 * lam)
+        firsts[level] = first
+        fill_alias_row(cells[level], weights, bits)
+    return cells, firsts, bits
+
+
+@kernel
+def single_table(mean):
+    """Return (cells, firsts, bits) as :func:`build_tables`, for one mean: that of level 0."""
+    first, weights = poisson_weights(mean)
+    bits = 1
+    while weights.size > 2**bits:
+        bits += 1
+    cells = np.empty((1, 2**bits), np.uint32)
+    fill_alias_row(cells[0], weights, bits)
+    return cells, np.full(1, first, np.uint16), bits
+
+
+@lru_cache(maxsize=MAX_TABLES)
+def tables(lam: float) -> tuple[NDArray[np.uint32], NDArray[np.uint16], int]:
+    """Return the alias tables of one ``lam``, cached for this process. They have at most 1 MiB."""
+    cells, firsts, bits = build_tables(lam)
+    return cells, firsts, bits
+
+
+@kernel
+def counts(levels, cells, firsts, bits, stream):
+    """Return uint16 (P,) Poisson counts for uint8 (P,) intensities, from one 32-bit word and one table cell each."""
+    out = np.empty(levels.size, np.uint16)
+    words, indices, cell = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
+    flat = cells.reshape(-1)
+    shift = np.uint32(32 - bits)
+    bits = np.uint32(bits)
+    fraction_mask = np.uint32((1 << shift) - 1)
+    alias_mask = np.uint32((1 << bits) - 1)
+    for start in range(0, levels.size, CHUNK):
+        fill_words(words, start // 4, stream)
+        means, drawn = levels[start : start + CHUNK], out[start : start + CHUNK]
+        # The table lookups are in a loop of their own, so that the other two loops vectorise.
+        for i in range(means.size):
+            indices[i] = (np.uint32(means[i]) << bits) + (words[i] >> shift)
+        for i in range(means.size):
+            cell[i] = flat[np.uint64(indices[i])]
+            drawn[i] = firsts[means[i]]
+        for i in range(means.size):
+            kept = (words[i] & fraction_mask) < (cell[i] >> bits)
+            drawn[i] += np.uint16(words[i] >> shift if kept else cell[i] & alias_mask)
+    return out

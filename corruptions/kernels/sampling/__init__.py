@@ -1,0 +1,1 @@
+"""Images sampled at other positions: resized, zoomed, moved, distorted."""

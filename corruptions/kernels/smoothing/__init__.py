@@ -1,0 +1,1 @@
+"""Filters of neighbouring pixels, and Fourier transforms."""

@@ -1,0 +1,335 @@
+"""The smoothed disk of defocus blur: integer sums over the sharp disk, followed by smoothing of its edge."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corruptions.elementary import exp
+from corruptions.kernels import copy, inlined, kernel, scratch
+from corruptions.kernels.smoothing.gaussian import add_pairs
+
+SMALL_GRID = 8
+"""Radius of the grid for all disks up to this radius."""
+
+MAX_TERMS = 257
+"""Number of 8-bit levels whose sum always fits into 16 bits."""
+
+MIN_SIDE_WEIGHT = 1e-7
+"""The smoothing is left out if its side weights are smaller than this, relative to a sum of 1."""
+
+
+class Disk(NamedTuple):
+    """The filter as integer sums: a disk of ones, smoothed along both axes, plus a correction at the rim.
+
+    Quads are int64 (Q, 4, 2): the (row, dx) of four rows that are added in one pass. The last quad is padded with a row
+    of zeros.
+    """
+
+    margin: int
+    """Radius of the filter in pixels."""
+    main: float
+    """Factor applied to the sum."""
+    half: NDArray[np.float32]
+    """One side of the smoothing filter, centre first: (3,), or (1,) without smoothing."""
+    heights: NDArray[np.int64]
+    """The distinct half heights of the disk's columns, which are runs of ones."""
+    runs: NDArray[np.int64]
+    """Quads of columns. ``row`` is an index into ``heights``."""
+    group: int
+    """Number of quads of columns whose sum fits into 16 bits."""
+    rim: NDArray[np.int64]
+    """For a disk that reaches the edge of its grid: its radius, and indices in ``heights`` of its last two columns."""
+    ends: NDArray[np.int64]
+    """Quads of pixels above and below such a disk. Row 0: pixels to add, row 1: pixels to subtract."""
+
+
+def sharp_disk(radius: float) -> NDArray[np.float32]:
+    """Return a disk of ones on the published grid, float32 (N, N)."""
+    reach = SMALL_GRID if radius <= SMALL_GRID else int(radius)
+    axis = np.arange(-reach, reach + 1)
+    inside: NDArray[np.float32] = (axis[:, None] ** 2 + axis[None, :] ** 2 <= radius * radius).astype(np.float32)
+    return inside
+
+
+def edge_taps(radius: float, alias: float) -> list[np.float32]:
+    """Return one side of the Gaussian of sigma ``alias`` that smooths the disk, centre first.
+
+    The filter is 3 wide for small disks and 5 wide for large ones.
+    """
+    half = 1 if radius <= SMALL_GRID else 2
+    bell = [exp(-(i * i) / (2.0 * alias * alias)) for i in range(half + 1)]
+    total = math.fsum(bell + bell[1:])
+    return [np.float32(weight / total) for weight in bell]
+
+
+def smooth_rows(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """Return float32 (N, M) smoothed along its second axis, in OpenCV's order: the centre, then pairs outwards."""
+    half = len(taps) - 1
+    width = padded.shape[1] - 2 * half
+    total = padded[:, half : half + width] * taps[0]
+    for k in range(1, half + 1):
+        left, right = padded[:, half - k : half - k + width], padded[:, half + k : half + k + width]
+        total = total + (left + right) * taps[k]
+    return total
+
+
+def smooth_2d(padded: NDArray[np.float32], taps: list[np.float32]) -> NDArray[np.float32]:
+    """Return the array after :func:`smooth_rows` along both axes."""
+    return smooth_rows(smooth_rows(padded, taps).T, taps).T
+
+
+def disk_weights(radius: float, alias: float) -> NDArray[np.float32]:
+    """Return the published filter: a disk of sum 1 on a square grid, smoothed by a Gaussian of sigma ``alias``.
+
+    Quirk: a disk as wide as its grid is reflected into itself by the smoothing, so the filters of radius 8 and 10 sum
+    to 1.013 and 1.011 and brighten the image (published scripts, ``disk``).
+    """
+    inside, taps = sharp_disk(radius), edge_taps(radius, alias)
+    return smooth_2d(np.pad(inside / inside.sum(), len(taps) - 1, mode="reflect"), taps)
+
+
+@lru_cache(maxsize=64)
+def decompose_disk(radius: float, alias: float) -> Disk:
+    """Return the filter of :func:`disk_weights` in the form that the compiled loop reads.
+
+    If a disk reaches the edge of its grid, reflection padding repeats the second-to-last column beyond the last. The
+    smoothing then adds part of it back at the rim, while the part that it moves out of the grid is cut off. The rows
+    behave likewise. The rim correction contains both. It leaves out what the outermost taps of a 5 x 5 Gaussian would
+    add, which changes a pixel by less than 0.04 levels.
+    """
+    inside, edge = sharp_disk(radius), edge_taps(radius, alias)
+    reach = inside.shape[0] // 2
+    columns = (inside.sum(axis=0).astype(np.int64) + 1) // 2 - 1
+    heights = np.unique(columns[columns >= 0])
+    runs = np.argwhere(heights[:, None] == columns[None, :]) - (0, reach)
+    half = np.array([*edge, 0][:3] if edge[1] > MIN_SIDE_WEIGHT else [1], np.float32)
+    across = 2.0 * float(half.astype(np.float64).sum()) - float(half[0])
+    total = float(inside.sum()) * (across * across)
+    rim, ends = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    if columns[-2] >= 0 and half.size > 1:
+        near, far = columns[[-2, -1]].tolist()
+        rim = np.array(
+            [reach, np.searchsorted(heights, near), np.searchsorted(heights, far) if far >= 0 else heights.size]
+        )
+        added, subtracted = ([(row, dx) for dx in range(-height, height + 1)] for row, height in ((0, near), (1, far)))
+        ends = np.array(added + subtracted)
+        total += 4.0 * float(half[1]) * across * (len(added) - len(subtracted))
+    return Disk(
+        margin=int(heights.max()) + half.size - 1,
+        # The sum is that of the published filter.
+        main=float(disk_weights(radius, alias).astype(np.float64).sum()) / total,
+        half=half,
+        heights=heights,
+        runs=quads(runs, heights.size),
+        group=MAX_TERMS // (4 * (2 * int(heights.max()) + 1)),
+        rim=rim,
+        ends=quads(ends, 2),
+    )
+
+
+def quads(taps: NDArray[np.int64], zeros: int) -> NDArray[np.int64]:
+    """Return (T, 2) taps as (Q, 4, 2), padded with taps that read row ``zeros``."""
+    missing = -len(taps) % 4
+    return np.ascontiguousarray(np.concatenate([taps, np.tile((zeros, 0), (missing, 1))])).reshape(-1, 4, 2)
+
+
+@lru_cache(maxsize=256)
+def mirror_indices(size: int, margin: int) -> NDArray[np.int64]:
+    """Return indices -margin..size + margin - 1 mirrored about the first and last pixel, repeatedly (reflect-101)."""
+    period = 2 * (size - 1)
+    index = np.arange(-margin, size + margin) % period
+    return np.minimum(index, period - index)
+
+
+@kernel
+def pad_mirrored(pixels, rows, columns, margin, channels):
+    """Return uint8 (H, W * channels) indexed by the rows and columns of :func:`mirror_indices`."""
+    width, reach = pixels.shape[1], margin * channels
+    out = np.empty((rows.size, columns.size * channels), np.uint8)
+    # Source columns of both margins. numba does not check unsigned indices for negative values.
+    before, after = np.empty(reach, np.uint32), np.empty(reach, np.uint32)
+    for i in range(reach):
+        before[i] = columns[i // channels] * channels + i % channels
+        after[i] = columns[columns.size - margin + i // channels] * channels + i % channels
+    for y in range(rows.size):
+        source, target = pixels[rows[y]], out[y]
+        left, middle, right = target[:reach], target[reach : reach + width], target[reach + width :]
+        copy(source, middle)
+        for i in range(reach):
+            left[i], right[i] = source[before[i]], source[after[i]]
+    return out
+
+
+@inlined
+def init_runs(padded, y, heights, sums):
+    """Write the sums of the columns' runs, 2 * height + 1 rows around row ``y``, to ``sums``, uint16 (heights, W)."""
+    sums[:] = 0
+    for k in range(heights.size):
+        column = sums[k]
+        for row in range(y - heights[k], y + heights[k] + 1):
+            source = padded[row]
+            for i in range(column.size):
+                column[i] += source[i]
+
+
+@inlined
+def slide_runs(padded, y, heights, sums):
+    """Update the sums of :func:`init_runs` from row ``y - 1`` to row ``y``."""
+    for k in range(heights.size):
+        column, entering, leaving = sums[k], padded[y + heights[k]], padded[y - heights[k] - 1]
+        for i in range(column.size):
+            column[i] += np.uint16(entering[i]) - np.uint16(leaving[i])
+
+
+@inlined
+def add_quad(rows, quad, start, channels, total):
+    """Add four taps to ``total`` (uint16). ``rows`` is uint16, and its column ``start`` is dx = 0."""
+    width = total.size
+    at = start + quad[0, 1] * channels
+    a = rows[quad[0, 0]][at : at + width]
+    at = start + quad[1, 1] * channels
+    b = rows[quad[1, 0]][at : at + width]
+    at = start + quad[2, 1] * channels
+    c = rows[quad[2, 0]][at : at + width]
+    at = start + quad[3, 1] * channels
+    d = rows[quad[3, 0]][at : at + width]
+    for i in range(width):
+        total[i] += a[i] + b[i] + c[i] + d[i]
+
+
+@inlined
+def add_runs(sums, runs, group, start, channels, part, disk):
+    """Write the sum of all columns' runs to ``disk`` (float32). ``part`` is a uint16 buffer."""
+    disk[:] = 0
+    for first in range(0, runs.shape[0], group):
+        part[:] = 0
+        for k in range(first, min(first + group, runs.shape[0])):
+            add_quad(sums, runs[k], start, channels, part)
+        for i in range(disk.size):
+            disk[i] += np.float32(np.int32(part[i]))
+
+
+@inlined
+def rim_columns(sums, rim, start, channels, gain):
+    """Write the runs to add at the rim's left and right, minus those to subtract, to ``gain`` (float32)."""
+    inner, outer = sums[rim[1]], sums[rim[2]]
+    near, far = rim[0] * channels, (rim[0] + 1) * channels
+    a, b = inner[start - near :][: gain.size], inner[start + near :][: gain.size]
+    c, d = outer[start - far :][: gain.size], outer[start + far :][: gain.size]
+    for i in range(gain.size):
+        gain[i] = np.float32(np.int32(np.int16(a[i] + b[i] - c[i] - d[i])))
+
+
+@inlined
+def rim_rows(padded, y, reach, rows):
+    """Write the image rows at the upper and lower rim to ``rows`` (uint16).
+
+    rows[0] is the sum of the rows ``reach`` above and below row ``y``, rows[1] minus the sum of the rows beyond them.
+    """
+    a, b, c, d = padded[y - reach], padded[y + reach], padded[y - reach - 1], padded[y + reach + 1]
+    added, subtracted = rows[0], rows[1]
+    for i in range(added.size):
+        added[i] = np.uint16(a[i]) + np.uint16(b[i])
+        subtracted[i] = -(np.uint16(c[i]) + np.uint16(d[i]))
+
+
+@inlined
+def smooth_vertical(ring, y, half, line):
+    """Write row ``y`` of a ring buffer of rows (float32), smoothed along y, to ``line``."""
+    count = ring.shape[0]
+    centre = ring[y % count]
+    for i in range(line.size):
+        line[i] = centre[i] * half[0]
+    if half.size > 1:
+        far, near = (ring[(y - 2) % count], ring[(y + 2) % count]), (ring[(y - 1) % count], ring[(y + 1) % count])
+        add_pairs(line, far[0], far[1], half[2], near[0], near[1], half[1])
+
+
+@inlined
+def smooth_horizontal(line, half, channels, row):
+    """Write the middle of ``line``, smoothed along x, to ``row``."""
+    width, start = row.size, (half.size - 1) * channels
+    middle = line[start : start + width]
+    for i in range(width):
+        row[i] = middle[i] * half[0]
+    if half.size > 1:
+        left, right = line[start - channels :][:width], line[start + channels :][:width]
+        add_pairs(row, line[:width], line[2 * start :], half[2], left, right, half[1])
+
+
+@inlined
+def add_signed(total, values, factor):
+    """Add ``values`` (signed, stored as uint16) times ``factor`` to ``total`` (float32)."""
+    for i in range(total.size):
+        total[i] += np.float32(np.int32(np.int16(values[i]))) * factor
+
+
+@inlined
+def add_scaled(total, values, factor):
+    """Add ``values`` times ``factor`` to ``total`` (float32)."""
+    for i in range(total.size):
+        total[i] += values[i] * factor
+
+
+@kernel
+def blur_disk(padded, channels, margin, main, half, heights, runs, group, rim, ends):
+    """Return the image correlated with a decomposed filter, clipped at 255 and truncated, uint8 (H, W * channels).
+
+    ``padded`` is the mirrored image. ``margin`` to ``ends`` are the fields of :class:`Disk`.
+    """
+    height, width = padded.shape[0] - 2 * margin, padded.shape[1] - 2 * margin * channels
+    out = np.empty((height, width), np.uint8)
+    spread, start = half.size - 1, margin * channels
+    wide, before = width + 2 * spread * channels, start - spread * channels
+    sums = np.zeros((heights.size + 1, padded.shape[1]), np.uint16)
+    disks, sides = np.empty((2 * spread + 1, wide), np.float32), np.empty((2 * spread + 1, width), np.float32)
+    part, rows = scratch(wide, np.uint16), np.zeros((3, padded.shape[1]), np.uint16)
+    line, row, gain = scratch(wide, np.float32), scratch(width, np.float32), scratch(width, np.float32)
+    init_runs(padded, margin - spread, heights, sums)
+    for ready in range(-spread, height + spread):
+        if ready > -spread:
+            slide_runs(padded, ready + margin, heights, sums)
+        add_runs(sums, runs, group, before, channels, part, disks[ready % disks.shape[0]])
+        if rim.size > 0:
+            rim_columns(sums, rim, start, channels, sides[ready % sides.shape[0]])
+        y = ready - spread
+        if y < 0:
+            continue
+        smooth_vertical(disks, y, half, line)
+        if rim.size > 0:
+            rim_rows(padded, y + margin, rim[0], rows)
+            part[:] = 0
+            for k in range(ends.shape[0]):
+                add_quad(rows, ends[k], before, channels, part)
+            add_signed(line, part, half[1])
+        smooth_horizontal(line, half, channels, row)
+        if rim.size > 0:
+            smooth_vertical(sides, y, half, gain)
+            add_scaled(row, gain, half[1])
+        target = out[y]
+        for i in range(width):
+            target[i] = np.uint8(np.int32(min(row[i] * main, 255.0)))
+    return out
+
+
+def defocus(image: NDArray[np.uint8], radius: float, alias: float) -> NDArray[np.uint8]:
+    """Return an image correlated with the smoothed disk.
+
+    Args:
+        image: uint8 (H, W, C).
+        radius: Radius of the disk in pixels.
+        alias: Sigma in pixels of the Gaussian that smooths the disk's edge.
+
+    Returns:
+        A new uint8 array (H, W, C).
+    """
+    disk = decompose_disk(radius, alias)
+    height, width, channels = image.shape
+    rows, columns = mirror_indices(height, disk.margin), mirror_indices(width, disk.margin)
+    padded = pad_mirrored(image.reshape(height, -1), rows, columns, disk.margin, channels)
+    return blur_disk(padded, channels, *disk).reshape(image.shape)
