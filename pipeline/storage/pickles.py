@@ -30,14 +30,14 @@ _WIDE_ESCAPE = re.compile(rb"\\u(?!00)|\\U")
 """Escape sequence of a character beyond Latin-1."""
 
 _OPCODES = (
-    *("PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP", "NONE", "NEWTRUE", "NEWFALSE", "INT"),
-    *("BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING"),
-    *("SHORT_BINSTRING", "BINBYTES"),
-    *("SHORT_BINBYTES", "BINBYTES8", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST"),
-    *("LIST", "APPEND", "APPENDS", "EMPTY_DICT", "GET", "BINGET", "LONG_BINGET", "PUT", "BINPUT"),
-    *("LONG_BINPUT", "MEMOIZE", "GLOBAL", "STACK_GLOBAL", "BINPERSID"),
+    *("PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP", "NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT"),
+    *("BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+    *("UNICODE", "BINUNICODE", "BINUNICODE8", "SHORT_BINUNICODE", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+    *("BYTEARRAY8", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST", "LIST", "APPEND", "APPENDS"),
+    *("EMPTY_SET", "ADDITEMS", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS", "GET", "BINGET", "LONG_BINGET", "PUT"),
+    *("BINPUT", "LONG_BINPUT", "MEMOIZE", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "BINPERSID"),
 )
-"""Opcodes handled by Python's unpickler. None of them calls a function or hashes a value from the pickle."""
+"""Supported opcodes. Those that call a function, hash a value or allocate a declared length are overridden below."""
 
 Calls = Mapping[tuple[str, str], Any]
 """Module and name in a pickle -> the function that is called in its place, or a value if it is not called."""
@@ -178,6 +178,8 @@ class SafeUnpickler(pickle._Unpickler):
             raise pickle.UnpicklingError("it has a dictionary with a key that is not a string or integer")
         target.update(zip(items[::2], items[1::2], strict=True))
 
+    load_empty_set = pickle._Unpickler.load_empty_list  # type: ignore[attr-defined]
+    load_additems = pickle._Unpickler.load_appends  # type: ignore[attr-defined]
     dispatch: ClassVar[dict[int, Any]] = _Operations()
 
 
@@ -189,22 +191,10 @@ def _counted(operation: Any) -> Callable[[SafeUnpickler], None]:
     return counted
 
 
-_OWN: Mapping[bytes, Callable[[Any], None]] = {
-    pickle.BYTEARRAY8: SafeUnpickler.load_bytearray8,
-    pickle.BINUNICODE: SafeUnpickler.load_binunicode,
-    pickle.BINUNICODE8: SafeUnpickler.load_binunicode8,
-    pickle.SHORT_BINUNICODE: SafeUnpickler.load_short_binunicode,
-    pickle.UNICODE: SafeUnpickler.load_unicode,
-    pickle.REDUCE: SafeUnpickler.load_reduce,
-    pickle.BUILD: SafeUnpickler.load_build,
-    pickle.DICT: SafeUnpickler.load_dict,
-    pickle.SETITEM: SafeUnpickler.load_setitem,
-    pickle.SETITEMS: SafeUnpickler.load_setitems,
-    pickle.EMPTY_SET: pickle._Unpickler.load_empty_list,  # type: ignore[attr-defined]
-    pickle.ADDITEMS: pickle._Unpickler.load_appends,  # type: ignore[attr-defined]
-}
-_inherited = {code: pickle._Unpickler.dispatch[code[0]] for code in (getattr(pickle, name) for name in _OPCODES)}
-SafeUnpickler.dispatch.update({code[0]: _counted(operation) for code, operation in {**_inherited, **_OWN}.items()})
+for _name in _OPCODES:
+    _code = getattr(pickle, _name)[0]
+    _inherited = pickle._Unpickler.dispatch[_code]
+    SafeUnpickler.dispatch[_code] = _counted(getattr(SafeUnpickler, _inherited.__name__))
 
 
 class _Bounded:
