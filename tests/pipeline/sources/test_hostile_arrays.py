@@ -6,8 +6,6 @@ import io
 import os
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -36,6 +34,7 @@ def test_the_template_of_the_forged_pickles_is_valid() -> None:
     assert pickles.load(array(), "x.pkl")["data"].tolist() == [[97, 98, 99]]
 
 
+# A structured dtype with a forged offset crashed the process in NumPy's own unpickling.
 FORGED_FIELDS = (
     b"cnumpy\ndtype\n(S'V3'\nI0\nI1\ntR(I3\nS'|'\nN(S'a'\nt(dS'a'\n(cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR"
     b"I-1000000\ntsI3\nI1\nI0\ntb"
@@ -72,6 +71,9 @@ FORGED_FIELDS = (
         (b"(dS'a'\nL" + b"9" * 100_000 + b"L\ns.", "Exceeds the limit"),
         (b"\x80\x04\x95" + struct.pack("<Q", 2**40) + b"}.", "it is truncated"),
         (b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b".", "it is truncated"),
+        (b"\x80\x05\x96" + struct.pack("<Q", 2**36) + b".", "it is truncated"),
+        (b"\x80\x04\x8e" + struct.pack("<Q", 2**36) + b".", "it is truncated"),
+        (b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(L1000000000000L\ntS'b'\ntR.", "initial shape"),
     ],
 )
 def test_forged_pickles_raise(monkeypatch: pytest.MonkeyPatch, data: bytes, message: str) -> None:
@@ -79,17 +81,6 @@ def test_forged_pickles_raise(monkeypatch: pytest.MonkeyPatch, data: bytes, mess
     monkeypatch.setattr(unpickling, "WIDE_TEXT", 2**16)
     with pytest.raises(UserError, match=rf"x\.pkl is damaged or unsafe: .*{message}"):
         pickles.load(data, "x.pkl")
-
-
-def test_a_forged_dtype_does_not_crash_the_process() -> None:
-    """A structured dtype with a forged offset crashed the process in NumPy's own unpickling."""
-    program = (
-        "from pipeline.errors import UserError; from pipeline.sources import pickles\n"
-        f"try: print(pickles.load({array(dtype=FORGED_FIELDS)!r}, 'x.pkl')['data'].tolist())\n"
-        "except UserError as error: print('refused', error)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout[:7]) == (0, "refused"), done.stderr
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
