@@ -1,4 +1,7 @@
-"""A reader of Parquet footers that is safe for damaged files: Arrow's own getters abort the process at some of them."""
+"""A reader of Parquet footers that is safe for damaged files: Arrow's own getters abort the process at some of them.
+
+It runs in the process: every worker opens manifests, and importing Arrow in a child takes longer than reading one.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """Sizes of Parquet pages, checked before Arrow reads them.
 
 Arrow allocates the size that a page header declares. The sizes in the footer can be forged, so every page is checked.
+The headers are parsed in the process, since each worker reads millions of rows from such files.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from manifests.footer import ParquetColumn
 from manifests.thrift import read_struct
@@ -29,12 +27,6 @@ class UnsafePageError(ValueError):
     """A column or page is damaged or too large to read. The message is complete for users."""
 
 
-class _Page(NamedTuple):
-    header: int
-    uncompressed: int
-    compressed: int
-
-
 def largest_page(store: Store, name: str, column: ParquetColumn) -> int:
     """Return the decompressed size in bytes of the largest page of a column.
 
@@ -47,45 +39,38 @@ def largest_page(store: Store, name: str, column: ParquetColumn) -> int:
         UnsafePageError: A page is damaged or too large.
         OSError: The file cannot be read.
     """
-    return max((page.uncompressed for page in _pages(store, name, column)), default=0)
-
-
-def _pages(store: Store, name: str, column: ParquetColumn) -> Iterator[_Page]:
-    start, end, count = column.start, column.start + column.compressed, 0
+    start, end, count, largest = column.start, column.start + column.compressed, 0, 0
     if not 0 <= start <= end <= store.size(name):
         raise UnsafePageError(f"a column extends from byte {start} to {end}, beyond the end of the file")
     while start < end:
-        page = _page(store, name, start)
+        header, uncompressed, compressed = _page(store, name, start)
         count += 1
-        if page.uncompressed > LARGEST_PAGE:
+        if uncompressed > LARGEST_PAGE:
             raise UnsafePageError(
-                f"a page of {page.compressed} bytes decompresses to {page.uncompressed} bytes; the maximum is "
-                f"{LARGEST_PAGE}: write smaller row groups"
+                f"a page of {compressed} bytes decompresses to {uncompressed} bytes; the maximum is {LARGEST_PAGE}: "
+                "write smaller row groups"
             )
-        if page.uncompressed < 0 or page.compressed < 0 or count > MAX_PAGES:
+        if uncompressed < 0 or compressed < 0 or count > MAX_PAGES:
             raise UnsafePageError(f"it has a page of negative size, or more than {MAX_PAGES} pages in a row group")
-        start += page.header + page.compressed
-        yield page
+        start += header + compressed
+        largest = max(largest, uncompressed)
+    return largest
 
 
-def _page(store: Store, name: str, start: int) -> _Page:
+def _page(store: Store, name: str, start: int) -> tuple[int, int, int]:
+    """Return the sizes in bytes of the header at a position, of its page after decompression, and in the file."""
     for size in (_FIRST_READ, _LAST_READ):
         data = store.read(name, start, size)
         try:
-            return _parsed(data)
+            fields, end = read_struct(data)
         except IndexError:
             if len(data) < size:
                 break
+            continue
+        except ValueError as error:
+            raise UnsafePageError(f"a page header is invalid: {error}") from error
+        uncompressed, compressed = fields.get(_UNCOMPRESSED), fields.get(_COMPRESSED)
+        if not isinstance(uncompressed, int) or not isinstance(compressed, int):
+            raise UnsafePageError("a page header has no sizes")
+        return end, uncompressed, compressed
     raise UnsafePageError(f"the page header at byte {start} is truncated, or longer than {_LAST_READ} bytes")
-
-
-def _parsed(data: bytes) -> _Page:
-    """Parse the page header at the start of ``data``. Raise IndexError if it is longer than ``data``."""
-    try:
-        fields, end = read_struct(data)
-    except ValueError as error:
-        raise UnsafePageError(f"a page header is invalid: {error}") from error
-    uncompressed, compressed = fields.get(_UNCOMPRESSED), fields.get(_COMPRESSED)
-    if not isinstance(uncompressed, int) or not isinstance(compressed, int):
-        raise UnsafePageError("a page header has no sizes")
-    return _Page(end, uncompressed, compressed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.sources.base import check_label
-from pipeline.sources.pickled_arrays import as_text
+from pipeline.sources.pickles import as_text
 
 
 def names(content: Mapping[str, Any], key: str, where: str) -> list[str]:

@@ -27,13 +27,26 @@ def grey_to_rgb(grey: np.ndarray) -> np.ndarray:
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 
-def test_lossless_rgb_pixels_are_kept() -> None:
-    for kind in ("PNG", "PPM", "BMP", "TIFF"):
-        np.testing.assert_array_equal(decode(encoded(Image.fromarray(RGB), kind)), RGB)
+PICTURE, DEEP = Image.fromarray(RGB), GENERATOR.integers(0, 2**16, (20, 30)).astype(np.uint16)
 
 
-def test_grey_is_copied_to_three_channels() -> None:
-    np.testing.assert_array_equal(decode(encoded(Image.fromarray(GREY))), grey_to_rgb(GREY))
+@pytest.mark.parametrize(
+    ("picture", "kinds", "pixels"),
+    [
+        pytest.param(PICTURE, ["PNG", "PPM", "BMP", "TIFF"], RGB, id="rgb"),
+        pytest.param(Image.fromarray(GREY), ["PNG"], grey_to_rgb(GREY), id="grey is copied to three channels"),
+        pytest.param(PICTURE.quantize(16), ["PNG"], np.asarray(PICTURE.quantize(16).convert("RGB")), id="palette"),
+        pytest.param(
+            Image.fromarray(np.dstack([RGB, np.zeros((20, 30), np.uint8)])), ["PNG"], RGB, id="alpha is dropped"
+        ),
+        pytest.param(
+            Image.fromarray(DEEP), ["PNG", "TIFF", "PPM"], grey_to_rgb((DEEP >> 8).astype(np.uint8)), id="high byte"
+        ),
+    ],
+)
+def test_lossless_files_give_rgb_pixels(picture: Image.Image, kinds: list[str], pixels: np.ndarray) -> None:
+    for kind in kinds:
+        np.testing.assert_array_equal(decode(encoded(picture, kind)), pixels)
 
 
 def test_grey_jpeg_has_equal_channels() -> None:
@@ -41,11 +54,6 @@ def test_grey_jpeg_has_equal_channels() -> None:
     assert image.shape == (20, 30, 3)
     assert (image[..., 0] == image[..., 1]).all()
     assert (image[..., 0] == image[..., 2]).all()
-
-
-def test_palette_images_are_converted_to_rgb() -> None:
-    palette = Image.fromarray(RGB).quantize(16)
-    np.testing.assert_array_equal(decode(encoded(palette)), np.asarray(palette.convert("RGB")))
 
 
 def test_the_first_frame_of_a_gif_is_read() -> None:
@@ -62,24 +70,11 @@ def test_the_first_of_several_jpegs_is_decoded_by_the_chosen_decoder() -> None:
     np.testing.assert_array_equal(decode(several, "turbo-fast"), expected)
 
 
-def test_alpha_is_dropped_not_blended() -> None:
-    alpha = np.dstack([RGB, np.zeros((20, 30), np.uint8)])
-    np.testing.assert_array_equal(decode(encoded(Image.fromarray(alpha))), RGB)
-
-
 def test_cmyk_is_converted_as_pillow_does() -> None:
     data = encoded(Image.fromarray(RGB).convert("CMYK"), "JPEG", quality=95)
     with Image.open(io.BytesIO(data)) as image:
         assert image.mode == "CMYK"
         np.testing.assert_array_equal(decode(data), np.asarray(image.convert("RGB")))
-
-
-def test_sixteen_bit_grey_keeps_the_high_byte() -> None:
-    deep = GENERATOR.integers(0, 2**16, (20, 30)).astype(np.uint16)
-    for kind in ("PNG", "TIFF", "PPM"):
-        np.testing.assert_array_equal(
-            decode(encoded(Image.fromarray(deep), kind)), grey_to_rgb((deep >> 8).astype(np.uint8))
-        )
 
 
 @pytest.mark.parametrize("header", ["P2 5000 5000 255", "P5 5000 5000 4095", "P6 5000 5000 65535"])
@@ -118,18 +113,18 @@ def test_truncated_files_fail(kind: str) -> None:
             decode(data[:length])
 
 
-def test_empty_and_foreign_bytes_fail() -> None:
-    with pytest.raises(SampleError, match="empty"):
-        decode(b"")
-    with pytest.raises(SampleError, match="not a supported image format"):
-        decode(b"#!/bin/sh\necho no picture\n")
-
-
-def test_formats_that_run_programs_raise() -> None:
-    """Pillow would start Ghostscript for EPS files."""
-    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
-    with pytest.raises(SampleError, match="not a supported image format"):
-        decode(eps)
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "empty"),
+        (b"#!/bin/sh\necho no picture\n", "not a supported image format"),
+        # Pillow would start Ghostscript for EPS files.
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "not a supported image"),
+    ],
+)
+def test_foreign_bytes_fail(data: bytes, message: str) -> None:
+    with pytest.raises(SampleError, match=message):
+        decode(data)
 
 
 def test_decompression_bombs_raise_before_decoding(tmp_path: Path) -> None:

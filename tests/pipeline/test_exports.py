@@ -124,27 +124,21 @@ def test_hugging_face_parquet(built_once: Path, tmp_path: Path, robustshards: Ru
 
 
 @pytest.mark.parametrize(
-    ("layout", "named"),
+    ("data", "layout", "named"),
     [
-        ("imagefolder", "contains sequences: use mp4 or frames"),
-        ("parquet", "contains sequences"),
-        ("imagenet-s-folder", "contains sequences"),
-        ("zip", "invalid layout 'zip'; allowed: imagefolder"),
+        ("sequences", "imagefolder", "contains sequences: use mp4 or frames"),
+        ("sequences", "parquet", "contains sequences"),
+        ("sequences", "imagenet-s-folder", "contains sequences"),
+        ("sequences", "zip", "invalid layout 'zip'; allowed: imagefolder"),
+        ("built_once", "mp4", "contains single images: use imagefolder"),
+        ("built_once", "frames", "contains single images: use imagefolder"),
     ],
 )
-def test_image_layouts_refuse_sequences(
-    sequences: Path, tmp_path: Path, robustshards: Run, layout: str, named: str
+def test_layouts_of_other_data_are_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, data: str, layout: str, named: str
 ) -> None:
-    done = robustshards("export", sequences, "--to", layout, "--out", tmp_path)
-    assert done.returncode == 2
-    assert named in done.stderr
-
-
-@pytest.mark.parametrize("layout", ["mp4", "frames"])
-def test_sequence_layouts_refuse_images(built_once: Path, tmp_path: Path, robustshards: Run, layout: str) -> None:
-    done = robustshards("export", built_once, "--to", layout, "--out", tmp_path)
-    assert done.returncode == 2
-    assert "contains single images: use imagefolder" in done.stderr
+    with pytest.raises(UserError, match=named):
+        export(str(request.getfixturevalue(data)), layout, str(tmp_path))
 
 
 def test_a_damaged_shard_is_an_error(built: Path, tmp_path: Path, robustshards: Run) -> None:
@@ -335,12 +329,15 @@ def test_changed_files_are_written_again(tmp_path: Path, layout: str, damage: Ca
         assert path.read_bytes() == content
 
 
-def test_an_extra_file_is_an_error(tmp_path: Path) -> None:
-    data = index_of(write_folders(tmp_path / "data", ["cat", "dog"]))
-    export(str(data), "imagefolder", str(tmp_path / "out"))
-    write_image(tmp_path / "out/fog/1/cat/more.png")
+def test_additional_files_and_folders_are_refused(tmp_path: Path) -> None:
+    data, out = str(index_of(write_folders(tmp_path / "data", ["cat", "dog"]))), tmp_path / "out"
+    export(data, "imagefolder", str(out))
+    write_image(out / "fog/1/cat/more.png")
     with pytest.raises(UserError, match="contains 9 files instead of 8"):
-        export(str(data), "imagefolder", str(tmp_path / "out"))
+        export(data, "imagefolder", str(out))
+    (out / "fog" / "1" / "ant").mkdir()
+    with pytest.raises(UserError, match=r"fog/1 contains the folder 'ant', which readers would count.*remove it"):
+        export(data, "imagefolder", str(out))
 
 
 @pytest.mark.parametrize(
@@ -492,14 +489,6 @@ def test_names_that_differ_only_in_case_are_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("pipeline.datasets.export.target._ignores_case", lambda folder: True)
     with pytest.raises(UserError, match="'cat/Image' and 'cat/image' have the same file name"):
         export(str(data), "imagefolder", str(tmp_path / "folding"))
-
-
-def test_extra_class_folders_are_refused(tmp_path: Path) -> None:
-    data, out = index_of(write_folders(tmp_path / "data", ["cat", "dog"])), tmp_path / "out"
-    export(str(data), "imagefolder", str(out))
-    (out / "fog" / "1" / "ant").mkdir()
-    with pytest.raises(UserError, match=r"fog/1 contains the folder 'ant', which readers would count.*remove it"):
-        export(str(data), "imagefolder", str(out))
 
 
 @pytest.mark.parametrize("layout", ["imagefolder", "cifar-npy", "parquet", "imagenet-s-folder"])

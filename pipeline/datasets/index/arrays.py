@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,33 +24,17 @@ from pipeline.datasets.index.detected import (
 from pipeline.datasets.index.folders import GENERATED_FILES, files_with
 from pipeline.datasets.indexed import PIXELS
 from pipeline.errors import UserError
-from pipeline.images.encoders import MAX_FRAMES, MAX_NPY_HEADER
+from pipeline.images.encoders import MAX_FRAMES
 from pipeline.sources.base import LONGEST_LIST, UNLABELLED
 from pipeline.sources.files import counted_as
 from pipeline.storage import LocalStore
+from pipeline.storage.arrays import ArrayHeader, read_header
 from pipeline.tasks.labels import MAX_LABEL, LabelSpace, Numbering
 from pipeline.transforms.family import Condition
 
 ARRAY = ".npy"
 
 LABELS_FILE = "labels.npy"
-
-_HEADERS: Mapping[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-"""Version of the .npy format -> function that reads its header."""
-
-_HEADER_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError)
-"""Exceptions of NumPy and of Python's parser for invalid headers."""
-
-
-class Header(NamedTuple):
-    """The checked header of an array file. ``offset`` is the position of the first element in bytes."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    offset: int
 
 
 def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> DetectedLayout:
@@ -112,7 +94,7 @@ def find_arrays(root: Path, classes: Sequence[str], levels: Sequence[int]) -> De
 def _rows(
     root: Path,
     shard: str,
-    header: Header,
+    header: ArrayHeader,
     labels: Sequence[int] | None,
     first: int,
     count: int,
@@ -132,7 +114,7 @@ def _rows(
         yield Entry(f"image_{row:06d}", f"{shard}#{index}", label, name, shard, offset, size, PIXELS, shape)
 
 
-def _check_images(path: Path, header: Header) -> None:
+def _check_images(path: Path, header: ArrayHeader) -> None:
     shape = header.shape
     if header.dtype != np.uint8 or len(shape) not in (4, 5) or shape[-1] != 3:
         allowed = "uint8 of shape (N, H, W, 3) or (N, T, H, W, 3)"
@@ -157,30 +139,16 @@ def _labels(store: LocalStore) -> list[int]:
     return [int(label) for label in labels]
 
 
-def _header(store: LocalStore, name: str) -> Header:
+def _header(store: LocalStore, name: str) -> ArrayHeader:
     """Return the header of a .npy file without reading the array. Raise UserError if it is invalid."""
     where = f"{store.root}/{name}"
     try:
         with store.open(name) as file:
-            start = io.BytesIO(file.read(MAX_NPY_HEADER))
-            length = file.seek(0, io.SEEK_END)
+            header = read_header(file, max(store.size(name), 0))
     except OSError as error:
         raise UserError(f"cannot read the array {where}: {error.strerror or error}") from error
-    try:
-        version = np.lib.format.read_magic(start)
-        if version not in _HEADERS:
-            raise ValueError(f"version {version} of the format is not supported; use 1.0 or 2.0")
-        shape, fortran_order, dtype = _HEADERS[version](start, max_header_size=MAX_NPY_HEADER)
-    except _HEADER_ERRORS as error:
-        raise UserError(f"cannot read the array {where}: {type(error).__name__}: {str(error)[:200]}") from error
-    if dtype.hasobject or dtype.kind == "V":
-        raise UserError(f"cannot read the array {where}: it contains Python objects ({dtype}), which are not unpickled")
-    if fortran_order:
+    except ValueError as error:
+        raise UserError(f"cannot read the array {where}: {error}") from error
+    if header.by_columns:
         raise UserError(f"{where} is in Fortran order: save it in C order, with numpy.ascontiguousarray")
-    if any(type(size) is not int or size < 0 for size in shape):
-        raise UserError(f"{where} has the invalid shape {shape}: use non-negative integers")
-    expected = start.tell() + prod(shape) * dtype.itemsize
-    if expected != length:
-        what = f"has {length} bytes instead of {expected}, for shape {shape} of {dtype}"
-        raise UserError(f"{where} {what}: it is truncated or damaged; copy or download it again")
-    return Header(shape, dtype, start.tell())
+    return header

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
 import torch
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import Archive, is_zip, rewritten_archive
+from pipeline.evaluate.models.checkpoints import MAX_PICKLE, read_checkpoint
 from pipeline.evaluate.models.guards import first_line, optional_library
-from pipeline.evaluate.models.pickles import MAX_PICKLE, check_pickles
-
-RECORDS = re.compile(r"data\.pkl|data/\d+|(\.data/)?version|byteorder")
-TENSOR_RECORDS = re.compile(r"data/\d+")
-"""Records of torch archives that a state dict needs, and those of them that contain tensor data."""
-
-LEGACY_PICKLES = 5
-"""Number of pickles before the tensor data in the file format of torch < 1.6."""
 
 PREFIXES = ("module.", "_orig_mod.")
 """Prefixes that DataParallel and torch.compile add to the names of weights."""
@@ -49,13 +39,12 @@ def load_weights(module: torch.nn.Module, path: Path, spec: str) -> None:
         UserError: The file contains no state dict, or weights that do not match; the message names the weights.
     """
     expected = {name: value for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
-    with _state_dict(path) as content:
-        fitting = _without_prefixes(content, expected)
-        _check_fit(fitting, expected, f"{path} does not fit {spec}")
-        try:
-            module.load_state_dict(fitting)
-        except RuntimeError as error:
-            raise UserError(f"{path} does not fit {spec}: {first_line(error)}") from error
+    fitting = _without_prefixes(_state_dict(path), expected)
+    _check_fit(fitting, expected, f"{path} does not fit {spec}")
+    try:
+        module.load_state_dict(fitting)
+    except RuntimeError as error:
+        raise UserError(f"{path} does not fit {spec}: {first_line(error)}") from error
 
 
 def check_has_weights(module: torch.nn.Module, spec: str) -> None:
@@ -79,27 +68,6 @@ def weights_digest(module: torch.nn.Module) -> str:
     return total.hexdigest()
 
 
-@contextmanager
-def _state_dict(path: Path) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield the state dict in a file. Its tensors are valid only inside the ``with`` block."""
-    if path.suffix == ".safetensors":
-        yield _safetensors(path)
-    elif is_zip(path):
-        with Archive(path) as archive:
-            check_pickles(archive.read("data.pkl", MAX_PICKLE), path, lambda key: archive.size(f"data/{key}"))
-            names = [name for name in archive if RECORDS.fullmatch(name)]
-            records = {
-                name: None if TENSOR_RECORDS.fullmatch(name) else archive.read(name, MAX_PICKLE) for name in names
-            }
-            with rewritten_archive(archive, records) as copy:
-                yield _weights(path, copy, mmap=True)
-    else:
-        with path.open("rb") as file:
-            head = file.read(MAX_PICKLE)
-        check_pickles(head, path, lambda _: path.stat().st_size, LEGACY_PICKLES)
-        yield _weights(path, path, mmap=False)
-
-
 def _safetensors(path: Path) -> dict[str, torch.Tensor]:
     library = optional_library("safetensors.torch", str(path))
     with path.open("rb") as file:
@@ -115,12 +83,11 @@ def _safetensors(path: Path) -> dict[str, torch.Tensor]:
         raise UserError(f"{path} cannot be read as safetensors: {first_line(error)}") from error
 
 
-def _weights(path: Path, copy: Path, mmap: bool) -> dict[str, torch.Tensor]:
-    """Return the state dict in a checked checkpoint."""
-    try:
-        content = torch.load(copy, map_location="cpu", weights_only=True, mmap=mmap)
-    except Exception as error:
-        raise UserError(f"{path} cannot be read as a state dict: {first_line(error)}") from error
+def _state_dict(path: Path) -> dict[str, torch.Tensor]:
+    """Return the state dict in a file."""
+    if path.suffix == ".safetensors":
+        return _safetensors(path)
+    content = read_checkpoint(path)
     if isinstance(content, Mapping):
         content = next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), content)
     if not isinstance(content, Mapping) or not all(

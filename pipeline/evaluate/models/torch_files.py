@@ -14,16 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from pipeline.errors import UserError
-from pipeline.evaluate.models.archives import Archive, is_zip
 from pipeline.evaluate.models.guards import user_errors
-
-
-def is_torchscript(path: Path) -> bool:
-    """Return whether a file is a TorchScript archive, by the same criterion as torch. Raise UserError if damaged."""
-    if not is_zip(path):
-        return False
-    with Archive(path) as archive:
-        return "constants.pkl" in archive
 
 
 def require_trust(spec: str, kind: str, trusted: bool) -> None:

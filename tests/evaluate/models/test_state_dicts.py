@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from pipeline.errors import UserError
+from pipeline.evaluate.models.checkpoints import read_checkpoint
 from pipeline.evaluate.models.loading import load_model
+from pipeline.storage import pickles as unpickling
 from tests.factories.models import (
     Attack,
     Small,
@@ -134,62 +136,119 @@ def copies(name: str) -> bytes:
     return numbers + b"}" + b"".join(b"X\x01\x00\x00\x00%d" % number + copy + b"s" for number in range(5)) + b"."
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (tensor_pickle(5, 4), "declares 5 elements, but the file has fewer bytes"),
-        (tensor_pickle(2**61, 4), "fewer bytes"),
-        (tensor_pickle(4, 5), "larger than its storage"),
-        (tensor_pickle(4, 4, offset=1), "larger than its storage"),
-        (tensor_pickle(4, 2, stride=4), "larger than its storage"),
-        (tensor_pickle(4, 2, stride=-1), "with an invalid shape"),
-        (tensor_pickle(4, 2, offset=-1), "with an invalid shape"),
-        (tensor_pickle(2**40, 4, item=b"K\x00"), "contains an invalid reference to a storage"),
-        (b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x08\x85R.", "refers to builtins.bytearray"),
-        (b"\x80\x02}r\xff\xff\xff\x7f.", "does not fit"),
-        (b"\x80\x02X\xff\xff\xff\x7fshort.", "was rejected"),
-        (b"\x80\x02K\x01K\x02\x85R.", "was rejected"),
-        *((copies(name), "copies the same items repeatedly") for name in COPYING),
-    ],
-)
-def test_pickles_that_allocate_too_much_are_rejected(factories: str, tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "w.pth"
-    torch.save({}, path)
-    change(path, {"data.pkl": data, "data/0": b"\0" * 16})
-    with pytest.raises(UserError, match=message):
-        load_model(f"{factories}:plain", str(path))
+def forged(data: bytes) -> dict[str, bytes]:
+    """Return the records of an archive with a pickle, and a storage of four numbers."""
+    return {"data.pkl": data, "data/0": b"\0" * 16}
 
 
-BOMBS: dict[str, tuple[dict[str, bytes], str]] = {
-    "numbers": ({"data/0": b"\0" * 2**20}, "its record data/0 is compressed"),
-    "others": ({f"extra/{number}": b"\n" * 2**25 for number in range(3)}, "decompress to more than 67108864 bytes"),
-    "pickle": ({"data.pkl": b"\x80\x02" + b"]" * 2**25 + b"."}, "data.pkl has 33554435 bytes; the limit is 16777216"),
-    "version": ({"version": b"3" * 2**25}, "version has 33554432 bytes; the limit is 16777216"),
+HOSTILE: dict[str, tuple[dict[str, bytes], str]] = {
+    "storage": (forged(tensor_pickle(5, 4)), "declares 20 bytes of data/0, but the file has fewer: 16"),
+    "huge storage": (forged(tensor_pickle(2**61, 4)), "the file has fewer: 16"),
+    "size": (forged(tensor_pickle(4, 5)), "out of bounds for storage of size 16"),
+    "offset": (forged(tensor_pickle(4, 4, offset=1)), "out of bounds for storage of size 16"),
+    "stride": (forged(tensor_pickle(4, 2, stride=4)), "out of bounds for storage of size 16"),
+    "negative stride": (forged(tensor_pickle(4, 2, stride=-1)), "Negative strides are not supported"),
+    "negative offset": (forged(tensor_pickle(4, 2, offset=-1)), "invalid storage offset -1"),
+    "reference": (forged(tensor_pickle(2**40, 4, item=b"K\x00")), "contains an invalid reference to a storage"),
+    "no storage": (forged(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(]K\0K\0K\0tR."), "with an invalid storage"),
+    "allocation": (
+        forged(b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x08\x85R."),
+        "refers to builtins.bytearray, which weights do not need",
+    ),
+    "item of a tensor": (forged(tensor_pickle(4, 4)[:-2] + b"K\x00K\x01ss."), "w.pth was rejected"),
+    "memo": (forged(b"\x80\x02}r\xff\xff\xff\x7f."), "does not fit"),
+    "length": (forged(b"\x80\x02X\xff\xff\xff\x7fshort."), "it is truncated"),
+    "number": (forged(b"\x80\x02K\x01K\x02\x85R."), "it calls a value that is not callable"),
+    "endless": (forged(b"\x80\x02" + b"]" * 2**20 + b"."), "more than 1000 opcodes"),
+    **{name: (forged(copies(name)), "contains 0, 1, 2, 3, 4 instead of a state dict") for name in COPYING},
+    "compressed numbers": ({"data/0": b"\0" * 2**20}, "its record data/0 is compressed"),
+    "others": ({f"extra/{number}": b"\n" * 2**25 for number in range(3)}, "decompresses to 100663296 bytes"),
+    "pickle": ({"data.pkl": b"\x80\x02" + b"]" * 2**25 + b"."}, "33554435 bytes; the maximum is 16777216"),
+    "version": ({"version": b"3" * 2**25}, "decompresses to 33554432 bytes; the maximum is 16777216"),
+    "same name": ({"DATA.pkl": b""}, "its members overlap or have the same name"),
+    "byte order": ({"byteorder": b"big"}, "its numbers are not little-endian"),
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_records_above_the_decompressed_size_limits_are_rejected(factories: str, tmp_path: Path, bomb: str) -> None:
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_archives_are_rejected(
+    factories: str, tmp_path: Path, hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpickling, "MAX_OPERATIONS", 1000 if hostile == "endless" else 10**5)
     path = tmp_path / "w.pth"
     torch.save(Small().state_dict(), path)
-    records, message = BOMBS[bomb]
-    change(path, records, compress=tuple(records))
+    records, message = HOSTILE[hostile]
+    bombs = tuple(name for name, data in records.items() if len(data) >= 2**20)
+    change(path, records, compress=bombs)
     assert path.stat().st_size < 2**20
     with pytest.raises(UserError, match=message):
         load_model(f"{factories}:plain", str(path))
 
 
-@pytest.mark.parametrize("overlapping", [True, False])
-def test_records_that_overlap_or_have_the_same_name_are_rejected(
-    factories: str, tmp_path: Path, overlapping: bool
+def test_a_long_pickle_is_not_read(factories: str, tmp_path: Path) -> None:
+    torch.save({}, tmp_path / "w.pth")
+    change(tmp_path / "w.pth", {"data.pkl": b"\x80\x02" + b"]" * 2**24 + b"."})
+    with pytest.raises(UserError, match=r"data\.pkl has 16777219 bytes; the limit is 16777216"):
+        load_model(f"{factories}:plain", str(tmp_path / "w.pth"))
+
+
+@pytest.mark.parametrize(
+    ("start", "value", "message"),
+    [
+        (-4, b"", "is truncated or has another size than declared"),
+        (-28, struct.pack("<q", 2**40), "has another size than declared"),
+        (-28, struct.pack("<q", -1), "has another size than declared"),
+        (5, b"\0", "neither a zip archive nor a file of an older torch"),
+    ],
+)
+def test_damaged_files_of_older_torch_are_rejected(
+    factories: str, tmp_path: Path, start: int, value: bytes, message: str
 ) -> None:
     path = tmp_path / "w.pth"
+    torch.save({"w": torch.zeros(5)}, path, _use_new_zipfile_serialization=False)
+    data = bytearray(path.read_bytes())
+    data[start : (start + len(value)) or None if value else None] = value
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        load_model(f"{factories}:plain", str(path))
+
+
+def test_storages_of_older_torch_are_not_larger_than_the_file(factories: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.pth"
+    torch.save({"w": torch.zeros(5)}, path, _use_new_zipfile_serialization=False)
+    data = path.read_bytes()
+    assert data.count(b"K\x05N") == 1  # the number of elements in the reference to the storage
+    path.write_bytes(data.replace(b"K\x05N", b"\x8a\x06\0\0\0\0\0\x01N"))
+    with pytest.raises(UserError, match="declares more bytes of tensors than the file has"):
+        load_model(f"{factories}:plain", str(path))
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_shared_and_partial_storages_are_loaded(tmp_path: Path, legacy: bool) -> None:
+    """Every dtype, views of one storage with strides and offsets, empty tensors, and parameters."""
+    whole = torch.arange(24.0).reshape(4, 6)
+    kinds = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8)
+    content = {
+        **{str(kind): torch.arange(5).to(kind) for kind in (*kinds, torch.uint8, torch.bool, torch.complex64)},
+        "turned": whole.T,
+        "part": whole[1:, 2:4],
+        "empty": whole[:0],
+        "scalar": torch.tensor(3.0),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+    torch.save(content, tmp_path / "w.pth", _use_new_zipfile_serialization=not legacy)
+    loaded = read_checkpoint(tmp_path / "w.pth")
+    assert loaded.keys() == content.keys()
+    for name, value in content.items():
+        torch.testing.assert_close(loaded[name], value.detach(), rtol=0, atol=0)
+    assert loaded["turned"].untyped_storage().data_ptr() == loaded["part"].untyped_storage().data_ptr()
+
+
+def test_records_that_overlap_are_rejected(factories: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.pth"
     torch.save(Small().state_dict(), path)
-    if overlapping:
-        _overlap(path)
-    else:
-        change(path, {"DATA.pkl": b""})
-    with pytest.raises(UserError, match="its records overlap, have the same name, or"):
+    _overlap(path)
+    with pytest.raises(UserError, match="its members overlap or have the same name"):
         load_model(f"{factories}:plain", str(path))
 
 
