@@ -1,43 +1,28 @@
-"""Checks that evaluations can be combined: same model, labels, images and preparation."""
+"""Checks that evaluations can be combined: names of models and data sets, duplicates, images of one name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, groupby, product
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from corruptions.registry import unknown
 from pipeline.errors import UserError
-from pipeline.evaluate.report.join import Match, label_conflict, match
-from pipeline.evaluate.report.scores import Evaluation, Images, Rows, Untransformed
-from pipeline.evaluate.report.tested import Tested
+from pipeline.evaluate.report.join import Warn, differing_settings
+from pipeline.evaluate.report.load import Evaluation, Tested
+from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
 from pipeline.text import printable
 
 T = TypeVar("T", bound=Tested[Any])
 
-Warn = Callable[[str], None]
-"""A function that adds a warning to the report."""
-
 NOT_IDENTITY = {"name", "spec", "weights", *DESCRIPTIVE}
 """Fields of ``[model]`` that may differ between evaluations of one model: names, locations of files, descriptions."""
 
-SETTINGS = (
-    ("input", "size"),
-    ("input", "mean"),
-    ("input", "std"),
-    ("input", "steps"),
-    ("input", "resize"),
-    ("run", "precision"),
-)
-"""Settings that change predictions by more than rounding errors."""
-
 DIGEST_LENGTH = 8
 """Number of digits of a manifest's digest that are appended to ambiguous data set names."""
+
 
 
 def identity(evaluation: Tested[Any]) -> dict[str, Any]:
@@ -154,20 +139,6 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
         )
 
 
-def differing_settings(first: Tested[Any], second: Tested[Any]) -> str:
-    """Return the settings that differ between two evaluations, with both values; empty if all are equal.
-
-    Settings that one evaluation does not have, such as the preparation of images that are already prepared, are not
-    compared.
-    """
-    pairs = (
-        (f"{table}.{field}", getattr(getattr(first.table, table), field), getattr(getattr(second.table, table), field))
-        for table, field in SETTINGS
-    )
-    known = ((name, one, other) for name, one, other in pairs if one is not None and other is not None)
-    return ", ".join(f"{name} {one} and {other}" for name, one, other in known if one != other)
-
-
 def display_names(evaluations: Sequence[Evaluation], warn: Warn) -> dict[str, str]:
     """Return the name of each evaluation's data set in the report, by location of the evaluation.
 
@@ -213,165 +184,6 @@ def warn_of_different_images(evaluations: Sequence[Evaluation], images: Mapping[
                 f"the models were evaluated on different builds of {name}: the images have the same names, but the "
                 f"manifests differ: {counts}"
             )
-
-
-@dataclass(frozen=True)
-class CleanError:
-    """The clean errors of the images of a data set at ``rows``, those that have a clean version.
-
-    Attributes:
-        errors: Whether the clean version of each is misclassified, (len(rows),).
-        rows: Rows of these images.
-        encoded: How the clean images are stored.
-    """
-
-    errors: NDArray[np.bool_]
-    rows: Rows
-    encoded: str
-
-    @property
-    def value(self) -> float:
-        """The clean error."""
-        return float(self.errors.mean())
-
-
-def check_clean(candidates: Iterable[Untransformed], chosen: Collection[str]) -> None:
-    """Check that no two evaluations on clean images can both give the clean error of the same images.
-
-    Args:
-        candidates: Evaluations on clean images.
-        chosen: Locations of the evaluations to use if several are possible.
-
-    Raises:
-        UserError: If two evaluations of one model contain the same images with the same labels and the same profile,
-            and not exactly one of them is chosen.
-    """
-    for one, other in combinations(candidates, 2):
-        first, second = one.evaluation, other.evaluation
-        if first.table.model.name != second.table.model.name or unfit(first, second):
-            continue
-        common = match(one.images, other.images)
-        if len(common.rows) and not label_conflict(first, one.images, second, other.images, common):
-            _only(f"versions of the same {len(common.rows):,} images by {first.model!r}", [one, other], chosen)
-
-
-def clean_error(
-    evaluation: Evaluation,
-    images: Images,
-    candidates: Sequence[Untransformed],
-    chosen: Collection[str],
-    warn: Warn,
-) -> CleanError | None:
-    """Return the error of a model on the clean versions of some images.
-
-    Args:
-        evaluation: Evaluation on transformed images.
-        images: Images of the evaluation.
-        candidates: Evaluations of the same model on clean images.
-        chosen: Locations of the evaluations to use if several fit.
-        warn: Receives a warning if images are missing, or if no candidate fits.
-
-    Returns:
-        The error and the images that it covers; None if no candidate has clean versions of the images.
-
-    Raises:
-        UserError: If several candidates fit, or if images with the same id have different labels.
-    """
-    fits: dict[str, tuple[Untransformed, Match]] = {}
-    reasons: list[str] = []
-    conflicts: list[str] = []
-    for clean in candidates:
-        common = match(images, clean.images)
-        if not len(common.rows):
-            reason = common.difference or "has no images in common with this evaluation"
-            reasons.append(f"{clean.evaluation.folder} {reason}")
-        elif reason := unfit(evaluation, clean.evaluation):
-            reasons.append(f"{clean.evaluation.folder} {reason}")
-        elif conflict := label_conflict(evaluation, images, clean.evaluation, clean.images, common):
-            conflicts.append(conflict)
-        else:
-            fits[clean.evaluation.location] = (clean, common)
-    if not fits:
-        if conflicts:
-            raise UserError(conflicts[0])
-        if reasons:
-            shown = "; ".join(map(printable, reasons))
-            warn(f"{evaluation.folder}: no clean error, so metrics that need it are omitted: {shown}")
-        return None
-    only = _only(f"versions of the images of {evaluation.folder}", [clean for clean, _ in fits.values()], chosen)
-    clean, common = fits[only.evaluation.location]
-    _warn_of_clean(evaluation, images, clean, common, warn)
-    return CleanError(clean.top1_errors[common.others], common.rows, clean.evaluation.encoded)
-
-
-def clean_counterpart(
-    evaluation: Evaluation, candidates: Iterable[Untransformed], chosen: Collection[str], warn: Warn
-) -> Untransformed | None:
-    """Return the evaluation on clean images that natural images are compared with, which are other images.
-
-    Args:
-        evaluation: Evaluation on natural images.
-        candidates: Evaluations of the same model on clean images.
-        chosen: Locations of the evaluations to use if several fit.
-        warn: Receives a warning if the settings differ.
-
-    Returns:
-        The evaluation; None if no candidate has the same labels and profile.
-
-    Raises:
-        UserError: If several candidates fit.
-    """
-    fits = [clean for clean in candidates if not unfit(evaluation, clean.evaluation)]
-    if not fits:
-        return None
-    clean = _only(f"images to compare {evaluation.folder} with", fits, chosen)
-    if differ := differing_settings(evaluation, clean.evaluation):
-        warn(
-            f"{evaluation.folder} and the clean images, {clean.evaluation.folder}, were evaluated with different "
-            f"settings: {differ}"
-        )
-    return clean
-
-
-def _only(what: str, fits: Sequence[Untransformed], chosen: Collection[str]) -> Untransformed:
-    """Return the only evaluation that fits, or the chosen one of several. Raise UserError if several are left."""
-    left = [clean for clean in fits if clean.evaluation.location in chosen] or fits
-    if len(left) > 1:
-        folders = " and ".join(clean.evaluation.folder for clean in left)
-        which = "both" if len(left) == 2 else "all"
-        raise UserError(f"{folders} {which} have clean {what}: give one of them, or choose one with --clean FOLDER")
-    return left[0]
-
-
-def unfit(evaluation: Evaluation, clean: Evaluation) -> str:
-    """Return why another evaluation of a model cannot be compared image by image; empty if it can."""
-    profile, clean_profile = evaluation.table.data_set.profile, clean.table.data_set.profile
-    if evaluation.groups_digest != clean.groups_digest:
-        return "has other labels: the groups of classes of its task differ"
-    if profile and clean_profile and profile != clean_profile:
-        return f"has the profile {clean_profile!r} instead of {profile!r}"
-    return ""
-
-
-def _warn_of_clean(evaluation: Evaluation, images: Images, clean: Untransformed, matched: Match, warn: Warn) -> None:
-    """Warn of differences between transformed images and the clean images that they are compared with."""
-    total, clean_total, common = len(images.ids), len(clean.images.ids), len(matched.rows)
-    folder, clean_folder = evaluation.folder, clean.evaluation.folder
-    if common < total:
-        warn(
-            f"{clean_folder} contains only {common:,} of the {total:,} images of {folder}: metrics that need the clean "
-            "error use only these"
-        )
-    elif common < clean_total:
-        warn(f"{folder}: the clean error uses its {total:,} images only; {clean_folder} has {clean_total:,}")
-    if matched.namesakes:
-        warn(f"{folder}: {clean_folder} {matched.difference}")
-    if matched.by_position:
-        warn(f"{folder}: its images and those of {clean_folder} are matched by their positions in the array files")
-    if differ := differing_settings(evaluation, clean.evaluation):
-        warn(f"{folder} and its clean images, {clean_folder}, were evaluated with different settings: {differ}")
-    if evaluation.table.data_set.profile != clean.evaluation.table.data_set.profile:
-        warn(f"{folder} and its clean images, {clean_folder}, may be prepared differently: one has no profile")
 
 
 def _name(evaluation: Evaluation) -> str:

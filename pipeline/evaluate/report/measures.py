@@ -1,0 +1,422 @@
+"""The tidy table of a report: metrics, their values with confidence intervals, and what each family shows of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pipeline.evaluate.metrics import mean_over
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
+from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.report.views import COUNT, PERCENT, NumberFormat, Plot, Table
+from pipeline.text import counted
+from pipeline.transforms.family import Condition
+
+if TYPE_CHECKING:
+    from pipeline.evaluate.report.context import Context
+    from pipeline.evaluate.report.load import Evaluation
+
+FEW_IMAGES = 30
+"""Number of images below which a bootstrap interval is not reliable."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a family.
+
+    Attributes:
+        name: Name in every output.
+        better: 1 if larger values are better, -1 if smaller ones are; 0 if unknown: models are not ranked by it.
+        unit: Unit of values: ``fraction`` of images; ``ratio`` to the baseline; ``difference`` of fractions; others.
+        format: Number format.
+        of_clean: Whether it depends on the clean images that a data set is compared with, or is on.
+        key: Whether its value for the whole data set is a key figure.
+    """
+
+    name: str
+    better: Literal[-1, 0, 1] = 0
+    unit: str = "fraction"
+    format: NumberFormat = PERCENT
+    of_clean: bool = False
+    key: bool = True
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the value is divided by the baseline's."""
+        return self.unit == "ratio"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A value of a metric.
+
+    Attributes:
+        metric: Name of the metric.
+        value: Value.
+        low: Lower end of its confidence interval; NaN without one.
+        high: Upper end.
+        transform: Transform that it is of; empty for the whole data set.
+        level: Level that it is of; None for all levels.
+        covers: Part of the benchmark that a mean is over, such as ``12 of 15 corruptions``; empty for all of it.
+        images: Number of images that it is computed on; 0 for those of the results.
+        draws: Values in the bootstrap draws, (draws,), which all models share; None if they were not kept.
+    """
+
+    metric: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    transform: str = ""
+    level: int | None = None
+    covers: str = ""
+    images: int = 0
+    draws: Floats | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class TransformNames:
+    """How a transform is shown.
+
+    Attributes:
+        group: Title of the plot that it is in.
+        benchmark: Whether means over the benchmark include it.
+        labels: Cells of its row; empty for its name.
+        levels: Name of the transform at a level, where it is more than the level.
+    """
+
+    group: str = ""
+    benchmark: bool = True
+    labels: tuple[str, ...] = ()
+    levels: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The measures of one model on one data set.
+
+    Attributes:
+        report: What the family shows.
+        section: Title of the section, which models of one data set share.
+        data_set: Name of the data set in this report.
+        model: Name of the model.
+        measures: Measures, in order.
+        counts: Counts such as the number of images, and the number for the complete data set, or 0 if unknown.
+        transforms: How each transform is shown, in order.
+        level: The only level of all measures; None if there are several, or none.
+        baseline: Name of the baseline; empty if nothing is normalised.
+        clean_images: How the clean images are stored that measures depend on; empty if there are none.
+        clean_accuracy: Accuracy on these images; NaN if unknown.
+        manifest_sha256: Digest of the data set's manifest; empty if unknown.
+        source_ids_sha256: Digest of the sorted source ids of the images; empty if unknown.
+        order_sha256: Digest of the source ids in their order: images in bootstrap draws are equal if it is.
+        published: Name of the data set in the table of published figures; empty if they cannot be compared.
+        natural: The figures of natural robustness that these results have, by name.
+        details: Further facts for ``report.json``, as JSON values.
+    """
+
+    report: FamilyReport
+    section: str
+    data_set: str
+    model: str
+    measures: Sequence[Measure]
+    counts: Mapping[str, tuple[int, int]]
+    transforms: Mapping[str, TransformNames] = field(default_factory=dict)
+    level: int | None = None
+    baseline: str = ""
+    clean_images: str = ""
+    clean_accuracy: float = math.nan
+    manifest_sha256: str = ""
+    source_ids_sha256: str = ""
+    order_sha256: str = ""
+    published: str = ""
+    natural: Mapping[str, Measure] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def titled(self, section: str) -> Results:
+        """Return the results in a section of another title."""
+        return replace(self, section=section)
+
+    @property
+    def images(self) -> int:
+        """The number of images or sequences; 0 if they are of several data sets."""
+        return next((number for number, _ in self.counts.values()), 0)
+
+    def whole(self, metric: str) -> Measure | None:
+        """Return the measure of the whole data set; None if there is none."""
+        return next((each for each in self.measures if each.metric == metric and is_whole(each)), None)
+
+
+def is_whole(measure: Measure) -> bool:
+    """Return whether a measure is of the whole data set."""
+    return not measure.transform and measure.level is None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A data set, and the results of each model on it, by printable name."""
+
+    title: str
+    report: FamilyReport
+    models: Mapping[str, Results]
+
+    def has(self, metric: str) -> bool:
+        """Return whether a model has a measure of a metric."""
+        return any(measure.metric == metric for each in self.models.values() for measure in each.measures)
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """A table of measures, with an optional plot of the same.
+
+    Attributes:
+        title: Title of the table. ``{group}`` stands for a group of transforms: there is one table for each.
+        metrics: Names of the metrics.
+        note: Explanation below the title.
+        rows: What a row is: a transform, a level, a transform at a level, for all models or for one.
+        columns: What a column is.
+        head: Titles of the columns before the numbers, without that of models.
+        plot: Kind of plot, or a function that draws it; empty for none. ``small lines``: one panel per transform.
+        axis: Noun for levels, such as "severity".
+        level: Text before levels in titles of columns.
+        ticks: Levels that are on the axis of a plot even if nothing is known there.
+        unless: Name of a metric: the table is left out if every model has it.
+    """
+
+    title: str
+    metrics: Sequence[str]
+    note: str
+    rows: Literal["transform", "transform, model", "level", "condition, model"] = "transform"
+    columns: Literal["model", "level", "metric"] = "model"
+    head: Sequence[str] = ("transform",)
+    plot: str | Callable[[Section], Plot | None] = ""
+    axis: str = "level"
+    level: str = ""
+    ticks: Sequence[int] = ()
+    unless: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyReport:
+    """The report on one family: what fills the table, and what is shown of it.
+
+    Attributes:
+        family: Name of the family.
+        key: Value of the column ``family``: lower case letters, digits and underscores.
+        measure: Returns the results of an evaluation, one per section.
+        metrics: All metrics, in order. Those of the whole data set are the key figures.
+        leads: Names of candidates for the headline; the first that has a value is used.
+        note: Explanation of the key figures.
+        normalised_note: Text that follows ``note`` if there is a baseline.
+        tables: Tables of measures.
+        more: Returns further tables.
+        calibrated: What a row of the calibration table is, and the noun for levels; None for no calibration.
+        glossary: Terms and their definitions.
+        sources: Papers that define the metrics.
+        needs_labels: Whether there are no figures of unlabelled images, which ``evaluate`` then refuses.
+        reassessed: Whether there are accuracies by the reassessed labels (ReaL) of validation images.
+        is_clean: Whether the images are clean ones, whose accuracy stands beside results on other images.
+    """
+
+    family: str
+    key: str
+    measure: Callable[[Evaluation, Context], Iterable[Results]]
+    metrics: Sequence[Metric]
+    leads: Sequence[str] = ()
+    note: str = ""
+    normalised_note: str = ""
+    tables: Sequence[Pivot] = ()
+    more: Callable[[Section], Iterable[Table]] = lambda section: ()
+    calibrated: tuple[str, str] | None = None
+    glossary: Sequence[tuple[str, str]] = ()
+    sources: Sequence[str] = ()
+    needs_labels: bool = True
+    reassessed: bool = False
+    is_clean: bool = False
+
+    def metric(self, name: str) -> Metric:
+        """Return the metric of a name; a count if the family has none of it."""
+        return next((each for each in self.metrics if each.name == name), Metric(name, 0, "count", COUNT))
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means over images.
+
+    Attributes:
+        cells: By transform and level, (..., transforms, levels); NaN where a condition is missing.
+        others: Of other values of the same images, such as their clean errors, (..., values).
+    """
+
+    cells: Floats
+    others: Floats
+
+
+Figure = Callable[[Means], Any]
+"""A metric as a function of means: (...) for the data set, (..., transforms), (..., levels), or both."""
+
+
+class Grid:
+    """Means of values by transform and level over the same images, and the same means in bootstrap draws."""
+
+    def __init__(
+        self,
+        values: Floats,
+        conditions: Sequence[Condition],
+        *,
+        resamples: int,
+        benchmark: Sequence[str] = (),
+        what: str = "transform",
+        levels: Sequence[int] = (),
+        others: Floats | None = None,
+    ) -> None:
+        """Draw the bootstrap samples.
+
+        Args:
+            values: Values (images, conditions).
+            conditions: Transform and level of each column.
+            resamples: Number of draws.
+            benchmark: Transforms that means are over. If there are none of them, means are over all transforms.
+            what: Noun for one of them, such as "corruption".
+            levels: Levels of the benchmark: means over part of them cover part of it.
+            others: Further values of the same images, (images, values).
+        """
+        self.transforms = list(dict.fromkeys(each.transform for each in conditions))
+        self.levels = sorted({each.level for each in conditions})
+        rows = [self.transforms.index(each.transform) for each in conditions]
+        columns = [self.levels.index(each.level) for each in conditions]
+        bootstrap = Bootstrap.of(values if others is None else np.c_[values, others], resamples=resamples)
+        self.images, self._places = len(values), (rows, columns)
+        self.means, self.draws = (
+            Means(self.cells(each[..., : len(conditions)]), each[..., len(conditions) :])
+            for each in (bootstrap.means, bootstrap.draws)
+        )
+        self._benchmark, self._what, self._expected = list(benchmark), what, set(levels)
+        self.counted = self.among(benchmark) if self.among(benchmark).any() else self.among(self.transforms)
+
+    def cells(self, values: Floats) -> Floats:
+        """Return values (..., conditions) by transform and level, (..., transforms, levels)."""
+        found = np.full((*values.shape[:-1], len(self.transforms), len(self.levels)), np.nan)
+        found[..., self._places[0], self._places[1]] = values
+        return found
+
+    def mean(self, values: Floats) -> Floats:
+        """Return the mean over the counted transforms of each one's mean over its levels, (...)."""
+        return np.asarray(mean_over(mean_over(values)[..., self.counted]))
+
+    def among(self, names: Iterable[str]) -> np.ndarray:
+        """Return which transforms have one of these names, bool (transforms,)."""
+        return np.isin(self.transforms, list(names))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all transforms of the benchmark have all of its levels."""
+        return not self.covers()
+
+    def covers(self, benchmark: Sequence[str] = (), what: str = "") -> str:
+        """Return what a mean over the benchmark covers, such as ``12 of 15 corruptions``; empty for all of it.
+
+        Args:
+            benchmark: Part of the benchmark. Default: all of it.
+            what: Noun for one of its transforms. Default: that of the grid.
+        """
+        names, what = benchmark or self._benchmark, what or self._what
+        if not names:
+            return ""
+        inside = self.among(names)
+        if not self.among(self._benchmark).any():
+            are = "is" if len(self.transforms) == 1 else "are"
+            return f"{counted(len(self.transforms), what)} that {are} not in the benchmark"
+        known = ~np.isnan(self.means.cells[inside])
+        whole = not self._expected or (self._expected <= set(self.levels) and known.all())
+        if inside.sum() == len(names) and whole:
+            return ""
+        levels = ", with missing severities" if inside.sum() == len(names) else ""
+        return f"{inside.sum()} of {counted(len(names), what)}{levels}"
+
+    def estimate(
+        self, metric: Metric, figure: Figure, by: Literal["", "transform", "level", "both"] = "", covers: str | None = None
+    ) -> Iterator[Measure]:
+        """Yield a metric with confidence intervals: of the data set, by transform, by level, or by both.
+
+        Values that are NaN are left out.
+
+        Args:
+            metric: The metric.
+            figure: Its function of means.
+            by: What it has a value for.
+            covers: What it covers. Default: what means over the benchmark cover.
+        """
+        values, drawn = np.asarray(figure(self.means)), np.asarray(figure(self.draws))
+        places = {
+            "": [("", None)],
+            "transform": [(name, None) for name in self.transforms],
+            "level": [("", level) for level in self.levels],
+            "both": [(name, level) for name in self.transforms for level in self.levels],
+        }[by]
+        drawn = drawn.reshape(len(drawn), -1)
+        found = measures_of(metric, values.ravel(), drawn, self.images)
+        covered = self.covers() if covers is None else covers
+        for (transform, level), each in zip(places, found, strict=True):
+            if not math.isnan(each.value):
+                of = covered if not transform else ""
+                yield replace(each, transform=transform, level=level, covers=of, draws=None if by else each.draws)
+
+
+def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> Iterator[Measure]:
+    """Yield values of a metric with intervals from their draws. A share of 0 or 1 has Wilson's interval.
+
+    Args:
+        metric: The metric.
+        values: Values, (values,).
+        drawn: Values in the draws, (draws, values).
+        images: Number of images.
+    """
+    lows, highs = intervals(drawn)
+    for index, (value, low, high) in enumerate(zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)):
+        if metric.unit == "fraction" and low == high == value and value in (0, 1):
+            low, high = wilson(round(value * images), images)  # noqa: PLW2901
+        yield Measure(metric.name, value, low, high, images=images, draws=drawn[:, index])
+
+
+def means_of(metrics: Sequence[Metric], values: Floats, resamples: int) -> list[Measure]:
+    """Return the means of values of images with intervals: one metric per column, (images, metrics)."""
+    bootstrap = Bootstrap.of(values, resamples=resamples)
+    pairs = (
+        measures_of(metric, bootstrap.means[[column]], bootstrap.draws[:, [column]], len(values))
+        for column, metric in enumerate(metrics)
+    )
+    return list(chain.from_iterable(pairs))
+
+
+def complement(measure: Measure, metric: str) -> Measure:
+    """Return 1 - measure as another metric, such as the accuracy for an error."""
+    draws = None if measure.draws is None else 1 - measure.draws
+    ends = {"low": 1 - measure.high, "high": 1 - measure.low}
+    return replace(measure, metric=metric, value=1 - measure.value, draws=draws, **ends)
+
+
+def table_of(results: Iterable[Results]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the tidy table, with all measures and counts in order."""
+    for each in results:
+        common = {"model": each.model, "data_set": each.data_set, "family": each.report.key}
+        counts = [Measure(name, number) for name, (number, _) in each.counts.items()]
+        for measure in (*each.measures, *counts):
+            metric = each.report.metric(measure.metric)
+            yield common | {
+                "transform": measure.transform,
+                "level": each.level if measure.level is None else measure.level,
+                "metric": measure.metric,
+                "value": measure.value,
+                "low": measure.low,
+                "high": measure.high,
+                "unit": metric.unit,
+                "covers": measure.covers,
+                "images": measure.images or each.images,
+                "baseline": each.baseline if metric.normalised else "",
+                "clean_images": each.clean_images if metric.of_clean else "",
+            }
