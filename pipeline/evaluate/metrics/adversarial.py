@@ -1,6 +1,6 @@
 """Adversarial robustness: AR, WCAR, robust accuracy, transfer of attacks, and smallest budgets of images.
 
-``right`` always means: the predicted class is the label. R is the set of images that are right before an attack.
+An image is ``right`` if its predicted class is its label. R is the set of images that are right before an attack.
 
 Sources: Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR); Liu et al., arXiv 2302.14301 (ARES-Bench: robust
 accuracy).
@@ -8,15 +8,10 @@ accuracy).
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, float_if_scalar
-
-Flags = NDArray[np.bool_]
-Scalar = TypeVar("Scalar", bound=np.generic)
+from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, float_if_scalar
 
 
 def robust_by_image(right_before: ArrayLike, right_after: ArrayLike) -> Flags:
@@ -32,35 +27,20 @@ def robust_by_image(right_before: ArrayLike, right_after: ArrayLike) -> Flags:
     Raises:
         ValueError: If a shape or dtype is wrong, or R is empty.
     """
-    return _of_right_images(_flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2))
+    before, after = _flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2)
+    _check_same_images(before, after)
+    if not before.any():
+        raise ValueError(f"none of {len(before)} images is right before the attacks: pass at least one that is")
+    return after[before]
 
 
 def adversarial_robustness(right_before: ArrayLike, right_after: ArrayLike) -> Figures:
-    """Return the AR of each attack: the fraction of R that is still right after it.
-
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, or R is empty.
-    """
-    return float_if_scalar(np.asarray(robust_by_image(right_before, right_after).mean(axis=0)))
+    """Return the AR of each attack: the fraction of R that is still right after it. See ``robust_by_image``."""
+    return float_if_scalar(robust_by_image(right_before, right_after).mean(axis=0))
 
 
 def worst_case_adversarial_robustness(right_before: ArrayLike, right_after: ArrayLike) -> float:
-    """Return the WCAR: the fraction of R that is still right after every attack.
-
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images, attacks).
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, there is no attack, or R is empty.
-    """
+    """Return the WCAR: the fraction of R that is still right after every attack, given as (images, attacks)."""
     robust = robust_by_image(right_before, right_after)
     if robust.ndim != 2 or not robust.shape[1]:
         raise ValueError(f"invalid right_after of shape {np.shape(right_after)}: pass (images, attacks)")
@@ -70,19 +50,11 @@ def worst_case_adversarial_robustness(right_before: ArrayLike, right_after: Arra
 def robust_accuracy(right_before: ArrayLike, right_after: ArrayLike) -> Figures:
     """Return the robust accuracy under each attack: the fraction of all images that are right before and after it.
 
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
-
-    Raises:
-        ValueError: If a shape or dtype is wrong.
+    Arguments: see ``robust_by_image``. R may be empty: the robust accuracy is then 0.
     """
     before, after = _flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2)
     _check_same_images(before, after)
-    return float_if_scalar(np.asarray((after.T & before).T.mean(axis=0)))
+    return float_if_scalar((after.T & before).mean(axis=-1))
 
 
 def attack_success_rate(source_right: ArrayLike, right_before: ArrayLike, right_after: ArrayLike) -> Figures:
@@ -105,7 +77,7 @@ def attack_success_rate(source_right: ArrayLike, right_before: ArrayLike, right_
     """
     source, target = _flags(source_right, "source_right", 1), _flags(right_before, "right_before", 1)
     _check_same_images(source, target)
-    return float_if_scalar(np.asarray(1 - robust_by_image(source & target, right_after).mean(axis=0)))
+    return 1 - adversarial_robustness(source & target, right_after)
 
 
 # Smallest budgets
@@ -151,22 +123,6 @@ def survived_by_image(smallest: ArrayLike, budgets: ArrayLike) -> Flags:
     return np.asarray(_budgets(smallest)[:, None] > _budgets(budgets))
 
 
-def accuracy_at_budgets(smallest: ArrayLike, budgets: ArrayLike) -> Floats:
-    """Return the accuracy at each budget: the fraction of images whose smallest budget is larger.
-
-    Args:
-        smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
-        budgets: Budgets of shape (budgets,).
-
-    Returns:
-        Fractions of shape (budgets,).
-
-    Raises:
-        ValueError: If a shape is wrong, or a value is negative or NaN.
-    """
-    return np.asarray(survived_by_image(smallest, budgets).mean(axis=0))
-
-
 def median_budget(smallest: ArrayLike) -> float:
     """Return the median of the smallest budgets of R; infinite if no attack succeeded on half of it.
 
@@ -204,14 +160,6 @@ def _flags(values: ArrayLike, name: str, most_axes: int) -> Flags:
         shape = "(images,)" if most_axes == 1 else "(images,) or (images, attacks)"
         raise ValueError(f"invalid {name} of shape {array.shape} and type {array.dtype}: pass bool of shape {shape}")
     return array
-
-
-def _of_right_images(right_before: Flags, values: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Return the values of the images of R. Raise ValueError if R is empty."""
-    _check_same_images(right_before, values)
-    if not right_before.any():
-        raise ValueError(f"none of {len(right_before)} images is right before the attacks: pass at least one that is")
-    return values[right_before]
 
 
 def _check_same_images(first: NDArray[np.generic], second: NDArray[np.generic]) -> None:

@@ -11,15 +11,34 @@ Source: Hendrycks and Dietterich, ICLR 2019, arXiv 1903.12261.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers, fractions
-from pipeline.evaluate.metrics.means import mean_over_transforms, mean_ratio, ratio
-from pipeline.evaluate.metrics.ranks import TOP
-from pipeline.evaluate.metrics.slices import row_slices
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers, float_if_scalar, fractions, mean_over, row_slices
+
+TOP = 5
+"""Number of classes in a top-5 list."""
+
+
+def ordinal_ranks(logits: ArrayLike) -> Numbers:
+    """Return the rank of every class. The largest logit has rank 1; of equal logits, the lower class index ranks first.
+
+    Args:
+        logits: Floats of shape (..., classes). Infinite values are allowed.
+
+    Returns:
+        Ranks 1..classes of shape (..., classes), in the smallest unsigned integer dtype that fits.
+
+    Raises:
+        ValueError: If the values are not floats, there are no classes, or a logit is NaN.
+    """
+    rows = _logit_rows(logits)
+    classes = rows.shape[-1]
+    ranks = np.empty(rows.shape, np.min_scalar_type(classes))
+    consecutive = np.arange(1, classes + 1, dtype=ranks.dtype)[None]
+    for part in row_slices(len(rows), classes):
+        np.put_along_axis(ranks[part], _order(rows[part]), consecutive, axis=-1)
+    return ranks.reshape(np.shape(logits))
 
 
 def flip_probability(predictions: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
@@ -141,47 +160,46 @@ def zipf_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
     return distances
 
 
-def flip_rate(flip_probability: ArrayLike, baseline: float) -> Figures:
-    """Return FR: a flip probability divided by that of the baseline.
+def flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return FR: flip probabilities divided by those of the baseline.
 
     Args:
-        flip_probability: Flip probability 0..1, a number or an array of shape (...).
-        baseline: Flip probability of the baseline under the same perturbation, above 0.
+        flip_probabilities: Flip probabilities 0..1 of shape (...) or (..., perturbations).
+        baseline: Flip probabilities of the baseline, a number or an array of shape (perturbations,).
 
     Returns:
-        FR of shape (...), 1 for the baseline itself.
+        FR of the shape of ``flip_probabilities``: 1 for the baseline itself, NaN where the baseline is 0 or NaN.
 
     Raises:
-        ValueError: If a value is outside 0..1, or the baseline is 0.
+        ValueError: If a value is outside 0..1.
     """
-    return ratio(fractions(flip_probability, "flip probabilities", axes=0), baseline, "the flip probability")
+    return _ratio(fractions(flip_probabilities, "flip probabilities", axes=0, missing=True), baseline)
 
 
-def mean_flip_rate(flip_probabilities: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
+def mean_flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
     """Return mFR: the mean of ``flip_rate`` over perturbations.
 
     The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities.
 
     Args:
-        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
-        baseline: Mapping from perturbation to the flip probability of the baseline. It must contain every perturbation
-            in ``flip_probabilities``.
+        flip_probabilities: Flip probabilities 0..1 of shape (..., perturbations).
+        baseline: Flip probabilities of the baseline, shape (perturbations,).
 
     Returns:
-        mFR of shape (...), 1 for the baseline itself.
+        mFR of shape (...): 1 for the baseline itself, NaN if one FR is.
 
     Raises:
-        ValueError: If there are no perturbations, a value is outside 0..1, or the baseline is missing or 0 for a
-            perturbation.
+        ValueError: If a value is outside 0..1, or there are no perturbations.
     """
-    return mean_ratio(_flip_probabilities(flip_probabilities), baseline)
+    rates = flip_rate(fractions(flip_probabilities, "flip probabilities", axes=1, missing=True), baseline)
+    return float_if_scalar(np.mean(rates, axis=-1))
 
 
-def negative_mean_flip_probability(flip_probabilities: Mapping[str, ArrayLike]) -> Figures:
+def negative_mean_flip_probability(flip_probabilities: ArrayLike) -> Figures:
     """Return NmFP: the negated mean flip probability, without normalisation. Larger is better.
 
     Args:
-        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
+        flip_probabilities: Flip probabilities 0..1 of shape (..., perturbations).
 
     Returns:
         NmFP -1..0 of shape (...).
@@ -191,48 +209,56 @@ def negative_mean_flip_probability(flip_probabilities: Mapping[str, ArrayLike]) 
 
     Source: RobustART, arXiv 2109.05211.
     """
-    return -mean_over_transforms(_flip_probabilities(flip_probabilities))
+    return -mean_over(fractions(flip_probabilities, "flip probabilities", axes=1, missing=True))
 
 
-def top5_ratio(distance: ArrayLike, baseline: float) -> Figures:
-    """Return T5D: a top-5 distance divided by that of the baseline.
+def top5_ratio(distances: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return T5D: top-5 distances divided by those of the baseline.
 
     Args:
-        distance: uT5D, a number or an array of shape (...).
-        baseline: uT5D of the baseline under the same perturbation, above 0.
+        distances: uT5D of shape (...) or (..., perturbations).
+        baseline: uT5D of the baseline, a number or an array of shape (perturbations,).
 
     Returns:
-        T5D of shape (...), 1 for the baseline itself.
+        T5D of the shape of ``distances``: 1 for the baseline itself, NaN where the baseline is 0 or NaN.
 
     Raises:
-        ValueError: If a value is not finite, or the baseline is 0.
+        ValueError: If a value is infinite, or a baseline is negative.
     """
-    return ratio(distance, baseline, "the top-5 distance")
+    return _ratio(distances, baseline)
 
 
-def mean_top5_distance(distances: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
+def mean_top5_distance(distances: ArrayLike, baseline: ArrayLike) -> Figures:
     """Return mT5D: the mean of ``top5_ratio`` over perturbations.
 
     AlexNet's top-5 distances were never published, so the baseline must be evaluated first.
 
     Args:
-        distances: Mapping from perturbation to uT5D, numbers or arrays of shape (...).
-        baseline: Mapping from perturbation to uT5D of the baseline. It must contain every perturbation in
-            ``distances``.
+        distances: uT5D of shape (..., perturbations).
+        baseline: uT5D of the baseline, shape (perturbations,).
 
     Returns:
-        mT5D of shape (...), 1 for the baseline itself.
+        mT5D of shape (...): 1 for the baseline itself, NaN if one T5D is.
 
     Raises:
-        ValueError: If there are no perturbations, a value is not finite, or the baseline is missing or 0 for a
-            perturbation.
+        ValueError: If a value is infinite, a baseline is negative, or there are no perturbations.
     """
-    return mean_ratio(distances, baseline)
+    if not np.ndim(distances) or not np.size(distances):
+        raise ValueError(f"invalid distances of shape {np.shape(distances)}: pass a row of at least one number")
+    return float_if_scalar(np.mean(top5_ratio(distances, baseline), axis=-1))
 
 
-def _flip_probabilities(figures: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-    """Return flip probabilities as arrays. Raise ValueError if a value is outside 0..1."""
-    return {name: fractions(figure, f"flip probabilities of {name}", axes=0) for name, figure in figures.items()}
+def _ratio(figures: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return figures divided by the baseline's; NaN where that is 0 or NaN. Raise ValueError if they are invalid."""
+    values, reference = np.asarray(figures, np.float64), np.asarray(baseline, np.float64)
+    if reference.ndim and reference.shape != values.shape[-1:]:
+        raise ValueError(
+            f"figures have shape {values.shape}, but the baseline has shape {reference.shape}: pass one baseline value "
+            "for each perturbation"
+        )
+    if np.isinf(values).any() or np.isinf(reference).any() or (reference < 0).any():
+        raise ValueError("invalid figures or baseline: use finite numbers, and baselines of 0 or larger")
+    return float_if_scalar(values / np.where(reference > 0, reference, np.nan))
 
 
 def _sequences(values: ArrayLike, name: str, dimensions: int) -> Numbers:
@@ -285,3 +311,31 @@ def _check_lists(planes: Numbers) -> None:
         raise ValueError(f"invalid class indices {low}..{high} in top-5 lists: use {allowed}")
     if any((planes[i] == planes[j]).any() for i in range(width) for j in range(i)):
         raise ValueError("top-5 lists contain a class twice: list each class once")
+
+
+def _logit_rows(logits: ArrayLike) -> Numbers:
+    """Return logits reshaped to (N, classes). Raise ValueError if they are invalid."""
+    array = np.asarray(logits)
+    if not np.issubdtype(array.dtype, np.floating) or array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(
+            f"invalid logits of shape {array.shape} and type {array.dtype}: pass floats of shape (..., classes)"
+        )
+    return array.reshape(-1, array.shape[-1])
+
+
+def _order(logits: Numbers) -> Numbers:
+    """Return the class indices of each row of (N, classes) logits, in rank order."""
+    if np.isnan(logits).any():
+        raise ValueError("invalid logits: some are NaN; pass logits that can be sorted")
+    if logits.dtype.itemsize > 4:
+        return np.argsort(-logits, axis=-1, kind="stable")
+    # Pack the negated logit and the class index into one integer. All keys differ, so an unstable sort is enough.
+    # As integers, the bits of positive floats sort in ascending order and those of negative floats in descending
+    # order. 0 - x maps both zeros to 0.0.
+    bits = (np.float32(0) - logits.astype(np.float32)).view(np.int32)
+    keys = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(logits.shape[-1])
+    keys.sort(axis=-1)
+    keys &= 0xFFFFFFFF
+    return keys
