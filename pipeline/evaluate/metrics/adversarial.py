@@ -1,6 +1,7 @@
 """Adversarial robustness: AR, WCAR, robust accuracy, transfer of attacks, and smallest budgets of images.
 
-An image is ``right`` if its predicted class is its label. R is the set of images that are right before an attack.
+``right`` says of each image whether its predicted class is its label. R is the set of images that are predicted
+correctly before an attack.
 
 Sources: Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR); Liu et al., arXiv 2302.14301 (ARES-Bench: robust
 accuracy).
@@ -15,14 +16,11 @@ from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, float_if_sc
 
 
 def robust_by_image(right_before: ArrayLike, right_after: ArrayLike) -> Flags:
-    """Return whether the images of R are still right after each attack.
+    """Return whether the images of R are still right after each attack, (images of R,) or (images of R, attacks).
 
     Args:
         right_before: Whether each image is right before the attacks, bool of shape (images,).
         right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
-
-    Returns:
-        Booleans of shape (images of R,) or (images of R, attacks).
 
     Raises:
         ValueError: If a shape or dtype is wrong, or R is empty.
@@ -66,11 +64,7 @@ def attack_success_rate(source_right: ArrayLike, right_before: ArrayLike, right_
     Args:
         source_right: Whether the source model gets each image right before the attack, bool of shape (images,).
         right_before: The same for the target model.
-        right_after: Whether the target model gets it right after each attack, bool of shape (images,) or
-            (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
+        right_after: Whether the target model gets it right after each attack, as in ``robust_by_image``.
 
     Raises:
         ValueError: If a shape or dtype is wrong, or no image is right for both models before the attacks.
@@ -108,14 +102,13 @@ def smallest_budgets(right_before: ArrayLike, found: ArrayLike, smallest: ArrayL
 
 
 def survived_by_image(smallest: ArrayLike, budgets: ArrayLike) -> Flags:
-    """Return whether each image is still right at each budget: whether its smallest budget is larger.
+    """Return whether each image is still right at each budget, bool of shape (images, budgets).
+
+    It is if its smallest budget is larger. The mean over images is the accuracy at each budget.
 
     Args:
         smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
         budgets: Budgets of shape (budgets,).
-
-    Returns:
-        Booleans of shape (images, budgets). Their mean over images is the accuracy at each budget.
 
     Raises:
         ValueError: If a shape is wrong, or a value is negative or NaN.
@@ -124,14 +117,7 @@ def survived_by_image(smallest: ArrayLike, budgets: ArrayLike) -> Flags:
 
 
 def median_budget(smallest: ArrayLike) -> float:
-    """Return the median of the smallest budgets of R; infinite if no attack succeeded on half of it.
-
-    Args:
-        smallest: Smallest budgets of the images of R, (images of R,).
-
-    Raises:
-        ValueError: If the shape is wrong, or a budget is negative or NaN.
-    """
+    """Return the median of the smallest budgets of R, (images of R,); infinite if no attack succeeded on half of it."""
     return float(np.median(_budgets(smallest)))
 
 
@@ -139,14 +125,7 @@ def area_under_accuracy(smallest: ArrayLike, largest: float) -> float:
     """Return the area under the curve of accuracy against budget, from 0 to a largest budget.
 
     The accuracy is a step function of the budget, so the area is the mean of the smallest budgets, none of them counted
-    as larger than ``largest``. It has the unit of budgets.
-
-    Args:
-        smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
-        largest: Largest budget, finite and above 0.
-
-    Raises:
-        ValueError: If a shape is wrong, a value is negative or NaN, or ``largest`` is not finite and above 0.
+    as larger than ``largest``, a finite number above 0. It has the unit of budgets.
     """
     if not (np.isfinite(largest) and largest > 0):
         raise ValueError(f"invalid largest budget {largest}: use a finite number above 0")

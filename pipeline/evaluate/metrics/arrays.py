@@ -50,8 +50,7 @@ def fractions(values: ArrayLike, name: str, axes: int, missing: bool = False) ->
         missing: Whether NaN is allowed, for values that are missing.
 
     Raises:
-        ValueError: If there are too few axes, no elements, or a value is masked, outside 0..1, or NaN if that is not
-            allowed.
+        ValueError: If there are too few axes, no elements, or a value is masked, outside 0..1, or NaN.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"invalid {name}: a masked array; pass its valid values, for example values.compressed()")

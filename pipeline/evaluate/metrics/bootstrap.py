@@ -87,22 +87,12 @@ class Bootstrap:
 
 
 def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """Return the means over images in each bootstrap draw. Images are drawn with replacement.
+    """Return the means over images in each bootstrap draw, float64 of shape (resamples,) or (resamples, columns).
 
     The means are a matrix product of counts (draws, images) and values. If there are more than ``MAX_COUNTS`` counts,
     those of the first draws are used again for the images in other random orders: each draw is still a random one, and
-    any two are uncorrelated.
-
-    Args:
-        values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
-        resamples: Number of draws, 1 to 1,000,000.
-        seed: Seed of the draws. The draws depend only on it and on the number of images.
-
-    Returns:
-        Means, float64 of shape (resamples,) or (resamples, columns).
-
-    Raises:
-        ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
+    any two are uncorrelated. The draws depend only on the seed and on the number of images. Arguments: see
+    ``Bootstrap.of``.
     """
     array = _check_values(values).astype(np.float64)
     size, generator = len(array), _generator(resamples, seed)
@@ -162,16 +152,7 @@ def estimate_of_groups(
 ) -> Estimate:
     """Return a metric that is not a function of means, such as AUPR, and its confidence interval.
 
-    Args:
-        figure: The metric: a function from a list of groups to a number.
-        groups: Groups of images, as in ``draws_of_groups``.
-        resamples: Number of draws, 1 to 1,000,000.
-        seed: Seed of the draws.
-        confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, a value is not finite, a metric is infinite, or ``resamples`` or
-            ``confidence`` is out of range.
+    Arguments: see ``draws_of_groups`` and ``intervals``. The metric is a function from a list of groups to a number.
     """
     draws = draws_of_groups(figure, groups, resamples=resamples, seed=seed)
     low, high = intervals(draws, confidence)

@@ -89,16 +89,13 @@ def adaptive_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins:
 
 
 def negative_log_likelihoods(probabilities: ArrayLike) -> Floats:
-    """Return the negated natural logarithm of the label's probability for each image.
+    """Return the negated natural logarithm of the label's probability for each image, 0..103.28 nats.
 
     A probability of 0 is taken for the smallest positive float32, 2**-149, because smaller ones are stored as 0. It
     contributes 103.28, so that the result stays finite; the true value is usually larger.
 
     Args:
         probabilities: Probabilities 0..1 of the labels, shape (..., images).
-
-    Returns:
-        Values 0..103.28 in nats, float64 of shape (..., images).
 
     Raises:
         ValueError: If a probability is NaN or outside 0..1.
@@ -112,14 +109,11 @@ def negative_log_likelihood(probabilities: ArrayLike) -> Figures:
 
 
 def brier_scores(label_probabilities: ArrayLike, squared_probabilities: ArrayLike) -> Floats:
-    """Return the squared distance of the probabilities of all classes from the one-hot label, for each image.
+    """Return the squared distance, 0..2, of the probabilities of all classes from the one-hot label, for each image.
 
     Args:
         label_probabilities: Probabilities 0..1 of the labels, shape (..., images).
         squared_probabilities: Sums 0..1 of the squared probabilities of all classes, the same shape.
-
-    Returns:
-        Values 0..2, float64 of shape (..., images).
 
     Raises:
         ValueError: If a value is NaN or outside 0..1, or the shapes differ.

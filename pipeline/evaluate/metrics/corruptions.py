@@ -16,13 +16,10 @@ from pipeline.evaluate.metrics.arrays import Figures, Floats, float_if_scalar, f
 
 
 def mean_error(errors: ArrayLike) -> Figures:
-    """Return the mean error over severities, without normalisation.
+    """Return the mean error over severities, without normalisation, of shape (...).
 
     Args:
         errors: Error rates 0..1 of shape (..., severities).
-
-    Returns:
-        Mean errors 0..1 of shape (...).
 
     Raises:
         ValueError: If there are no severities or a value is outside 0..1.
@@ -31,15 +28,12 @@ def mean_error(errors: ArrayLike) -> Figures:
 
 
 def unnormalised_mean_error(errors: ArrayLike) -> Figures:
-    """Return the mean over corruptions of each one's mean error over its severities, without normalisation.
+    """Return the mean over corruptions of each one's mean error over its severities, of shape (...).
 
     This is not mCE, which is normalised by a baseline. Display it as "mean corruption error (unnormalised)".
 
     Args:
         errors: Error rates 0..1 of shape (..., corruptions, severities).
-
-    Returns:
-        Mean errors 0..1 of shape (...).
 
     Raises:
         ValueError: If there are no corruptions or no severities, or a value is outside 0..1.
@@ -65,19 +59,9 @@ def corruption_error(errors: ArrayLike, baseline: ArrayLike) -> Floats:
 
 
 def mean_corruption_error(errors: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return mCE: the mean of ``corruption_error`` over corruptions.
+    """Return mCE, of shape (...): the mean of ``corruption_error`` over corruptions; NaN if one CE is.
 
-    The published mCE uses the 15 benchmark corruptions and AlexNet's errors.
-
-    Args:
-        errors: Error rates 0..1 of shape (..., corruptions, severities).
-        baseline: Error rates of the baseline, shape (corruptions, severities).
-
-    Returns:
-        mCE of shape (...): 1 for the baseline itself, NaN if one CE is.
-
-    Raises:
-        ValueError: If a value is outside 0..1, or the shapes do not fit.
+    The published mCE uses the 15 benchmark corruptions and AlexNet's errors. Arguments: see ``corruption_error``.
     """
     return float_if_scalar(corruption_error(errors, baseline).mean(axis=-1))
 
@@ -118,32 +102,19 @@ def relative_corruption_error(
 def relative_mean_corruption_error(
     errors: ArrayLike, clean: ArrayLike, baseline: ArrayLike, baseline_clean: float
 ) -> Figures:
-    """Return relative mCE: the mean of ``relative_corruption_error`` over corruptions.
+    """Return relative mCE, of shape (...): the mean of relative CE over corruptions; NaN if one relative CE is.
 
-    Args:
-        errors: Error rates 0..1 of shape (..., corruptions, severities).
-        clean: Error rate on clean images, 0..1, a number or an array of shape (...).
-        baseline: Error rates of the baseline, shape (corruptions, severities).
-        baseline_clean: Error rate of the baseline on clean images.
-
-    Returns:
-        Relative mCE of shape (...): 1 for the baseline itself, NaN if one relative CE is.
-
-    Raises:
-        ValueError: If a value is outside 0..1, or the shapes do not fit.
+    Arguments: see ``relative_corruption_error``.
     """
     return float_if_scalar(relative_corruption_error(errors, clean, baseline, baseline_clean).mean(axis=-1))
 
 
 def residual_robustness(clean_accuracy: ArrayLike, corrupted_accuracy: ArrayLike) -> Figures:
-    """Return the accuracy lost to a corruption: clean minus corrupted accuracy. Smaller is better.
+    """Return the accuracy lost to a corruption, -1..1: clean minus corrupted accuracy. Smaller is better.
 
     Args:
         clean_accuracy: Accuracy on clean images, 0..1, a number or an array of shape (...).
         corrupted_accuracy: Accuracy on corrupted images, 0..1, a number or an array of shape (...).
-
-    Returns:
-        Differences -1..1 of shape (...).
 
     Raises:
         ValueError: If a value is outside 0..1.
@@ -153,13 +124,10 @@ def residual_robustness(clean_accuracy: ArrayLike, corrupted_accuracy: ArrayLike
 
 
 def robustness_curve(accuracies: ArrayLike) -> Floats:
-    """Return the mean accuracy over corruptions at each severity.
+    """Return the mean accuracy over corruptions at each severity, of shape (..., severities).
 
     Args:
         accuracies: Accuracies 0..1 of shape (..., corruptions, severities).
-
-    Returns:
-        Mean accuracies 0..1 of shape (..., severities).
 
     Raises:
         ValueError: If there are no corruptions, or a value is outside 0..1.
@@ -168,13 +136,10 @@ def robustness_curve(accuracies: ArrayLike) -> Floats:
 
 
 def normalised_standard_deviation(accuracies: ArrayLike) -> Figures:
-    """Return NSD: the negated population standard deviation of accuracies across image preparations.
+    """Return NSD: the negated population standard deviation of accuracies, in percentage points -50..0.
 
     Args:
         accuracies: Accuracies 0..1 of all preparations, shape (..., preparations). NaN is not allowed.
-
-    Returns:
-        NSD of shape (...), in percentage points -50..0.
 
     Raises:
         ValueError: If there are no preparations, or a value is NaN or outside 0..1.
@@ -217,12 +182,7 @@ def cutoff_bandwidths(correct: ArrayLike, bandwidths: Sequence[int], *, settled:
 def frequency_bias(correct: ArrayLike, bandwidths: Sequence[int], *, settled: bool = False) -> float:
     """Return f_bias: the mean cutoff bandwidth over the images that are classified correctly unfiltered.
 
-    The smaller it is, the lower are the frequencies that a model needs.
-
-    Args:
-        correct: Whether each image is classified correctly at each bandwidth, bool (images, bandwidths).
-        bandwidths: Increasing bandwidths in cycles per image. The last one leaves images unfiltered.
-        settled: Kind of cutoff, as in :func:`cutoff_bandwidths`.
+    The smaller it is, the lower are the frequencies that a model needs. Arguments: see ``cutoff_bandwidths``.
 
     Raises:
         ValueError: If no image is classified correctly unfiltered, or an argument is invalid.
@@ -252,7 +212,7 @@ def normalised_accuracies(accuracies: ArrayLike) -> Floats:
 
 
 def area_above_curve(accuracies: ArrayLike, bandwidths: Sequence[int]) -> Figures:
-    """Return the area between 1 and the curve ACC-LPB, as a sum of steps.
+    """Return the area between 1 and the curve ACC-LPB, as a sum of steps, of shape (...) and in cycles per image.
 
     With bandwidths b_1 < ... < b_n and accuracies a_1 ... a_n, it is b_1 + sum over i < n of
     (1 - a_i / a_n) (b_(i+1) - b_i): the curve keeps a value up to the next bandwidth, and is 0 below the first one.
@@ -261,15 +221,11 @@ def area_above_curve(accuracies: ArrayLike, bandwidths: Sequence[int]) -> Figure
     It equals the frequency bias if each image that is classified correctly at a bandwidth also is at all larger ones.
 
     Args:
-        accuracies: Accuracies 0..1 by bandwidth, (..., bandwidths). NaN is not allowed.
-        bandwidths: Increasing bandwidths in cycles per image. The last one leaves images unfiltered.
-
-    Returns:
-        Areas of shape (...), in cycles per image.
+        accuracies: Accuracies, as in ``normalised_accuracies``.
+        bandwidths: Bandwidths, as in ``cutoff_bandwidths``.
 
     Raises:
-        ValueError: If the bandwidths are not increasing, a value is NaN or outside 0..1, or an accuracy on unfiltered
-            images is 0.
+        ValueError: If an argument is invalid, or an accuracy on unfiltered images is 0.
     """
     grid, curve = _grid(bandwidths), normalised_accuracies(accuracies)
     if curve.shape[-1] != grid.size:

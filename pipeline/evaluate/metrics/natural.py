@@ -34,14 +34,11 @@ NATURAL_FIGURES = (
 
 
 def natural_robustness(figures: ArrayLike) -> Figures:
-    """Return the natural robustness (average of ten): the plain mean of ten figures.
+    """Return the natural robustness (average of ten), of shape (...): the plain mean of ten figures.
 
     Args:
         figures: Values of the ``NATURAL_FIGURES`` in their order, as fractions, shape (..., 10). Accuracies are 0..1;
-            1 - mCE may be negative.
-
-    Returns:
-        Means of shape (...); NaN if a figure is.
+            1 - mCE may be negative. The mean of figures of which one is NaN is NaN.
 
     Raises:
         ValueError: If there are not ten figures, or a value is infinite.
@@ -71,14 +68,11 @@ def label_array(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
 
 
 def real_hits(predicted: ArrayLike, labels: ArrayLike) -> Flags:
-    """Return whether one of the predicted classes of each image is one of its labels.
+    """Return whether one of the predicted classes of each image is one of its labels. False if it has none.
 
     Args:
         predicted: Predicted classes of shape (images,), or (images, k) for the k most probable ones.
         labels: Labels of shape (images, any length), filled with ``NO_LABEL``.
-
-    Returns:
-        Booleans of shape (images,); False for images without labels.
 
     Raises:
         ValueError: If the numbers of images differ, or a predicted class is negative.
@@ -95,14 +89,11 @@ def real_hits(predicted: ArrayLike, labels: ArrayLike) -> Flags:
 
 
 def real_accuracy(predicted: ArrayLike, labels: Sequence[Sequence[int]]) -> float:
-    """Return the accuracy (ReaL): the fraction of images with labels of which a predicted class is a label.
+    """Return the accuracy (ReaL), 0..1: the fraction of images with labels for which a predicted class is a label.
 
     Args:
         predicted: Predicted classes of shape (images,), or (images, k) for top-k accuracy.
         labels: Labels of each image, 0 or larger. Images with an empty list are not counted.
-
-    Returns:
-        Accuracy 0..1.
 
     Raises:
         ValueError: If no image has a label, the numbers of images differ, or a predicted class is negative.
@@ -117,13 +108,10 @@ def real_accuracy(predicted: ArrayLike, labels: Sequence[Sequence[int]]) -> floa
 
 
 def anomaly_score(probabilities: ArrayLike) -> Floats:
-    """Return the negated maximum class probability of each image. Less confident predictions score higher.
+    """Return the negated maximum class probability of each image, -1..0. Less confident predictions score higher.
 
     Args:
         probabilities: Class probabilities 0..1, floats of shape (..., classes), for example a softmax output.
-
-    Returns:
-        Anomaly scores -1..0, float64 of shape (...).
 
     Raises:
         ValueError: If the values are not floats, there are no classes, or a value is outside 0..1.

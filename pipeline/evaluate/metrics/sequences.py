@@ -42,15 +42,12 @@ def ordinal_ranks(logits: ArrayLike) -> Numbers:
 
 
 def flip_probability(predictions: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return FP: the fraction of compared frame pairs whose predicted classes differ.
+    """Return FP, 0..1: the fraction of compared frame pairs whose predicted classes differ.
 
     Args:
         predictions: Predicted classes, integers of shape (sequences, frames).
         ordered: Whether the frames are ordered in time. False for noise perturbations.
         difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        FP 0..1.
 
     Raises:
         ValueError: If the shape or dtype is wrong, or ``difficulty`` is out of range.
@@ -66,18 +63,15 @@ def flip_probabilities_by_sequence(predictions: ArrayLike, *, ordered: bool, dif
 
 
 def top5_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return uT5D: the mean over frame pairs of how many ranks the earlier frame's top-5 classes move.
+    """Return uT5D, 0..15: the mean over frame pairs of how many ranks the earlier frame's top-5 classes move.
 
-    A class that leaves the top five is counted as rank 6.
+    A class that leaves the top five is counted as rank 6. Arguments: see ``flip_probability``.
 
     Args:
         ranks: Integers of shape (sequences, frames, classes). Each frame contains each of 1..classes once (see
             ``ordinal_ranks``).
-        ordered: Whether the frames are ordered in time. False for noise perturbations.
-        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        uT5D 0..15.
+        ordered: Whether the frames are ordered in time.
+        difficulty: Distance between the two frames of a pair.
 
     Raises:
         ValueError: If the shape or dtype is wrong, the ranks are invalid, or ``difficulty`` is out of range.
@@ -96,16 +90,13 @@ def top5_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
 
 
 def top5_distances_of_lists_by_sequence(top5: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the top-5 distance of each sequence, computed from top-5 lists instead of ranks.
+    """Return the top-5 distance of each sequence, computed from top-5 lists instead of ranks, shape (sequences,).
 
     Args:
         top5: Class indices in rank order, integers of shape (sequences, frames, 5). With fewer than five classes, the
             shape is (sequences, frames, classes) and each list contains all classes.
         ordered: Whether the frames are ordered in time. False for noise perturbations.
         difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        Distances 0..15 of shape (sequences,).
 
     Raises:
         ValueError: If the shape or dtype is wrong, an index is negative, a list contains a class twice, or
@@ -131,18 +122,7 @@ def zipf_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> fl
     """Return the Zipf distance: the mean over frame pairs of the rank changes, weighted by the earlier rank.
 
     For each pair it sums abs(1 / earlier_rank - 1 / later_rank) / earlier_rank over all classes. The evaluation script
-    of ImageNet-P prints this metric next to the published ones.
-
-    Args:
-        ranks: Ranks 1..classes, integers of shape (sequences, frames, classes).
-        ordered: Whether the frames are ordered in time. False for noise perturbations.
-        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        The distance, at least 0.
-
-    Raises:
-        ValueError: If the shape or dtype is wrong, a rank is out of range, or ``difficulty`` is out of range.
+    of ImageNet-P prints this metric next to the published ones. Arguments: see ``top5_distance``.
     """
     return float(zipf_distances_by_sequence(ranks, ordered=ordered, difficulty=difficulty).mean())
 
@@ -161,14 +141,11 @@ def zipf_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
 
 
 def flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return FR: flip probabilities divided by those of the baseline.
+    """Return FR: flip probabilities divided by those of the baseline; NaN where that is 0 or NaN.
 
     Args:
         flip_probabilities: Flip probabilities 0..1 of shape (...) or (..., perturbations).
         baseline: Flip probabilities of the baseline, a number or an array of shape (perturbations,).
-
-    Returns:
-        FR of the shape of ``flip_probabilities``: 1 for the baseline itself, NaN where the baseline is 0 or NaN.
 
     Raises:
         ValueError: If a value is outside 0..1.
@@ -177,32 +154,20 @@ def flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
 
 
 def mean_flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return mFR: the mean of ``flip_rate`` over perturbations.
+    """Return mFR, of shape (...): the mean of ``flip_rate`` over perturbations; NaN if one FR is.
 
-    The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities.
-
-    Args:
-        flip_probabilities: Flip probabilities 0..1 of shape (..., perturbations).
-        baseline: Flip probabilities of the baseline, shape (perturbations,).
-
-    Returns:
-        mFR of shape (...): 1 for the baseline itself, NaN if one FR is.
-
-    Raises:
-        ValueError: If a value is outside 0..1, or there are no perturbations.
+    The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities. Arguments: see
+    ``flip_rate``.
     """
     rates = flip_rate(fractions(flip_probabilities, "flip probabilities", axes=1, missing=True), baseline)
     return float_if_scalar(np.mean(rates, axis=-1))
 
 
 def negative_mean_flip_probability(flip_probabilities: ArrayLike) -> Figures:
-    """Return NmFP: the negated mean flip probability, without normalisation. Larger is better.
+    """Return NmFP, -1..0 of shape (...): the negated mean flip probability, without normalisation. Larger is better.
 
     Args:
         flip_probabilities: Flip probabilities 0..1 of shape (..., perturbations).
-
-    Returns:
-        NmFP -1..0 of shape (...).
 
     Raises:
         ValueError: If there are no perturbations or a value is outside 0..1.
@@ -213,35 +178,23 @@ def negative_mean_flip_probability(flip_probabilities: ArrayLike) -> Figures:
 
 
 def top5_ratio(distances: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return T5D: top-5 distances divided by those of the baseline.
+    """Return T5D: top-5 distances divided by those of the baseline; NaN where that is 0 or NaN.
 
     Args:
         distances: uT5D of shape (...) or (..., perturbations).
         baseline: uT5D of the baseline, a number or an array of shape (perturbations,).
 
-    Returns:
-        T5D of the shape of ``distances``: 1 for the baseline itself, NaN where the baseline is 0 or NaN.
-
     Raises:
-        ValueError: If a value is infinite, or a baseline is negative.
+        ValueError: If a value is infinite or negative.
     """
     return _ratio(distances, baseline)
 
 
 def mean_top5_distance(distances: ArrayLike, baseline: ArrayLike) -> Figures:
-    """Return mT5D: the mean of ``top5_ratio`` over perturbations.
+    """Return mT5D, of shape (...): the mean of ``top5_ratio`` over perturbations; NaN if one T5D is.
 
-    AlexNet's top-5 distances were never published, so the baseline must be evaluated first.
-
-    Args:
-        distances: uT5D of shape (..., perturbations).
-        baseline: uT5D of the baseline, shape (perturbations,).
-
-    Returns:
-        mT5D of shape (...): 1 for the baseline itself, NaN if one T5D is.
-
-    Raises:
-        ValueError: If a value is infinite, a baseline is negative, or there are no perturbations.
+    AlexNet's top-5 distances were never published, so the baseline must be evaluated first. Arguments: see
+    ``top5_ratio``.
     """
     if not np.ndim(distances) or not np.size(distances):
         raise ValueError(f"invalid distances of shape {np.shape(distances)}: pass a row of at least one number")
@@ -256,8 +209,8 @@ def _ratio(figures: ArrayLike, baseline: ArrayLike) -> Figures:
             f"figures have shape {values.shape}, but the baseline has shape {reference.shape}: pass one baseline value "
             "for each perturbation"
         )
-    if np.isinf(values).any() or np.isinf(reference).any() or (reference < 0).any():
-        raise ValueError("invalid figures or baseline: use finite numbers, and baselines of 0 or larger")
+    if np.isinf(values).any() or np.isinf(reference).any() or (values < 0).any() or (reference < 0).any():
+        raise ValueError("invalid figures or baseline: use finite numbers, 0 or larger")
     return float_if_scalar(values / np.where(reference > 0, reference, np.nan))
 
 
