@@ -15,8 +15,8 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics.benchmarks import residual_robustness
-from pipeline.evaluate.metrics.checks import Floats, fractions
+from pipeline.evaluate.metrics import residual_robustness
+from pipeline.evaluate.metrics.arrays import Floats, fractions
 
 Indices = tuple[int, ...]
 """Indices of corruptions: a benchmark, or a category."""
