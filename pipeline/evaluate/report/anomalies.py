@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Estimate, estimate_of_groups
-from pipeline.evaluate.metrics.checks import Figures, Numbers
+from pipeline.evaluate.metrics.arrays import Figures, Numbers
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.family import Figure, ReportFamily, ReportLayout
 from pipeline.evaluate.report.formats import COUNT

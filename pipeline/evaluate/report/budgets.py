@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate, estimate_of_groups
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.attacks import NORMS
 from pipeline.evaluate.report.budget_searches import BudgetSearch
 from pipeline.evaluate.report.estimates import column_mean

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.measures import Grid, Means, Measure, Metric

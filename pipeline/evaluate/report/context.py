@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.combine import check_duplicates, display_names, identity
 from pipeline.evaluate.report.join import (
     BaselineValues,

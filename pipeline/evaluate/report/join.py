@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.load import Evaluation, Flags, Tested
 from pipeline.evaluate.report.scores import Images, Key, Rows, Scores, Untransformed, list_names
 from pipeline.text import counted, printable

@@ -19,7 +19,7 @@ import manifests
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import TOP
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.results import budgets
 from pipeline.evaluate.results.budgets import BUDGETS_FILE, BUDGETS_SCHEMA, BudgetsTable, is_budgets, read_budgets_table
 from pipeline.evaluate.results.folder import (

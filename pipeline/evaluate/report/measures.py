@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.evaluate.metrics import mean_over
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.views import COUNT, PERCENT, NumberFormat, Plot, Table
 from pipeline.text import counted
 from pipeline.transforms.family import Condition
@@ -146,6 +146,11 @@ class Results:
         """The number of images or sequences; 0 if they are of several data sets."""
         return next((number for number, _ in self.counts.values()), 0)
 
+    def condition(self, transform: str, level: int | None) -> str:
+        """Return the name of a transform at a level."""
+        levels = self.transforms[transform].levels
+        return levels.get(level or next(iter(levels), 0), transform)
+
     def whole(self, metric: str) -> Measure | None:
         """Return the measure of the whole data set; None if there is none."""
         return next((each for each in self.measures if each.metric == metric and is_whole(each)), None)
@@ -214,6 +219,7 @@ class FamilyReport:
         normalised_note: Text that follows ``note`` if there is a baseline.
         tables: Tables of measures.
         more: Returns further tables.
+        joint: Returns tables that compare all results of the family, in sections of their own.
         calibrated: What a row of the calibration table is, and the noun for levels; None for no calibration.
         glossary: Terms and their definitions.
         sources: Papers that define the metrics.
@@ -231,6 +237,7 @@ class FamilyReport:
     normalised_note: str = ""
     tables: Sequence[Pivot] = ()
     more: Callable[[Section], Iterable[Table]] = lambda section: ()
+    joint: Callable[[Sequence[Results]], Iterable[Table]] = lambda found: ()
     calibrated: tuple[str, str] | None = None
     glossary: Sequence[tuple[str, str]] = ()
     sources: Sequence[str] = ()

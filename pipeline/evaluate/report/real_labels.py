@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.real import NO_LABEL, label_array
+from pipeline.evaluate.metrics.natural import NO_LABEL, label_array
 from pipeline.evaluate.report.load import Evaluation
 from pipeline.evaluate.report.scores import Images, Rows
 from pipeline.storage import SMALL_FILE, LocalStore, local_path

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.text import printable

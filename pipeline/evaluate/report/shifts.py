@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
-from pipeline.evaluate.metrics.checks import Floats, Numbers
+from pipeline.evaluate.metrics.arrays import Floats, Numbers
 from pipeline.evaluate.report.calibration import CalibrationSummary, CalibrationTable, natural_calibration
 from pipeline.evaluate.report.context import ReportContext
 from pipeline.evaluate.report.estimates import column_mean

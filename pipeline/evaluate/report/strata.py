@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.family import Figure, Models, ReportLayout, Table
 from pipeline.evaluate.report.scores import Untransformed
 from pipeline.evaluate.report.tables import TransformTable, by_transform

@@ -12,7 +12,7 @@ import numpy as np
 import corruptions
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, alexnet_errors
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of, read_scores
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.join import CleanError

@@ -10,7 +10,7 @@ import numpy as np
 
 import corruptions
 from pipeline.evaluate.metrics.alexnet import SEVERITIES
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import imagenet_c as c

@@ -11,7 +11,7 @@ import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families.imagenet_c import ALEXNET, has_published_baseline, warn_of_image_count
 from pipeline.evaluate.report.load import Evaluation, reading

@@ -10,7 +10,7 @@ import numpy as np
 from corruptions.catalogue import PROFILE_SIDES
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.checks import Floats
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.report.measures import FamilyReport, Grid, Measure, Metric, Pivot, Results, means_of, measures_of

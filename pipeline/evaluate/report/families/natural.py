@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.bootstrap import draws_of_groups, wilson
-from pipeline.evaluate.metrics.checks import Floats, Numbers
+from pipeline.evaluate.metrics.arrays import Floats, Numbers
 from pipeline.evaluate.report.calibration import CALIBRATION, CALIBRATION_OF_CLEAN, natural_calibration
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
