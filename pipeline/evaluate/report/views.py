@@ -88,7 +88,7 @@ class Number:
     @property
     def incomplete(self) -> bool:
         """Whether the count is smaller than that of the complete data set."""
-        return self.exists and self.value < self.total
+        return self.exists and 0 < self.total and self.value < self.total
 
     @property
     def interval(self) -> str:
@@ -188,12 +188,14 @@ class Plot:
         panels: Its panels, of one size.
         limit: Value of a line across the bars, such as 1 for that of the baseline; None for no line.
         limit_name: What the line is.
+        strong: Which values of a heat map have a strong colour: the low ones of accuracies, the high ones of scores.
     """
 
     kind: PlotKind
     panels: Sequence[Panel]
     limit: float | None = None
     limit_name: str = ""
+    strong: Literal["low", "high"] = "low"
 
 
 @dataclass(frozen=True)
