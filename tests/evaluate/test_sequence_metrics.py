@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics import slices
+from pipeline.evaluate.metrics import arrays
 from pipeline.evaluate.metrics.bootstrap import bootstrap_means
 from tests.factories.metrics import GOLDEN_TOLERANCE
 
@@ -176,7 +176,7 @@ def test_row_slices_do_not_change_metrics(monkeypatch: pytest.MonkeyPatch) -> No
         lambda: bootstrap_means(ranks[:, 0], resamples=30).tolist(),
     ]
     before = [figure() for figure in figures]
-    monkeypatch.setattr(slices, "SLICE_VALUES", 50)
+    monkeypatch.setattr(arrays, "SLICE_VALUES", 50)
     assert [figure() for figure in figures] == before
 
 
