@@ -51,7 +51,9 @@ class Ranking:
 
 def leading_metric(section: Section) -> Metric | None:
     """Return the candidate for the headline that most models have; None if no model has one."""
-    counts = {name: sum(each.whole(name) is not None for each in section.models.values()) for name in section.report.leads}
+    counts = {
+        name: sum(each.whole(name) is not None for each in section.models.values()) for name in section.report.leads
+    }
     best = max(counts, key=counts.__getitem__, default=None)
     return section.report.metric(best) if best is not None and counts[best] else None
 
@@ -79,7 +81,9 @@ def comparable_models(section: Section, metric: Metric) -> list[str]:
 
 def missing_images(results: Results) -> str:
     """Return how many images of the complete data set there are; empty if all, or if it is unknown."""
-    return ", ".join(f"{number:,} of {total:,} {name}" for name, (number, total) in results.counts.items() if number < total)
+    return ", ".join(
+        f"{number:,} of {total:,} {name}" for name, (number, total) in results.counts.items() if number < total
+    )
 
 
 def difference(one: Measure, other: Measure) -> Measure | None:
@@ -102,7 +106,7 @@ def ranking(section: Section, metric: Metric | None) -> Ranking | None:
     models = comparable_models(section, metric)
     if len(models) < 2:
         return None
-    above = {model: 0 for model in models}
+    above = dict.fromkeys(models, 0)
     below = dict(above)
     for one, other in permutations(models, 2):
         found = difference(values[one], values[other])
@@ -142,7 +146,9 @@ def natural_robustness(found: Sequence[Results]) -> Iterator[Results]:
         for each in results:
             for name, measure in each.natural.items():
                 candidates.setdefault(name, []).append((measure, each))
-        figures = {name: candidates[name][0][0] for name in metrics.NATURAL_FIGURES if len(candidates.get(name, ())) == 1}
+        figures = {
+            name: candidates[name][0][0] for name in metrics.NATURAL_FIGURES if len(candidates.get(name, ())) == 1
+        }
         if len(figures) < LEAST_FIGURES:
             continue
         missing = [
@@ -274,7 +280,11 @@ def published_figures(sections: Iterable[Section], families: Mapping[str, Sequen
         names = {each.published for each in results} - {""}
         if section.report.family == NATURAL_ROBUSTNESS:
             names = {"natural-robustness"}
-        transforms = {"", *families.get(section.report.family, ()), *(name for each in results for name in each.transforms)}
+        transforms = {
+            "",
+            *families.get(section.report.family, ()),
+            *(name for each in results for name in each.transforms),
+        }
         for name in sorted(names):
             for model, source, transform, metric_name, printed in _figures_by_data_set().get(name, ()):
                 metric = next((each for each in section.report.metrics if each.name == metric_name), None)

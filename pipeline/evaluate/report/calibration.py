@@ -119,7 +119,9 @@ def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[
 def _estimates(metric: Metric, grid: Grid) -> Iterator[Measure]:
     """Yield a metric for the data set, by level, by transform, and by both."""
     yield from grid.estimate(metric, lambda means: grid.mean(means.cells))
-    yield from grid.estimate(metric, lambda means: metrics.mean_over(means.cells[..., grid.counted, :], axis=-2), "level")
+    yield from grid.estimate(
+        metric, lambda means: metrics.mean_over(means.cells[..., grid.counted, :], axis=-2), "level"
+    )
     yield from grid.estimate(metric, lambda means: metrics.mean_over(means.cells), "transform")
     yield from grid.estimate(metric, lambda means: means.cells, "both")
 

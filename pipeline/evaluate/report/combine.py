@@ -24,7 +24,6 @@ DIGEST_LENGTH = 8
 """Number of digits of a manifest's digest that are appended to ambiguous data set names."""
 
 
-
 def identity(evaluation: Tested[Any]) -> dict[str, Any]:
     """Return the fields that identify the evaluated model: digests and the number of classes."""
     return evaluation.table.model.model_dump(mode="json", exclude=NOT_IDENTITY)

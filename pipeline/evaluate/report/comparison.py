@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from pipeline.evaluate.report.across import (
@@ -112,7 +112,9 @@ def model_table(models: Sequence[ReportModel]) -> Iterator[Table]:
             columns[Column(title)] = [Number(math.nan if size is None else size, format=format_) for size in sizes]
     if columns:
         rows = list(zip([printable(model.name) for model in models], *columns.values(), strict=True))
-        note = "As recorded by evaluate: its option --note, the number of parameters, and the multiply-adds for one image."
+        note = (
+            "As recorded by evaluate: its option --note, the number of parameters, and the multiply-adds for one image."
+        )
         yield Table(MODELS, "notes and sizes", note, [Column("model", number=False), *columns], rows)
 
 
@@ -182,7 +184,7 @@ def _ranked(each: Ranking, model: str) -> Number:
 def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> Table:
     """Return the table of differences of models: pairs as rows, data sets as columns."""
     order = _ordered(rankings, means)
-    pairs = list(combinations(order, 2)) if len(order) <= MAX_PAIRED else list(zip(order, order[1:], strict=False))
+    pairs = list(combinations(order, 2)) if len(order) <= MAX_PAIRED else list(pairwise(order))
     rows: list[Sequence[Cell]] = []
     for one, other in pairs:
         found = [each.difference(one, other) for each in rankings]
@@ -191,7 +193,7 @@ def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -
                 Number(measure.value, measure.low, measure.high, each.metric.format) if measure else MISSING
                 for each, measure in zip(rankings, found, strict=True)
             ]
-            rows.append([f"{one} − {other}", *cells])
+            rows.append([f"{one} - {other}", *cells])
     columns = [Column("models", number=False), *(Column(_directed(each), each.section.title) for each in rankings)]
     note = (
         "First model minus second, in the unit of the metric, with the 95 % confidence interval of the paired "
@@ -206,7 +208,10 @@ def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -
 def _ordered(rankings: Sequence[Ranking], means: Mapping[str, float]) -> list[str]:
     """Return the models by mean rank, or by their rank on the first data set without mean ranks; unranked ones last."""
     first = rankings[0]
-    by = means or {model: sum(ranks) - 1e-9 * first.metric.better * first.values[model].value for model, ranks in first.ranks.items()}
+    by = means or {
+        model: sum(ranks) - 1e-9 * first.metric.better * first.values[model].value
+        for model, ranks in first.ranks.items()
+    }
     models = dict.fromkeys(model for each in rankings for model in each.values)
     return sorted(models, key=lambda model: by.get(model, math.inf))
 
@@ -313,7 +318,8 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
                 columns.append((axis, values, [plot.title]))
     names = dict.fromkeys(point.name for plot in plots for point in plot.series)
     rows: list[Sequence[Cell]] = [
-        [name, *(Number(values.get(name, math.nan), format=axis.format) for axis, values, _ in columns)] for name in names
+        [name, *(Number(values.get(name, math.nan), format=axis.format) for axis, values, _ in columns)]
+        for name in names
     ]
     repeated = [axis for axis, _, _ in columns]
     heads = [

@@ -221,7 +221,9 @@ class Context:
 
     def _clean_of_model(self, evaluation: Evaluation) -> list[Untransformed]:
         """Return the same model's clean evaluations; warn if the same weights have one under another name only."""
-        same_name = [clean for clean in self._clean.values() if clean.evaluation.table.model.name == evaluation.table.model.name]
+        same_name = [
+            clean for clean in self._clean.values() if clean.evaluation.table.model.name == evaluation.table.model.name
+        ]
         if not same_name:
             for clean in self._clean.values():
                 if identity(clean.evaluation) == identity(evaluation):
@@ -242,6 +244,7 @@ class Context:
             f"--clean {folder}, since other natural images are not compared with it otherwise"
         )
         return True
+
 
 def _check_baseline(evaluations: Sequence[Evaluation]) -> None:
     """Raise UserError if evaluations of the baseline are of several models, or two are on the same data set."""

@@ -139,7 +139,7 @@ def drawn(plot: Plot, models: Sequence[str], form: Literal["pdf", "svg"]) -> byt
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
         file, canvas = io.BytesIO(), cast(Any, FigureCanvasPdf(whole))
-        canvas.print_pdf(file, metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
+        canvas.print_pdf(file, metadata={"Creator": "robustshards", "CreationDate": None, "Producer": None})
         return file.getvalue()
 
 
@@ -231,7 +231,7 @@ def _svg(figure: Figure, salt: str) -> bytes:
 
     file, canvas = io.BytesIO(), cast(Any, FigureCanvasSVG(figure))
     with matplotlib.rc_context({"svg.hashsalt": salt}):
-        canvas.print_svg(file, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        canvas.print_svg(file, metadata={"Creator": "robustshards", "Date": None, "Format": None, "Type": None})
     return file.getvalue()
 
 

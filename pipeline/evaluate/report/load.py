@@ -221,7 +221,7 @@ class BudgetSearch(Tested[BudgetsTable]):
 
     @cached_property
     def images(self) -> SearchedImages:
-        """The images that were attacked without an error. Raises UserError if the file is damaged, or there are none."""
+        """The images that were attacked without an error. Raises UserError if a file is damaged, or has none."""
         path = self.store.path(BUDGETS_FILE)
         with reading(self.folder):
             rows = sum(group.rows for group in manifests.read_row_groups(path))

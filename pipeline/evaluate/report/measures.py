@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from pipeline.evaluate.metrics import mean_over
-from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
 from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
 from pipeline.evaluate.report.views import COUNT, PERCENT, NumberFormat, Plot, Table
 from pipeline.text import counted
 from pipeline.transforms.family import Condition
@@ -346,7 +346,11 @@ class Grid:
         return f"{inside.sum()} of {counted(len(names), what)}{levels}"
 
     def estimate(
-        self, metric: Metric, figure: Figure, by: Literal["", "transform", "level", "both"] = "", covers: str | None = None
+        self,
+        metric: Metric,
+        figure: Figure,
+        by: Literal["", "transform", "level", "both"] = "",
+        covers: str | None = None,
     ) -> Iterator[Measure]:
         """Yield a metric with confidence intervals: of the data set, by transform, by level, or by both.
 

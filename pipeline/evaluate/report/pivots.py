@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference, missing_images
+from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
 from pipeline.evaluate.report.calibration import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
+from pipeline.evaluate.report.labels import words
 from pipeline.evaluate.report.load import LOSSY
 from pipeline.evaluate.report.measures import (
     FEW_IMAGES,
@@ -81,7 +82,9 @@ def _caption(section: Section) -> str:
 # Cells and their notes
 
 
-def cell(results: Results, metric: Metric, measure: Measure | None, *, short: bool = False, best: bool = False) -> Number:
+def cell(
+    results: Results, metric: Metric, measure: Measure | None, *, short: bool = False, best: bool = False
+) -> Number:
     """Return the cell of a measure, with marks; a missing one for None."""
     if measure is None:
         return replace(MISSING, format=metric.format)
@@ -154,7 +157,9 @@ def _key_figures(section: Section) -> Table:
         rows.append(["clean images", *(each.clean_images or "none" for each in models.values())])
     for name in dict.fromkeys(name for each in models.values() for name in each.counts):
         counts = ((each.counts.get(name), each) for each in models.values())
-        rows.append([name, *(Number(found[0], format=COUNT, total=found[1]) if found else MISSING for found, _ in counts)])
+        rows.append(
+            [name, *(Number(found[0], format=COUNT, total=found[1]) if found else MISSING for found, _ in counts)]
+        )
     without = "No baseline: the metrics are not normalised." if normalised else ""
     baseline = report.normalised_note if any(each.baseline for each in models.values()) else without
     few = any(0 < each.images < FEW_IMAGES for each in models.values())
@@ -245,7 +250,9 @@ def _pivot_table(section: Section, pivot: Pivot, names: Mapping[str, TransformNa
     }
     if pivot.rows == "transform" and pivot.columns == "model":
         found = {key: each for key, each in found.items() if each.level is None}
-    metrics = [metric for metric in map(section.report.metric, pivot.metrics) if any(key[3] == metric.name for key in found)]
+    metrics = [
+        metric for metric in map(section.report.metric, pivot.metrics) if any(key[3] == metric.name for key in found)
+    ]
     levels = sorted({key[2] for key in found if key[2] is not None})
     by_model = pivot.rows.endswith("model")
     columns = _columns(section, pivot, metrics, levels)
@@ -315,7 +322,12 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, ticks=ticks), y)]
     elif pivot.plot == "small lines" and (ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1):
         panels = [
-            Panel(words(" ".join(_marked(name, names))), _curves(section, name, of_metric), Axis(pivot.axis, ticks=ticks), y)
+            Panel(
+                words(" ".join(_marked(name, names))),
+                _curves(section, name, of_metric),
+                Axis(pivot.axis, ticks=ticks),
+                y,
+            )
             for name in names
         ]
     elif pivot.plot == "heat map":
@@ -326,7 +338,11 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
             Panel(
                 model,
                 [
-                    Series(line, list(columns), [_value(of_metric, model, by_labels.get((column, line))) for column in columns])
+                    Series(
+                        line,
+                        list(columns),
+                        [_value(of_metric, model, by_labels.get((column, line))) for column in columns],
+                    )
                     for line in lines
                 ],
                 Axis(pivot.head[0]),
@@ -339,23 +355,36 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         groups: dict[str, list[str]] = {}
         for name in names:
             groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
-        panels = [Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0]), y) for group, members in groups.items()]
+        panels = [
+            Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0]), y)
+            for group, members in groups.items()
+        ]
     panels = [panel for panel in panels if any(not math.isnan(y) for each in panel.series for y in each.y)]
     baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
     limit = 1.0 if kind == "bars" and metric.normalised else None
     return Plot(kind, panels, limit, f"baseline: {', '.join(baselines)}" if limit else "") if panels else None
 
 
-def words(name: str) -> str:
-    """Return the name of a transform with spaces instead of underscores."""
-    return printable(name).replace("_", " ")
+def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:
+    """Return the plot of a metric of whole data sets, one panel for each; None if no model has it."""
+    panels, normalised = [], False
+    for section in sections:
+        found = section.report.metric(metric)
+        measures = {model: measure for model, each in section.models.items() if (measure := each.whole(metric))}
+        series = [Series(model, [metric], [each.value], [each.low], [each.high]) for model, each in measures.items()]
+        if series:
+            panels.append(Panel(section.title, series, Axis(""), Axis(metric, found.format)))
+            normalised |= found.normalised
+    return Plot("bars", panels, 1.0 if normalised else None, "baseline") if panels else None
 
 
 def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int | None], Measure]) -> list[Series]:
     """Return the values of a transform by level, one curve per model that has some."""
     curves = []
     for model in section.models:
-        points = sorted((key[2], each) for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None)
+        points = sorted(
+            (key[2], each) for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None
+        )
         if points:
             levels, measures = zip(*points, strict=True)
             ends = [[m.low for m in measures], [m.high for m in measures]]
@@ -373,7 +402,7 @@ def _bars(
     for model in section.models:
         measures = [found.get((model, name, None), missing) for name in known]
         ends = [[m.low for m in measures], [m.high for m in measures]]
-        series.append(Series(model, [words(name) for name in known], [m.value for m in measures], *ends))
+        series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], *ends))
     return series
 
 
@@ -407,8 +436,13 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     rows: list[Sequence[Cell]] = []
     for transform in ("", *names):
         for model in calibrated:
-            keys = [*((level, ECE.name) for level in shown), *((None, each.name) for each in (ECE, ADAPTIVE_ECE, NLL, BRIER))]
-            measures = [(section.report.metric(name), found.get((model, transform, level, name))) for level, name in keys]
+            keys = [
+                *((level, ECE.name) for level in shown),
+                *((None, each.name) for each in (ECE, ADAPTIVE_ECE, NLL, BRIER)),
+            ]
+            measures = [
+                (section.report.metric(name), found.get((model, transform, level, name))) for level, name in keys
+            ]
             if any(each for _, each in measures):
                 label = [" ".join(_marked(transform, names)) if transform else "mean"] if names else []
                 cells = (cell(section.models[model], metric, each, short=True) for metric, each in measures)
@@ -507,10 +541,14 @@ def _published_transforms(section: Section, metric: Metric, published: Published
         for model, results in section.models.items()
     }
     for (model, _), values in published.items():
-        of_model = {transform: value for (transform, name), value in values.items() if transform and name == metric.name}
+        of_model = {
+            transform: value for (transform, name), value in values.items() if transform and name == metric.name
+        }
         if of_model:
             columns[model] = {name: Number(value, format=metric.format) for name, value in of_model.items()}
-    transforms = dict.fromkeys(name for values in published.values() for name, of in values if name and of == metric.name)
+    transforms = dict.fromkeys(
+        name for values in published.values() for name, of in values if name and of == metric.name
+    )
     rows = [[name, *(cells.get(name, MISSING) for cells in columns.values())] for name in transforms]
     heads = [Column("transform", number=False), *map(Column, columns)]
     return Table(section.title, f"{metric.name} of published models", _published_note([metric]), heads, rows)

@@ -29,7 +29,6 @@ from pipeline.evaluate.report.combine import (
     warn_of_different_images,
 )
 from pipeline.evaluate.report.comparison import (
-    COMPARISON,
     SIZES,
     ReportModel,
     comparison_tables,
@@ -39,7 +38,7 @@ from pipeline.evaluate.report.comparison import (
 )
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, report_on, reports
-from pipeline.evaluate.report.load import LOSSY, Evaluation, open_evaluation, open_folders
+from pipeline.evaluate.report.load import Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Results, Section, table_of
 from pipeline.evaluate.report.pivots import cell, sections_of, tables_of
 from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
@@ -86,7 +85,14 @@ class ReportData:
             for attribute, _ in SIZES.values():
                 if (size := getattr(model, attribute)) is not None:
                     metric = attribute.replace("_", "-")
-                    yield {**blank, "model": model.name, "family": "models", "metric": metric, "value": size, "unit": "count"}
+                    yield {
+                        **blank,
+                        "model": model.name,
+                        "family": "models",
+                        "metric": metric,
+                        "value": size,
+                        "unit": "count",
+                    }
         for each in self.rankings:
             common = blank | {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
             for model, (first, last) in each.ranks.items():
@@ -162,7 +168,7 @@ class ReportData:
             ),
             *_chapters(joint),
         ]
-        used = list(dict.fromkeys((*(each.report for each in self.results),)))
+        used = list({each.report.key: each.report for each in self.results}.values())
         return Document(
             printable(title),
             [printable(warning, LONGEST_MESSAGE) for warning in self.warnings],
@@ -259,7 +265,9 @@ def make_report(
     warnings: list[str] = []
     names = model_names([*evaluations, *searches, *chosen.values(), *baseline], rename or {}, warnings.append)
     manifests = manifests_of_content([*evaluations, *baseline, *chosen.values()])
-    evaluations, baseline = ([as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline))
+    evaluations, baseline = (
+        [as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline)
+    )
     searches = [renamed(each, names) for each in searches]
     chosen = {location: as_built(renamed(each, names), manifests) for location, each in chosen.items()}
     given = {each.location for each in (*evaluations, *baseline)}
@@ -267,12 +275,18 @@ def make_report(
     found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
     check_model_names([*evaluations, *searches, *baseline])
     check_duplicates(evaluations)
-    reassessed = [each.folder for each, report in zip(evaluations, found, strict=True) if report.reassessed and not each.groups_digest]
+    reassessed = [
+        each.folder
+        for each, report in zip(evaluations, found, strict=True)
+        if report.reassessed and not each.groups_digest
+    ]
     context = Context(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, reassessed))
     for warning in warnings:
         context.warn(warning)
     results = [
-        each for evaluation, report in zip(evaluations, found, strict=True) for each in report.measure(evaluation, context)
+        each
+        for evaluation, report in zip(evaluations, found, strict=True)
+        for each in report.measure(evaluation, context)
     ]
     several = list(natural_robustness(results))
     results += budgets.measure_searches(searches, resamples)
@@ -320,3 +334,24 @@ def _warn_of_samples(evaluation: Evaluation, context: Context) -> None:
         )
     if failed := evaluation.table.data_set.failed:
         context.warn(f"{evaluation.folder}: {failed:,} samples of the data set failed to build and are not included")
+
+
+def _provenance(
+    evaluations: Sequence[Evaluation], baseline: Sequence[Evaluation], resamples: int, command: str
+) -> dict[str, str]:
+    """Return facts on how the values of a report came about, by name."""
+    facts = {
+        "software": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        **({"command": printable(command, LONGEST_MESSAGE)} if command else {}),
+        "confidence intervals": f"bootstrap over images, {resamples:,} draws, seed 0",
+    }
+    of_baseline = {each.location for each in baseline}
+    for each in {each.location: each for each in (*baseline, *evaluations)}.values():
+        table, role = each.table, "baseline, " if each.location in of_baseline else ""
+        data_set, run = table.data_set, table.run
+        facts[f"{role}{each.model} on {printable(data_set.name)}"] = (
+            f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}; manifest "
+            f"{data_set.manifest_sha256[:12]}; weights {table.model.digest[:12]}; batch {run.batch}, {run.precision}, "
+            f"{run.device}"
+        )
+    return facts

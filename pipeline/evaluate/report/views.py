@@ -88,14 +88,14 @@ class Number:
     @property
     def incomplete(self) -> bool:
         """Whether the count is smaller than that of the complete data set."""
-        return self.exists and 0 < self.total and self.value < self.total
+        return self.exists and self.total > 0 and self.value < self.total
 
     @property
     def interval(self) -> str:
         """The interval, ``[22.9, 23.9]`` or ``±0.5``; empty if there is none."""
         if not self.exists or math.isnan(self.low):
             return ""
-        if self.short:
+        if self.short and self.low < self.value < self.high:  # ends say more at 0 and 100 %
             return f"±{self.format.text((self.high - self.low) / 2)}"
         return f"[{self.format.text(self.low)}, {self.format.text(self.high)}]"
 
@@ -239,7 +239,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The part of a document on one data set, or on all models. ``models`` and ``baselines`` are empty for the latter."""
+    """The part of a document on one data set, or on all models, which has no ``models`` and ``baselines``."""
 
     title: str
     models: Sequence[str]

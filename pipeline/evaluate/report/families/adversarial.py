@@ -94,9 +94,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     if before:
         measures += means_of([CLEAN_ACCURACY], before.right[before.known][:, None], context.resamples)
     attacked = context.name_of_attacked(evaluation)
-    title = section_title(
-        attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}"
-    )
+    title = section_title(attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}")
     levels = {name: sorted(key.level for key in columns if key.transform == name) for name in entries}
     imagenet = has_imagenet_labels(evaluation) and validation_rows(common.ids) is not None
     results = context.results(
@@ -114,7 +112,8 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
                 NORMS[entries[name].norm],
                 name in expected,
                 levels={
-                    level: attack_text(name, entries[name].norm, entries[name].budgets[level - 1]) for level in levels[name]
+                    level: attack_text(name, entries[name].norm, entries[name].budgets[level - 1])
+                    for level in levels[name]
                 },
             )
             for name in dict.fromkeys(key.transform for key in columns)
@@ -133,9 +132,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     failed = sum(each.table.data_set.failed for each in group)
     counts = {**results.counts, "failed": (failed, 0)}
     alone = not white_box and len(group) == 1  # each attacked model has images of its own
-    yield replace(
-        results.titled(title), counts=counts, manifest_sha256=results.manifest_sha256 if alone else ""
-    )
+    yield replace(results.titled(title), counts=counts, manifest_sha256=results.manifest_sha256 if alone else "")
 
 
 def section_title(clean: str, recipe: str, what: str) -> str:
@@ -152,7 +149,9 @@ def _of_attacks(
     """Yield the measures of each attack and budget, over its own images. Attacks of one budget have no level."""
 
     def rates(metric: Metric, conditions: Sequence[Condition], values: Flags) -> Iterator[Measure]:
-        for condition, each in zip(conditions, means_of([metric] * len(conditions), values, context.resamples), strict=True):
+        for condition, each in zip(
+            conditions, means_of([metric] * len(conditions), values, context.resamples), strict=True
+        ):
             level = condition.level if len(levels[condition.transform]) > 1 else None
             yield replace(each, transform=condition.transform, level=level, draws=None)
 
@@ -206,7 +205,9 @@ def _worst_cases(
     names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
     worst = _attacks_in(columns, entries, expected)
     survived = [
-        robust[:, [scores.keys.index(Condition(attack, names.index(name) + 1)) for attack in each["attacks"]]].all(axis=1)
+        robust[:, [scores.keys.index(Condition(attack, names.index(name) + 1)) for attack in each["attacks"]]].all(
+            axis=1
+        )
         for name, each in worst.items()
     ]
     found = means_of([Metric(name) for name in worst], np.stack(survived, axis=1), context.resamples)
@@ -255,9 +256,9 @@ def transfer_tables(found: Iterable[Results]) -> Iterator[Table]:
                 cell = Number(rate.value, rate.low, rate.high, short=True, lossy=lossy)
                 matrices.setdefault(title, {}).setdefault(row, {})[model] = cell
                 encoders.setdefault(title, set()).update({f"{model}: {results.clean_images}"} if lossy else ())
-    for title in matrices:
+    for title, matrix in matrices.items():
         if title in transferred:
-            yield _transfer_table(title, matrices[title], encoders[title])
+            yield _transfer_table(title, matrix, encoders[title])
 
 
 def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Number]], lossy: set[str]) -> Table:

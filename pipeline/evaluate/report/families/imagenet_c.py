@@ -124,7 +124,9 @@ def error_baseline(
         return None
 
     def means(rows: np.ndarray | slice) -> Floats:
-        return grid.cells(np.array([found.values[key][rows].mean() if key in found.values else np.nan for key in scores.keys]))
+        return grid.cells(
+            np.array([found.values[key][rows].mean() if key in found.values else np.nan for key in scores.keys])
+        )
 
     name = context.baseline[0].table.model.name
     if clean is None:
@@ -162,7 +164,9 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
     """
     benchmark, published = corruptions.names("benchmark"), set(corruptions.names("all"))
     scores, clean, grid, base = read_errors(evaluation, context, benchmark)
-    calibration, bins = calibration_of(evaluation, scores, context, benchmark=benchmark, what="corruption", levels=SEVERITIES)
+    calibration, bins = calibration_of(
+        evaluation, scores, context, benchmark=benchmark, what="corruption", levels=SEVERITIES
+    )
     measures = [
         *error_measures(grid, base),
         *_of_benchmark(grid, base),

@@ -115,7 +115,9 @@ def _checked(evaluation: Evaluation, images: Images, other: Evaluation) -> _OnIm
         return f"{other.folder} {reason}"
     scores, benchmark = condition_scores(other), corruptions.names("benchmark")
     columns = [column for column, key in enumerate(scores.keys) if key.transform in benchmark]
-    if {scores.keys[column] for column in columns} != {Condition(name, level) for name in benchmark for level in SEVERITIES}:
+    if {scores.keys[column] for column in columns} != {
+        Condition(name, level) for name in benchmark for level in SEVERITIES
+    }:
         return f"{other.folder} lacks some of the {len(benchmark)} corruptions at five severities"
     common = match(images, scores.images)
     if not len(common.rows):

@@ -32,7 +32,7 @@ DISTANCE = Metric("top-5 distance", -1, "ranks, 0 to 15", PLAIN)
 
 
 def sequence_scores(evaluation: Evaluation) -> dict[int, Scores[str]]:
-    """Return flip probability and top-5 distance of each sequence by perturbation, (S, perturbations, 2), by difficulty.
+    """Return flip probability and top-5 distance of sequences, (S, perturbations, 2), by difficulty.
 
     Raises:
         UserError: If a transform is not a perturbation of ImageNet-P, or all sequences have one frame.
@@ -94,9 +94,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
             scores.images,
             measures=measures,
             counts={"sequences": (len(scores.images.ids), 0)},
-            transforms={
-                name: TransformNames(perturbations.get(name).group, name in benchmark) for name in scores.keys
-            },
+            transforms={name: TransformNames(perturbations.get(name).group, name in benchmark) for name in scores.keys},
             level=difficulty,
             baseline=baseline if normalised else "",
             published="imagenet-p" if baseline == ALEXNET and normalised and difficulty == 1 else "",
@@ -138,7 +136,9 @@ def _baseline(
         )
     if found is None:
         return "", unknown
-    return name, np.array([found.values[key].mean(axis=0) if key in found.values else [np.nan] * 2 for key in scores.keys])
+    return name, np.array(
+        [found.values[key].mean(axis=0) if key in found.values else [np.nan] * 2 for key in scores.keys]
+    )
 
 
 def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measure]:

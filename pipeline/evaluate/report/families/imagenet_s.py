@@ -31,9 +31,7 @@ def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
             *grid.estimate(ACCURACY, lambda means: means.cells[..., 0], "transform"),
             *calibration,
         ],
-        transforms={
-            name: TransformNames(labels=(PAIRS[name].decoder, PAIRS[name].resize)) for name in grid.transforms
-        },
+        transforms={name: TransformNames(labels=(PAIRS[name].decoder, PAIRS[name].resize)) for name in grid.transforms},
         details=bins,
     )
 

@@ -1,4 +1,4 @@
-"""The reports on images without a transform: clean ones, natural ones under a distribution shift, and anomalous ones."""
+"""The reports on images without a transform: clean, natural under a distribution shift, and anomalous."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.bootstrap import draws_of_groups, wilson
 from pipeline.evaluate.metrics.arrays import Floats, Numbers
+from pipeline.evaluate.metrics.bootstrap import draws_of_groups, wilson
 from pipeline.evaluate.report.calibration import CALIBRATION, CALIBRATION_OF_CLEAN, natural_calibration
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
