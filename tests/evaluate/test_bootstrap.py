@@ -36,13 +36,6 @@ def test_intervals_cover_the_true_value_at_the_stated_rate() -> None:
     assert 0.90 <= covered <= 0.98
 
 
-def test_intervals_approximate_the_normal_distribution() -> None:
-    values = np.random.default_rng(5).random(5000)
-    low, high = interval(values, confidence=0.9, resamples=4000)
-    half = 1.6449 * values.std() / np.sqrt(len(values))
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
-
-
 def test_draws_with_counts_that_are_used_again_are_random_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first 64 draws have counts of their own; the others have these counts and other orders of images."""
     monkeypatch.setattr(bootstrap, "MAX_COUNTS", 1)

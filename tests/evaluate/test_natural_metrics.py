@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
-from pipeline.tasks.library import load
 
 RESNET50_CE = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
 """CE in percent of a ResNet-50, in the order of the corruptions, from the paper on ImageNet-C."""
@@ -23,12 +22,6 @@ RESNET50_CE = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
 def ares(shared: Path) -> Any:
     """Return tables 4 and 5 of ARES-Bench."""
     return json.loads((shared / "spec" / "data" / "ares_tables.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def robustart(shared: Path) -> Any:
-    """Return tables 5 and 6 of RobustART."""
-    return json.loads((shared / "spec" / "data" / "robustart_tables.json").read_text())
 
 
 # Accuracy (ReaL)
@@ -139,20 +132,3 @@ def test_mean_corruption_accuracy_of_a_published_resnet50() -> None:
     errors = baseline * np.array(RESNET50_CE)[:, None] / 100
     assert 100 * (1 - metrics.mean_corruption_error(errors, baseline)) == pytest.approx(23.3, abs=0.3)
     assert round(100 * (1 - metrics.unnormalised_mean_error(errors)), 1) == 39.0
-
-
-# RobustART
-
-
-COUNTS = {3.866: 290, 5.04: 378, 2.706: 203, 3.853: 289, 6.573: 493}
-"""Printed accuracy on ImageNet-A in percent -> number of correct images."""
-
-
-def test_accuracies_on_imagenet_a_of_robustart_are_counts_of_its_images(robustart: Any) -> None:
-    """The accuracies are printed with three digits, some cut off instead of rounded."""
-    images, column = load("imagenet-a").task.images, robustart["columns"].index("ImageNet-A accuracy")
-    assert images == 7500
-    assert COUNTS.keys() < {row[column] for row in robustart["rows"].values()}
-    for percent, count in COUNTS.items():
-        assert 100 * count / images == pytest.approx(percent, abs=0.001)
-        assert round(percent / 100 * images) == count

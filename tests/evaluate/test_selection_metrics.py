@@ -66,15 +66,6 @@ def test_spreads_equal_the_reference(golden: dict[str, Any]) -> None:
 # Overlaps
 
 
-def test_overlap_by_hand() -> None:
-    accuracies = [[0.8, 0.4, 0.2], [0.8, 0.6, 0.3], [0.4, 0.3, 0.3]]
-    # r: clean model 0.5 0.25, first 0.75 0.375, second 0.75 0.75
-    expected = ((0.375 - 0.25) / (0.75 - 0.25) + (0.75 - 0.5) / (0.75 - 0.5)) / 2
-    assert selection.overlap_scores(accuracies)[0, 1] == pytest.approx(expected)
-    expected = (0.1 / 0.1 - 0.1 / 0.2) / 2
-    assert selection.overlap_scores(accuracies, normalised=False)[0, 1] == pytest.approx(expected)
-
-
 @st.composite
 def tables(draw: Any) -> np.ndarray:
     """Return accuracies (C + 1, C + 1) of models that are better under their own corruption than the clean one."""
@@ -146,11 +137,6 @@ def test_balanced_benchmarks_are_uniform() -> None:
     assert sum((count - expected) ** 2 / expected for count in counts.values()) < 20.5  # 0.1 % of chi-square, 5 degrees
 
 
-def test_spread_counts_represented_categories_only() -> None:
-    assert selection.spread((0, 1, 2, 7), CATEGORIES) == 1
-    assert selection.spread((0, 1), CATEGORIES) == 0
-
-
 def test_substitutions_reach_the_published_spreads() -> None:
     source = rng()
     reached = set()
@@ -183,6 +169,8 @@ def test_mean_overlap_is_over_pairs_of_one_category() -> None:
     assert selection.mean_overlap((0, 1, 2, 3), overlaps, categories) == pytest.approx(0.5)
     assert selection.mean_overlap((0, 1, 2), overlaps, categories) == pytest.approx(0.6)
     assert np.isnan(selection.mean_overlap((0, 2), overlaps, categories))
+    assert selection.spread((0, 1, 2), categories) == 0.5  # of numbers of corruptions, 2 and 1
+    assert selection.spread((0, 1), categories) == 0  # over represented categories only
 
 
 # Predictiveness
