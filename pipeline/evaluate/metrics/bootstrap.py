@@ -97,7 +97,8 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
     array = _check_values(values).astype(np.float64)
     size, generator = len(array), _generator(resamples, seed)
     # Sums of errors, which are 0 or 1, are exact in float32 in any order, and take half the time.
-    if np.abs(array).max() * size < MAX_EXACT and (array == np.rint(array)).all():
+    whole = all((part == np.rint(part)).all() for part in (array[:64], array))
+    if whole and max(array.max(), -array.min()) * size < MAX_EXACT:
         array = array.astype(np.float32)
     counts = np.empty((min(resamples, max(MAX_COUNTS // size, MIN_ROWS)), size), array.dtype)
     for part in row_slices(len(counts), size):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import Grid, Means, Measure, Metric
+from pipeline.evaluate.report.measures import By, Measure, Metric
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
 from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions
@@ -91,14 +91,24 @@ def calibration_of(
     )
     known = not np.isnan(squared).any()
     _warn(evaluation, labels, known, context)
-    grid = context.grid(scores, metrics.negative_log_likelihoods(labels), **options)
-    found = [
-        *_points(ECE, grid, metrics.expected_calibration_error(confidences.T, correct.T)),
-        *_points(ADAPTIVE_ECE, grid, metrics.adaptive_calibration_error(confidences.T, correct.T)),
-        *_estimates(NLL, grid),
-    ]
-    if known:
-        found += _estimates(BRIER, context.grid(scores, metrics.brier_scores(labels, squared), **options))
+    brier_scores = metrics.brier_scores(labels, squared) if known else None
+    grid = context.grid(scores, metrics.negative_log_likelihoods(labels), others=brier_scores, **options)
+    ece, adaptive_ece = (
+        grid.cells(np.asarray(error(confidences.T, correct.T)))
+        for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
+    )
+    views: dict[By, Callable[[Floats], Any]] = {
+        "": grid.mean,
+        "level": lambda cells: metrics.mean_over(cells[..., grid.counted, :], axis=-2),
+        "transform": metrics.mean_over,
+        "both": lambda cells: cells,
+    }
+    found: list[Measure] = []
+    for by, view in views.items():  # a bootstrap would make ECE too large
+        found += [*grid.points(ECE, view(ece), by), *grid.points(ADAPTIVE_ECE, view(adaptive_ece), by)]
+        found += grid.estimate(NLL, lambda means, view=view: view(means.cells), by)
+        if known:
+            found += grid.estimate(BRIER, lambda means, view=view: view(grid.cells(means.others)), by)
     names = {name for name, inside in zip(grid.transforms, grid.counted, strict=True) if inside}
     bins = {}
     for level in grid.levels:
@@ -114,32 +124,6 @@ def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[
     scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)
     measures, bins = calibration_of(natural.evaluation, scores, context)
     return [each for each in measures if not each.transform and each.level is None], bins
-
-
-def _estimates(metric: Metric, grid: Grid) -> Iterator[Measure]:
-    """Yield a metric for the data set, by level, by transform, and by both."""
-    yield from grid.estimate(metric, lambda means: grid.mean(means.cells))
-    yield from grid.estimate(
-        metric, lambda means: metrics.mean_over(means.cells[..., grid.counted, :], axis=-2), "level"
-    )
-    yield from grid.estimate(metric, lambda means: metrics.mean_over(means.cells), "transform")
-    yield from grid.estimate(metric, lambda means: means.cells, "both")
-
-
-def _points(metric: Metric, grid: Grid, values: Any) -> Iterator[Measure]:
-    """Yield the same for values (conditions,) without intervals, which a bootstrap would make too large."""
-    cells = grid.cells(np.asarray(values))
-    for each in _estimates(metric, _WithoutDraws(grid, cells)):
-        yield replace(each, low=np.nan, high=np.nan, draws=None)
-
-
-class _WithoutDraws(Grid):
-    """A grid of values that have no draws."""
-
-    def __init__(self, grid: Grid, cells: Floats) -> None:
-        self.__dict__.update(vars(grid))
-        self.means = Means(cells, np.empty(0))
-        self.draws = Means(cells[None], np.empty((1, 0)))
 
 
 def _bins(confidences: Floats, correct: NDArray[np.bool_]) -> list[dict[str, float]]:

@@ -263,6 +263,9 @@ class Means:
     others: Floats
 
 
+By = Literal["", "transform", "level", "both"]
+"""What a metric has values for: the data set, transforms, levels of all transforms, or transforms at levels."""
+
 Figure = Callable[[Means], Any]
 """A metric as a function of means: (...) for the data set, (..., transforms), (..., levels), or both."""
 
@@ -349,7 +352,7 @@ class Grid:
         self,
         metric: Metric,
         figure: Figure,
-        by: Literal["", "transform", "level", "both"] = "",
+        by: By = "",
         covers: str | None = None,
     ) -> Iterator[Measure]:
         """Yield a metric with confidence intervals: of the data set, by transform, by level, or by both.
@@ -363,16 +366,24 @@ class Grid:
             covers: What it covers. Default: what means over the benchmark cover.
         """
         values, drawn = np.asarray(figure(self.means)), np.asarray(figure(self.draws))
-        places = {
+        found = measures_of(metric, values.ravel(), drawn.reshape(len(drawn), -1), self.images)
+        yield from self._placed(found, by, covers)
+
+    def points(self, metric: Metric, values: Any, by: By = "") -> Iterator[Measure]:
+        """Yield values of a metric that have no intervals, as ``estimate`` does."""
+        found = (Measure(metric.name, value, images=self.images) for value in np.ravel(values).tolist())
+        yield from self._placed(found, by, None)
+
+    def _placed(self, found: Iterable[Measure], by: By, covers: str | None) -> Iterator[Measure]:
+        """Yield measures with their transforms and levels, without those that are NaN."""
+        places: Mapping[By, list[tuple[str, int | None]]] = {
             "": [("", None)],
             "transform": [(name, None) for name in self.transforms],
             "level": [("", level) for level in self.levels],
             "both": [(name, level) for name in self.transforms for level in self.levels],
-        }[by]
-        drawn = drawn.reshape(len(drawn), -1)
-        found = measures_of(metric, values.ravel(), drawn, self.images)
+        }
         covered = self.covers() if covers is None else covers
-        for (transform, level), each in zip(places, found, strict=True):
+        for (transform, level), each in zip(places[by], found, strict=True):
             if not math.isnan(each.value):
                 of = covered if not transform else ""
                 yield replace(each, transform=transform, level=level, covers=of, draws=None if by else each.draws)
