@@ -85,14 +85,14 @@ def calibration_of(
     Returns:
         The measures, and bins by level over the images of all transforms that means are over. Empty bins are omitted.
     """
-    correct = scores.values[..., 0] == 0
-    confidences, labels, squared = (  # rounding of float32 can exceed 1
-        scores.values[..., column].astype(np.float64).clip(max=1) for column in (1, 2, 3)
-    )
+    labels, squared = (_probabilities(scores, column) for column in (2, 3))
     known = not np.isnan(squared).any()
     _warn(evaluation, labels, known, context)
+    likelihoods = metrics.negative_log_likelihoods(labels)
     brier_scores = metrics.brier_scores(labels, squared) if known else None
-    grid = context.grid(scores, metrics.negative_log_likelihoods(labels), others=brier_scores, **options)
+    del labels, squared  # up to 60 MB each
+    grid = context.grid(scores, likelihoods, others=brier_scores, **options)
+    confidences, correct = _probabilities(scores, 1), scores.values[..., 0] == 0
     ece, adaptive_ece = (
         grid.cells(np.asarray(error(confidences.T, correct.T)))
         for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
@@ -116,6 +116,11 @@ def calibration_of(
         if at:
             bins[str(level)] = _bins(confidences[:, at].ravel(), correct[:, at].ravel())
     return found, {RELIABILITY: bins}
+
+
+def _probabilities(scores: Scores[Condition], column: int) -> Floats:
+    """Return one of the values of ``prediction_values``, (images, conditions). Rounding of float32 can exceed 1."""
+    return np.minimum(scores.values[..., column], 1, dtype=np.float64)
 
 
 def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], dict[str, Any]]:
