@@ -100,6 +100,7 @@ class Context:
             "data_set": name,
             "model": evaluation.table.model.name,
             "counts": {**counts, "failed": (data_set.failed, 0)},
+            "seed": data_set.seed,
             "manifest_sha256": data_set.manifest_sha256,
             "source_ids_sha256": self._digest_of(images),
             "order_sha256": digest_of_ids(images.ids),

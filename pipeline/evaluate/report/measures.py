@@ -111,6 +111,7 @@ class Results:
         baseline: Name of the baseline; empty if nothing is normalised.
         clean_images: How the clean images are stored that measures depend on; empty if there are none.
         clean_accuracy: Accuracy on these images; NaN if unknown.
+        seed: Seed of the data set; None if unknown.
         manifest_sha256: Digest of the data set's manifest; empty if unknown.
         source_ids_sha256: Digest of the sorted source ids of the images; empty if unknown.
         order_sha256: Digest of the source ids in their order: images in bootstrap draws are equal if it is.
@@ -130,6 +131,7 @@ class Results:
     baseline: str = ""
     clean_images: str = ""
     clean_accuracy: float = math.nan
+    seed: int | None = None
     manifest_sha256: str = ""
     source_ids_sha256: str = ""
     order_sha256: str = ""

@@ -350,8 +350,9 @@ def _provenance(
         table, role = each.table, "baseline, " if each.location in of_baseline else ""
         data_set, run = table.data_set, table.run
         facts[f"{role}{each.model} on {printable(data_set.name)}"] = (
-            f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}; manifest "
-            f"{data_set.manifest_sha256[:12]}; weights {table.model.digest[:12]}; batch {run.batch}, {run.precision}, "
-            f"{run.device}"
+            f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}, "
+            f"seed {'unknown' if data_set.seed is None else data_set.seed}; recipe and images "
+            f"{(data_set.content_sha256 or 'unknown')[:12]}; manifest {data_set.manifest_sha256[:12]}; weights "
+            f"{table.model.digest[:12]}; batch {run.batch}, {run.precision}, {run.device}"
         )
     return facts
