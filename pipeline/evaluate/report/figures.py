@@ -51,7 +51,7 @@ PAGE_WIDTH, SMALL_WIDTH = 3.3, 1.65
 COLUMN, BOTH_COLUMNS = 3.35, 7.0
 """Width of one column of a two-column article in inches, and of both."""
 
-LEGEND_LENGTH = 48
+LEGEND_LENGTH = 44
 
 PREFIXES = (
     "axes.", "errorbar.", "figure.", "font.", "grid.", "hatch.", "legend.", "lines.", "markers.", "patch.", "path.",
@@ -102,7 +102,8 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
             draw(figure, room, (0.0, 0.0), plot, panel, models, numbers)
             svg = _svg(figure, f"{name}-{index + 1}")
             size = f'viewBox="0 0 {72 * room.width:g} {72 * room.height:g}"'
-            start = f'<svg class="plot" role="img" aria-label="{escape(described(plot, panel))}" {size}>'
+            wide = f' style="min-width: {96 * room.width:.0f}px"' if room.width > PAGE_WIDTH else ""
+            start = f'<svg class="plot"{wide} role="img" aria-label="{escape(described(plot, panel))}" {size}>'
             drawn.append(start + _inline(svg, f"{name}-{index + 1}"))
     return drawn
 
@@ -262,7 +263,7 @@ def _numbers(plot: Plot) -> dict[str, int]:
 def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     """Draw all panels in rows, with their titles, and the legend below."""
     count, numbers = len(plot.panels), _numbers(plot)
-    columns = 1 if count < 2 else min(count, {"lines": 5 if is_small(plot) else 3, "reliability": 5}.get(plot.kind, 2))
+    columns = 1 if count < 2 else min(count, {"lines": 5 if is_small(plot) else 3, "reliability": 4}.get(plot.kind, 2))
     width = COLUMN if columns == 1 else BOTH_COLUMNS
     rooms = [room_of(plot, panel, width / columns) for panel in plot.panels]
     width = max(width, columns * max((room.width for room in rooms), default=width))
@@ -283,11 +284,13 @@ def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     for index, (panel, room) in enumerate(zip(plot.panels, rooms, strict=True)):
         row, column = divmod(index, columns)
         top = height - sum(tall[:row]) - head
-        left = outer / 2 + column * (width - outer / 2) / columns
-        fitted = replace(room, width=min(room.width, (width - outer / 2) / columns))
+        left = outer + column * (width - outer) / columns
+        fitted = replace(room, width=min(room.width, (width - outer) / columns))
         draw(drawing, fitted, (left, top - room.height), plot, panel, models, numbers)
         if named:
-            title = shortened([each.title for each in plot.panels], max(int(fitted.width / LETTER), 8))[panel.title]
+            title = shortened([each.title for each in plot.panels], max(int(fitted.width / (1.15 * LETTER)), 8))[
+                panel.title
+            ]
             drawing.text((left + 0.05) / width, (top + 0.35 * TEXT_LINE) / height, title, weight="bold")
     if outer and plot.panels:
         x, y = titled(plot.panels[0].x), titled(plot.panels[0].y)

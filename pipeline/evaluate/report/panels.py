@@ -37,7 +37,7 @@ MARKERS = "os^Dv"
 
 DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
-HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----")
 
 SMALL = 6
 """Line plots with more panels than this have small ones."""
@@ -269,10 +269,10 @@ def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
         value = values.get((column, row))
         if value is None:
             edge: dict[str, Any] = {"facecolor": "none", "edgecolor": SOFT, "linestyle": (0, (2, 2)), "linewidth": 0.5}
-            axes.add_patch(Rectangle((x + 0.05, y + 0.08), 0.9, 0.84, **edge))
+            axes.add_artist(Rectangle((x + 0.05, y + 0.08), 0.9, 0.84, **edge))
             continue
         strength = abs(best - value) / largest if plot.strong == "low" else min(max(value / largest, 0), 1)
-        axes.add_patch(Rectangle((x, y), 1, 1, facecolor=to_rgba(HEAT, 0.04 + 0.66 * strength), linewidth=0))
+        axes.add_artist(Rectangle((x, y), 1, 1, facecolor=to_rgba(HEAT, 0.04 + 0.66 * strength), linewidth=0))
         axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
 
 

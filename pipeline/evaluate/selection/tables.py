@@ -7,9 +7,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from pipeline.evaluate.report.family import Column, Table
-from pipeline.evaluate.report.formats import PLAIN, Cell, Number, NumberFormat
 from pipeline.evaluate.report.text import plain_cell
+from pipeline.evaluate.report.views import PLAIN, Cell, Column, Number, NumberFormat, Table
 from pipeline.evaluate.selection.records import Categories, ChosenBenchmark, Overlaps, Prediction, Selection
 from pipeline.text import printable
 
@@ -55,7 +54,7 @@ def overlap_table(overlaps: Overlaps) -> Table:
     """Return the overlap scores as a table."""
     names = list(map(printable, overlaps.names))
     rows: list[Sequence[Cell]] = [
-        [name, *(Number(score, PLAIN) for score in scores)]
+        [name, *(Number(score, format=PLAIN) for score in scores)]
         for name, scores in zip(names, overlaps.scores.tolist(), strict=True)
     ]
     note = (
@@ -79,7 +78,7 @@ def _category_table(categories: Categories) -> Table:
 
 def _pair_table(categories: Categories) -> Table:
     rows: list[Sequence[Cell]] = [
-        [what, Number(means.same, CORRELATION), Number(means.different, CORRELATION)]
+        [what, Number(means.same, format=CORRELATION), Number(means.different, format=CORRELATION)]
         for what, means in (("overlap scores", categories.overlaps), ("residual robustness", categories.robustness))
         if means
     ]
@@ -92,8 +91,8 @@ def _benchmark_table(benchmarks: Sequence[ChosenBenchmark]) -> Table:
     rows: list[Sequence[Cell]] = [
         [
             printable(each.name),
-            Number(each.spread, PLAIN),
-            Number(each.overlap, PLAIN),
+            Number(each.spread, format=PLAIN),
+            Number(each.overlap, format=PLAIN),
             ", ".join(map(printable, each.corruptions)),
         ]
         for each in benchmarks
@@ -130,7 +129,7 @@ def prediction_tables(title: str, what: str, predictions: Sequence[Prediction]) 
 
 
 def _rows(values: Sequence[Mapping[str, float]], number: NumberFormat) -> list[Sequence[Cell]]:
-    return [[printable(name), *(Number(each[name], number) for each in values)] for name in values[0]]
+    return [[printable(name), *(Number(each[name], format=number) for each in values)] for name in values[0]]
 
 
 def with_mean(values: Mapping[str, float]) -> dict[str, float]:
