@@ -88,7 +88,9 @@ def test_figures_have_the_width_of_columns() -> None:
 
 def test_bars_and_marks_are_at_the_values() -> None:
     (axes, _) = figure(PLOTS["bars"], MODELS).axes
-    assert [bar.get_width() for bar in axes.patches[:3]] == pytest.approx([0.48, 0.492, 0.504])
+    assert [
+        bar.get_path().transformed(bar.get_patch_transform()).get_extents().width for bar in axes.patches[:3]
+    ] == pytest.approx([0.48, 0.492, 0.504])
     (axes,) = figure(PLOTS["line"], MODELS).axes
     assert axes.lines[1].get_ydata() == pytest.approx([0.77, 0.67, 0.57, 0.47, 0.37])
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
 from pipeline.evaluate.report.text import plain_cell, to_markdown, to_markdown_page, to_terminal, to_text
-from pipeline.evaluate.report.views import COUNT, NOTHING, PLAIN, Number
+from pipeline.evaluate.report.views import COUNT, NOTHING, PLAIN, Number, Table
 from pipeline.text import printable
 from tests.factories.documents import (
     HOSTILE,
@@ -23,7 +24,7 @@ from tests.factories.documents import (
 )
 
 
-def terminal_text(found: list, width: int = 100) -> str:
+def terminal_text(found: Sequence[Table], width: int = 100) -> str:
     """Return the output of a terminal of this width."""
     console = Console(width=width, file=io.StringIO(), highlight=False, soft_wrap=True)
     with console.capture() as captured:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.labels import LETTER, SIZE, TEXT_LINE, drawable, places, shortened, words
+from pipeline.evaluate.report.labels import LETTER, SIZE, TEXT_LINE, places, shortened, words
 from pipeline.evaluate.report.panels import (
     COLOURS,
     DASHES,
@@ -294,9 +294,9 @@ def _whole(plot: Plot, models: Sequence[str]) -> Figure:
             drawing.text((left + 0.05) / width, (top + 0.35 * TEXT_LINE) / height, title, weight="bold")
     if outer and plot.panels:
         x, y = titled(plot.panels[0].x), titled(plot.panels[0].y)
-        drawing.text(0.5, (below + 0.3 * TEXT_LINE) / height, drawable(x), ha="center", va="bottom")
+        drawing.text(0.5, (below + 0.3 * TEXT_LINE) / height, x, ha="center", va="bottom")
         middle = (below + outer + (height - below - outer) / 2) / height
-        drawing.text(0.02 / width, middle, drawable(y), rotation=90, ha="left", va="center")
+        drawing.text(0.02 / width, middle, y, rotation=90, ha="left", va="center")
     if keys:
         handles = [_handle(key) for key in keys]
         drawing.legend(

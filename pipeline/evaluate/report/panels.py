@@ -14,7 +14,6 @@ from pipeline.evaluate.report.labels import (
     LONGEST_LABEL,
     NEAR,
     TEXT_LINE,
-    drawable,
     finite,
     label,
     limits,
@@ -44,6 +43,9 @@ SMALL = 6
 
 DENSE = 25
 """Lines with more points than this have no markers."""
+
+LONGEST_TICK, LONGEST_TITLE = 12, 32
+"""Maximum number of characters of a text of a tick, and of the title of an axis."""
 
 BAR, BAR_GAP = 0.135, 0.7
 """Height of a bar in inches, and the space between two groups as a fraction of it."""
@@ -104,7 +106,8 @@ def _ticks(axis: Axis, low: float, high: float, count: int = 5) -> dict[float, s
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     if axis.ticks is not None:
-        return {at: drawable(text) for at, text in axis.ticks.items()}
+        texts = shortened(list(axis.ticks.values()), LONGEST_TICK)
+        return {at: texts[text] for at, text in axis.ticks.items()}
     scale = axis.format.scale
     if axis.logarithmic:
         for subs in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
@@ -149,7 +152,8 @@ def draw(
 
 def titled(axis: Axis) -> str:
     """Return the title of an axis: the name of its metric, and percent if they are its unit."""
-    return f"{axis.name} (%)" if axis.format.scale == PERCENT.scale else axis.name
+    name = shortened([axis.name], LONGEST_TITLE)[axis.name]
+    return f"{name} (%)" if axis.format.scale == PERCENT.scale else name
 
 
 def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], title: Axis | None = None) -> None:
@@ -159,7 +163,7 @@ def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], ti
     axis.set_ticks(list(ticks), labels=list(ticks.values()))
     axis.set_minor_locator(NullLocator())
     if title and title.name:
-        axis.set_label_text(drawable(titled(title)))
+        axis.set_label_text(titled(title))
         axis.labelpad = 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from math import nan
 from statistics import fmean
 
 from pipeline.evaluate.report.text import plain_cell
@@ -67,6 +68,10 @@ def overlap_table(overlaps: Overlaps) -> Table:
 # Categories and benchmarks
 
 
+def _number(value: float | None, number: NumberFormat) -> Number:
+    return Number(nan if value is None else value, format=number)
+
+
 def _category_table(categories: Categories) -> Table:
     rows: list[Sequence[Cell]] = [
         [printable(name), str(len(members)), ", ".join(map(printable, members))]
@@ -78,7 +83,7 @@ def _category_table(categories: Categories) -> Table:
 
 def _pair_table(categories: Categories) -> Table:
     rows: list[Sequence[Cell]] = [
-        [what, Number(means.same, format=CORRELATION), Number(means.different, format=CORRELATION)]
+        [what, _number(means.same, CORRELATION), _number(means.different, CORRELATION)]
         for what, means in (("overlap scores", categories.overlaps), ("residual robustness", categories.robustness))
         if means
     ]
@@ -91,8 +96,8 @@ def _benchmark_table(benchmarks: Sequence[ChosenBenchmark]) -> Table:
     rows: list[Sequence[Cell]] = [
         [
             printable(each.name),
-            Number(each.spread, format=PLAIN),
-            Number(each.overlap, format=PLAIN),
+            _number(each.spread, PLAIN),
+            _number(each.overlap, PLAIN),
             ", ".join(map(printable, each.corruptions)),
         ]
         for each in benchmarks
