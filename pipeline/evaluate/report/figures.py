@@ -102,8 +102,8 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
             draw(figure, room, (0.0, 0.0), plot, panel, models, numbers)
             svg = _svg(figure, f"{name}-{index + 1}")
             size = f'viewBox="0 0 {72 * room.width:g} {72 * room.height:g}"'
-            wide = f' style="min-width: {96 * room.width:.0f}px"' if room.width > PAGE_WIDTH else ""
-            start = f'<svg class="plot"{wide} role="img" aria-label="{escape(described(plot, panel))}" {size}>'
+            wide = f' wide" style="min-width: {96 * room.width:.0f}px' if room.width > PAGE_WIDTH else ""
+            start = f'<svg class="plot{wide}" role="img" aria-label="{escape(described(plot, panel))}" {size}>'
             drawn.append(start + _inline(svg, f"{name}-{index + 1}"))
     return drawn
 
@@ -172,14 +172,10 @@ def legend(plot: Plot, models: Sequence[str]) -> list[Key]:
         return [*(shades if len(shades) > 1 else ()), Key("perfectly calibrated", "limit")]
     if plot.kind == "scatter":
         numbers = _numbers(plot)
+        of_name = {each.name: each.published for each in every}
         keys = [
-            Key(
-                f"{numbers[each.name]} {each.name}",
-                "published" if each.published else "point",
-                index_of(each.name, models),
-            )
-            for each in {each.name: each for each in every}.values()
-            if each.name in numbers
+            Key(f"{number} {name}", "published" if of_name[name] else "point", index_of(name, models))
+            for name, number in numbers.items()
         ]
         published = [Key("published values", "published")] * (not numbers and any(each.published for each in every))
         return [*published, *keys]

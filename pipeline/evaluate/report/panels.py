@@ -145,7 +145,7 @@ def draw(
     elif plot.kind == "heat map":
         _draw_heat_map(axes, plot, panel)
     elif plot.kind == "reliability":
-        _draw_reliability(axes, panel, models)
+        _draw_reliability(axes, plot, panel, models)
     else:
         _draw_scatter(axes, room, plot, panel, models, numbers)
 
@@ -280,7 +280,7 @@ def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
         axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
 
 
-def _draw_reliability(axes: Any, panel: Panel, models: Sequence[str]) -> None:
+def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     colour = COLOURS[index_of(panel.title, models) % len(COLOURS)]
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
@@ -288,8 +288,9 @@ def _draw_reliability(axes: Any, panel: Panel, models: Sequence[str]) -> None:
         _set_axis(axes, name, {0.0: "0", 0.5: "50", 1.0: "100"})
     axes.grid()
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
-    for index, series in enumerate(panel.series):
-        shown, opacity = finite(series), opacity_of(index, len(panel.series))
+    levels = _rows(plot)
+    for series in panel.series:
+        shown, opacity = finite(series), opacity_of(levels.index(series.name), len(levels))
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
         axes.plot(x, y, color=colour, alpha=opacity, linewidth=1)
         areas = [max(60 * series.sizes[each], 2) for each in shown] if series.sizes else 12
