@@ -26,7 +26,7 @@ from tests.factories.documents import (
 
 def terminal_text(found: Sequence[Table], width: int = 100) -> str:
     """Return the output of a terminal of this width."""
-    console = Console(width=width, file=io.StringIO(), highlight=False, soft_wrap=True)
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None, soft_wrap=True)
     with console.capture() as captured:
         for part in to_terminal(found):
             console.print(part)
@@ -67,6 +67,10 @@ def test_files_have_whole_lines() -> None:
     (line,) = [line for line in text.splitlines() if line.startswith("mCE")]
     assert line.count("[") == len(MANY)
     assert max(map(len, to_text([key_table(MANY)], 80).splitlines())) <= 80
+    piped = io.StringIO()
+    for part in to_terminal([key_table(MANY)]):
+        Console(width=80, file=piped, soft_wrap=True).print(part)
+    assert line in piped.getvalue()
 
 
 def test_numbers_are_aligned_to_the_right() -> None:

@@ -94,19 +94,19 @@ class TerminalTable:
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the title, the blocks of columns, and the note."""
-        table = self.table
+        """Yield the title, the blocks of columns, and the note. A file has room for all columns."""
+        table, room = self.table, options.max_width if console.is_terminal else UNLIMITED
         cells = [[str(row[index]) for row in table.rows] for index in range(len(table.columns))]
         longest = [max(map(len, of_column), default=0) for of_column in cells]
         heads = [_head(column, max(long, 12)) for column, long in zip(table.columns, longest, strict=True)]
         widths = [max([long, *map(len, head)]) + 2 for long, head in zip(longest, heads, strict=True)]
-        if sum(widths) > options.max_width + 2:  # long names wrap before numbers do
+        if sum(widths) > room + 2:  # long names wrap before numbers do
             widths = [
                 wide if column.number else min(wide, NAME_WIDTH + 2)
                 for column, wide in zip(table.columns, widths, strict=True)
             ]
         yield Text(f"{table.section}: {table.title}", style="bold")
-        for number, block in enumerate(_blocks(table, widths, options.max_width + 2)):
+        for number, block in enumerate(_blocks(table, widths, room + 2)):
             if number:
                 yield Text("")
             drawn = RichTable(box=None, header_style="bold", pad_edge=False)
@@ -122,7 +122,7 @@ class TerminalTable:
                 )
             for row in zip(*(cells[index] for index in block), strict=True):
                 drawn.add_row(*map(Text, row))
-            yield drawn
+            yield from console.render(drawn, options.update(width=room))
         if table.note:
             note = RichTable.grid()  # a grid wraps at words even in a console with soft wrapping
             note.add_column(max_width=min(NOTE_WIDTH, options.max_width))
@@ -145,8 +145,9 @@ def to_text(tables: Iterable[Table], width: int | None = None) -> str:
     """
     text = io.StringIO()
     console = Console(
-        file=text, width=width or UNLIMITED, highlight=False, markup=False, emoji=False, color_system=None
-    )
+        file=text, width=width or UNLIMITED, force_terminal=True, highlight=False, markup=False, emoji=False,
+        color_system=None,
+    )  # fmt: skip
     for renderable in to_terminal(tables):
         console.print(renderable)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip() + "\n"
