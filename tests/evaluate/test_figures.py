@@ -9,6 +9,7 @@ import warnings
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from pipeline.errors import UserError
@@ -189,3 +190,12 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UserError, match=re.escape("pip install 'robustshards[evaluate]'")):
         panels(PLOTS["line"], MODELS)
+
+
+def test_arrays_are_drawn_as_lists_are() -> None:
+    (panel,) = PLOTS["line"].panels
+    series = [
+        replace(each, x=np.array(each.x), y=np.array(each.y), low=np.array(each.low), high=np.array(each.high))
+        for each in panel.series
+    ]
+    assert panels(Plot("lines", [replace(panel, series=series)]), MODELS) == panels(PLOTS["line"], MODELS)

@@ -193,7 +193,7 @@ def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequenc
         slot = index_of(series.name, models)
         colour = COLOURS[slot % len(COLOURS)]
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
-        if series.low:
+        if len(series.low) > 0:
             band = ([row[each] for each in shown] for row in (series.low, series.high))
             axes.fill_between(x, *band, color=colour, alpha=0.18, linewidth=0)
         marks = (len(shown) <= DENSE) * shown if series.marked is None else series.marked
@@ -231,7 +231,7 @@ def _draw_bars(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence
             rows, lengths, 0.8, color=COLOURS[slot % len(COLOURS)], hatch=HATCHES[slot % len(HATCHES)],
             edgecolor=PAPER, linewidth=0,
         )  # fmt: skip
-        if series.low:
+        if len(series.low) > 0:
             lows, highs = ([row[each] for _, each in shown] for row in (series.low, series.high))
             axes.hlines(rows, lows, highs, color=INK, linewidth=0.8)
             axes.plot([*lows, *highs], [*rows, *rows], "|", color=INK, markersize=3.5, markeredgewidth=0.8)
@@ -293,7 +293,7 @@ def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]
         shown, opacity = finite(series), opacity_of(levels.index(series.name), len(levels))
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
         axes.plot(x, y, color=colour, alpha=opacity, linewidth=1)
-        areas = [max(60 * series.sizes[each], 2) for each in shown] if series.sizes else 12
+        areas = [max(60 * series.sizes[each], 2) for each in shown] if len(series.sizes) > 0 else 12
         axes.scatter(x, y, areas, color=colour, alpha=opacity, linewidth=0, clip_on=False)
 
 

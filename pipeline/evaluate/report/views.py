@@ -88,7 +88,7 @@ class Number:
     @property
     def incomplete(self) -> bool:
         """Whether the count is smaller than that of the complete data set."""
-        return self.exists and 0 < self.total and self.value < self.total
+        return self.exists and self.total > 0 and self.value < self.total
 
     @property
     def interval(self) -> str:
