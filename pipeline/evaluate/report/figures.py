@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pipeline.errors import UserError
-from pipeline.evaluate.report.labels import LETTER, SIZE, TEXT_LINE, drawable, places, shortened, words
+from pipeline.evaluate.report.labels import LETTER, SIZE, TEXT_LINE, places, shortened, words
 from pipeline.evaluate.report.panels import (
     COLOURS,
     DASHES,
@@ -51,7 +51,7 @@ PAGE_WIDTH, SMALL_WIDTH = 3.3, 1.65
 COLUMN, BOTH_COLUMNS = 3.35, 7.0
 """Width of one column of a two-column article in inches, and of both."""
 
-LEGEND_LENGTH = 48
+LEGEND_LENGTH = 44
 
 PREFIXES = (
     "axes.", "errorbar.", "figure.", "font.", "grid.", "hatch.", "legend.", "lines.", "markers.", "patch.", "path.",
@@ -102,7 +102,8 @@ def panels(plot: Plot, models: Sequence[str], name: str = "plot") -> list[str]:
             draw(figure, room, (0.0, 0.0), plot, panel, models, numbers)
             svg = _svg(figure, f"{name}-{index + 1}")
             size = f'viewBox="0 0 {72 * room.width:g} {72 * room.height:g}"'
-            start = f'<svg class="plot" role="img" aria-label="{escape(described(plot, panel))}" {size}>'
+            wide = f' wide" style="min-width: {96 * room.width:.0f}px' if room.width > PAGE_WIDTH else ""
+            start = f'<svg class="plot{wide}" role="img" aria-label="{escape(described(plot, panel))}" {size}>'
             drawn.append(start + _inline(svg, f"{name}-{index + 1}"))
     return drawn
 
@@ -171,14 +172,10 @@ def legend(plot: Plot, models: Sequence[str]) -> list[Key]:
         return [*(shades if len(shades) > 1 else ()), Key("perfectly calibrated", "limit")]
     if plot.kind == "scatter":
         numbers = _numbers(plot)
+        of_name = {each.name: each.published for each in every}
         keys = [
-            Key(
-                f"{numbers[each.name]} {each.name}",
-                "published" if each.published else "point",
-                index_of(each.name, models),
-            )
-            for each in {each.name: each for each in every}.values()
-            if each.name in numbers
+            Key(f"{number} {name}", "published" if of_name[name] else "point", index_of(name, models))
+            for name, number in numbers.items()
         ]
         published = [Key("published values", "published")] * (not numbers and any(each.published for each in every))
         return [*published, *keys]
@@ -262,7 +259,7 @@ def _numbers(plot: Plot) -> dict[str, int]:
 def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     """Draw all panels in rows, with their titles, and the legend below."""
     count, numbers = len(plot.panels), _numbers(plot)
-    columns = 1 if count < 2 else min(count, {"lines": 5 if is_small(plot) else 3, "reliability": 5}.get(plot.kind, 2))
+    columns = 1 if count < 2 else min(count, {"lines": 5 if is_small(plot) else 3, "reliability": 4}.get(plot.kind, 2))
     width = COLUMN if columns == 1 else BOTH_COLUMNS
     rooms = [room_of(plot, panel, width / columns) for panel in plot.panels]
     width = max(width, columns * max((room.width for room in rooms), default=width))
@@ -283,17 +280,19 @@ def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     for index, (panel, room) in enumerate(zip(plot.panels, rooms, strict=True)):
         row, column = divmod(index, columns)
         top = height - sum(tall[:row]) - head
-        left = outer / 2 + column * (width - outer / 2) / columns
-        fitted = replace(room, width=min(room.width, (width - outer / 2) / columns))
+        left = outer + column * (width - outer) / columns
+        fitted = replace(room, width=min(room.width, (width - outer) / columns))
         draw(drawing, fitted, (left, top - room.height), plot, panel, models, numbers)
         if named:
-            title = shortened([each.title for each in plot.panels], max(int(fitted.width / LETTER), 8))[panel.title]
+            title = shortened([each.title for each in plot.panels], max(int(fitted.width / (1.15 * LETTER)), 8))[
+                panel.title
+            ]
             drawing.text((left + 0.05) / width, (top + 0.35 * TEXT_LINE) / height, title, weight="bold")
     if outer and plot.panels:
         x, y = titled(plot.panels[0].x), titled(plot.panels[0].y)
-        drawing.text(0.5, (below + 0.3 * TEXT_LINE) / height, drawable(x), ha="center", va="bottom")
+        drawing.text(0.5, (below + 0.3 * TEXT_LINE) / height, x, ha="center", va="bottom")
         middle = (below + outer + (height - below - outer) / 2) / height
-        drawing.text(0.02 / width, middle, drawable(y), rotation=90, ha="left", va="center")
+        drawing.text(0.02 / width, middle, y, rotation=90, ha="left", va="center")
     if keys:
         handles = [_handle(key) for key in keys]
         drawing.legend(

@@ -20,6 +20,9 @@ LETTER, TEXT_LINE = 0.61 * SIZE / 72, 1.25 * SIZE / 72
 
 LONGEST_LABEL = 20
 
+PUBLISHED = " (published)"
+"""End of the names of published points, which their marks replace."""
+
 GAP = 6.0
 """Distance of a label from its point in points."""
 
@@ -111,8 +114,11 @@ def places(panel: Panel, size: tuple[float, float], numbers: Mapping[str, int]) 
         numbers: Numbers of the points, which are shown instead of names; empty for names.
     """
     ends, drawn = limits(panel), points(panel)
-    short = shortened([series.name for series, _, _ in drawn], LONGEST_LABEL)
-    texts = [str(numbers[each.name]) if numbers else short[each.name] for each, _, _ in drawn]
+    names = [each.name.removesuffix(PUBLISHED) if each.published else each.name for each, _, _ in drawn]
+    short = shortened(names, LONGEST_LABEL)
+    texts = [
+        str(numbers[each.name]) if numbers else short[name] for (each, _, _), name in zip(drawn, names, strict=True)
+    ]
     width, height = (72 * each for each in size)
     spots = [(width * _share(x, ends[0], panel.x), height * _share(y, ends[1], panel.y)) for _, x, y in drawn]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]

@@ -14,7 +14,6 @@ from pipeline.evaluate.report.labels import (
     LONGEST_LABEL,
     NEAR,
     TEXT_LINE,
-    drawable,
     finite,
     label,
     limits,
@@ -37,13 +36,16 @@ MARKERS = "os^Dv"
 
 DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 
-HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----")
 
 SMALL = 6
 """Line plots with more panels than this have small ones."""
 
 DENSE = 25
 """Lines with more points than this have no markers."""
+
+LONGEST_TICK, LONGEST_TITLE = 12, 32
+"""Maximum number of characters of a text of a tick, and of the title of an axis."""
 
 BAR, BAR_GAP = 0.135, 0.7
 """Height of a bar in inches, and the space between two groups as a fraction of it."""
@@ -104,7 +106,8 @@ def _ticks(axis: Axis, low: float, high: float, count: int = 5) -> dict[float, s
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     if axis.ticks is not None:
-        return {at: drawable(text) for at, text in axis.ticks.items()}
+        texts = shortened(list(axis.ticks.values()), LONGEST_TICK)
+        return {at: texts[text] for at, text in axis.ticks.items()}
     scale = axis.format.scale
     if axis.logarithmic:
         for subs in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
@@ -142,14 +145,15 @@ def draw(
     elif plot.kind == "heat map":
         _draw_heat_map(axes, plot, panel)
     elif plot.kind == "reliability":
-        _draw_reliability(axes, panel, models)
+        _draw_reliability(axes, plot, panel, models)
     else:
         _draw_scatter(axes, room, plot, panel, models, numbers)
 
 
 def titled(axis: Axis) -> str:
     """Return the title of an axis: the name of its metric, and percent if they are its unit."""
-    return f"{axis.name} (%)" if axis.format.scale == PERCENT.scale else axis.name
+    name = shortened([axis.name], LONGEST_TITLE)[axis.name]
+    return f"{name} (%)" if axis.format.scale == PERCENT.scale else name
 
 
 def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], title: Axis | None = None) -> None:
@@ -159,7 +163,7 @@ def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], ti
     axis.set_ticks(list(ticks), labels=list(ticks.values()))
     axis.set_minor_locator(NullLocator())
     if title and title.name:
-        axis.set_label_text(drawable(titled(title)))
+        axis.set_label_text(titled(title))
         axis.labelpad = 2
 
 
@@ -189,7 +193,7 @@ def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequenc
         slot = index_of(series.name, models)
         colour = COLOURS[slot % len(COLOURS)]
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
-        if series.low:
+        if len(series.low) > 0:
             band = ([row[each] for each in shown] for row in (series.low, series.high))
             axes.fill_between(x, *band, color=colour, alpha=0.18, linewidth=0)
         marks = (len(shown) <= DENSE) * shown if series.marked is None else series.marked
@@ -227,7 +231,7 @@ def _draw_bars(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence
             rows, lengths, 0.8, color=COLOURS[slot % len(COLOURS)], hatch=HATCHES[slot % len(HATCHES)],
             edgecolor=PAPER, linewidth=0,
         )  # fmt: skip
-        if series.low:
+        if len(series.low) > 0:
             lows, highs = ([row[each] for _, each in shown] for row in (series.low, series.high))
             axes.hlines(rows, lows, highs, color=INK, linewidth=0.8)
             axes.plot([*lows, *highs], [*rows, *rows], "|", color=INK, markersize=3.5, markeredgewidth=0.8)
@@ -269,14 +273,14 @@ def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
         value = values.get((column, row))
         if value is None:
             edge: dict[str, Any] = {"facecolor": "none", "edgecolor": SOFT, "linestyle": (0, (2, 2)), "linewidth": 0.5}
-            axes.add_patch(Rectangle((x + 0.05, y + 0.08), 0.9, 0.84, **edge))
+            axes.add_artist(Rectangle((x + 0.05, y + 0.08), 0.9, 0.84, **edge))
             continue
         strength = abs(best - value) / largest if plot.strong == "low" else min(max(value / largest, 0), 1)
-        axes.add_patch(Rectangle((x, y), 1, 1, facecolor=to_rgba(HEAT, 0.04 + 0.66 * strength), linewidth=0))
+        axes.add_artist(Rectangle((x, y), 1, 1, facecolor=to_rgba(HEAT, 0.04 + 0.66 * strength), linewidth=0))
         axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
 
 
-def _draw_reliability(axes: Any, panel: Panel, models: Sequence[str]) -> None:
+def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
     colour = COLOURS[index_of(panel.title, models) % len(COLOURS)]
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
@@ -284,11 +288,12 @@ def _draw_reliability(axes: Any, panel: Panel, models: Sequence[str]) -> None:
         _set_axis(axes, name, {0.0: "0", 0.5: "50", 1.0: "100"})
     axes.grid()
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
-    for index, series in enumerate(panel.series):
-        shown, opacity = finite(series), opacity_of(index, len(panel.series))
+    levels = _rows(plot)
+    for series in panel.series:
+        shown, opacity = finite(series), opacity_of(levels.index(series.name), len(levels))
         x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
         axes.plot(x, y, color=colour, alpha=opacity, linewidth=1)
-        areas = [max(60 * series.sizes[each], 2) for each in shown] if series.sizes else 12
+        areas = [max(60 * series.sizes[each], 2) for each in shown] if len(series.sizes) > 0 else 12
         axes.scatter(x, y, areas, color=colour, alpha=opacity, linewidth=0, clip_on=False)
 
 

@@ -94,19 +94,19 @@ class TerminalTable:
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the title, the blocks of columns, and the note."""
-        table = self.table
+        """Yield the title, the blocks of columns, and the note. A file has room for all columns."""
+        table, room = self.table, options.max_width if console.is_terminal else UNLIMITED
         cells = [[str(row[index]) for row in table.rows] for index in range(len(table.columns))]
         longest = [max(map(len, of_column), default=0) for of_column in cells]
         heads = [_head(column, max(long, 12)) for column, long in zip(table.columns, longest, strict=True)]
         widths = [max([long, *map(len, head)]) + 2 for long, head in zip(longest, heads, strict=True)]
-        if sum(widths) > options.max_width + 2:  # long names wrap before numbers do
+        if sum(widths) > room + 2:  # long names wrap before numbers do
             widths = [
                 wide if column.number else min(wide, NAME_WIDTH + 2)
                 for column, wide in zip(table.columns, widths, strict=True)
             ]
         yield Text(f"{table.section}: {table.title}", style="bold")
-        for number, block in enumerate(_blocks(table, widths, options.max_width + 2)):
+        for number, block in enumerate(_blocks(table, widths, room + 2)):
             if number:
                 yield Text("")
             drawn = RichTable(box=None, header_style="bold", pad_edge=False)
@@ -122,7 +122,7 @@ class TerminalTable:
                 )
             for row in zip(*(cells[index] for index in block), strict=True):
                 drawn.add_row(*map(Text, row))
-            yield drawn
+            yield from console.render(drawn, options.update(width=room))
         if table.note:
             note = RichTable.grid()  # a grid wraps at words even in a console with soft wrapping
             note.add_column(max_width=min(NOTE_WIDTH, options.max_width))
@@ -145,8 +145,9 @@ def to_text(tables: Iterable[Table], width: int | None = None) -> str:
     """
     text = io.StringIO()
     console = Console(
-        file=text, width=width or UNLIMITED, highlight=False, markup=False, emoji=False, color_system=None
-    )
+        file=text, width=width or UNLIMITED, force_terminal=True, highlight=False, markup=False, emoji=False,
+        color_system=None,
+    )  # fmt: skip
     for renderable in to_terminal(tables):
         console.print(renderable)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip() + "\n"
@@ -169,7 +170,7 @@ MEANINGS = {
 
 MARKS = {PARTIAL: "*", EXTRA: r"\dagger", LOSSY_CLEAN: r"\ddagger"}
 
-SIZES = ((r"\small", 58, 120), (r"\footnotesize", 66, 136), (r"\scriptsize", 76, 156))
+SIZES = ((r"\small", 51, 107), (r"\footnotesize", 56, 116), (r"\scriptsize", 59, 124))
 """Font sizes, and the number of characters that fit in one column of a two-column article and in both."""
 
 MOST_NUMBERS = 5
@@ -181,17 +182,20 @@ MOST_ROWS = 50
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "%": r"\%", "#": r"\#", "&": r"\&", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}", "—": "{---}",
+    "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}", "\0": "{}-",
+    "—": "{---}",
     "\u2013": "{--}", "\u2212": "$-$", "±": r"$\pm$", "\u00d7": r"$\times$", "÷": r"$\div$", "∞": r"$\infty$",
     "≤": r"$\le$", "≥": r"$\ge$", "≈": r"$\approx$", "°": r"$^\circ$", "…": r"\ldots{}", "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$", "\u00a0": "~", "\u202f": r"\,", "\u2018": "`", "\u2019": "'", "“": "``", "”": "''",
     "ß": r"\ss{}", "ø": r"\o{}", "Ø": r"\O{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "ł": r"\l{}", "Ł": r"\L{}",
     "→": r"$\to$", "·": r"$\cdot$", "²": "$^2$", "³": "$^3$", "µ": r"$\mu$", "\u2113": r"$\ell$",
 }  # fmt: skip
-"""LaTeX of characters that have a meaning there or are not ASCII."""
+"""LaTeX of characters that have a meaning there or are not ASCII. NUL: a hyphen after another."""
 
 GREEK = frozenset(
-    re.findall(r"\w+", "alpha beta gamma delta zeta eta theta iota kappa mu nu xi pi rho sigma tau phi chi psi omega")
+    re.findall(
+        r"\w+", "alpha beta gamma delta epsilon zeta eta theta iota kappa mu nu xi pi rho sigma tau phi chi psi omega"
+    )
 )
 """Greek letters whose command is their name."""
 
@@ -221,7 +225,7 @@ def to_latex(table: Table, *, label: str, comment: Sequence[str] = (), intervals
     heads = [textwrap.wrap(each.title, max(long, 14)) for each, long in zip(table.columns, longest, strict=True)]
     widths = [max([long, *map(len, head)]) + 2 for head, long in zip(heads, longest, strict=True)]
     numbers = sum(column.number for column in table.columns)
-    wide = numbers > MOST_NUMBERS or sum(widths) > SIZES[0][1]
+    wide = numbers > MOST_NUMBERS or sum(widths) > SIZES[-1][1]
     sizes = [(size, both if wide else one) for size, one, both in SIZES]
     size, limit = next((each for each in sizes if sum(widths) <= each[1] and len(texts) <= 40), sizes[-1])
     blocks = _blocks(table, widths, limit)
@@ -248,7 +252,7 @@ def to_latex(table: Table, *, label: str, comment: Sequence[str] = (), intervals
 def latex(text: str) -> str:
     """Return a text for LaTeX: markup is escaped, and characters that pdfLaTeX may not know become ASCII."""
     line = unicodedata.normalize("NFC", escape_controls(text)).replace("\n", " ")
-    return re.sub("(?<=-)-", "{}-", "".join(map(_character, line)))  # two hyphens would become a dash
+    return "".join(map(_character, re.sub("(?<=-)-", "\0", line)))
 
 
 def _character(character: str) -> str:
@@ -288,8 +292,7 @@ def _superscripts(text: str) -> str:
 
 def _width(text: str) -> int:
     """Return the approximate number of characters of a cell in LaTeX."""
-    plain = re.sub(r"\\[a-z]+\{?|[{}$^]|\\", "", text)
-    return len(plain) - (len(plain) // 3 if "scriptsize" in text else 0)
+    return len(re.sub(r"\\[a-z]+\{?|[{}$^]|\\", "", text))
 
 
 def _notes(table: Table, texts: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
