@@ -348,7 +348,7 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
                     for line in lines
                 ],
                 Axis(pivot.head[0]),
-                Axis(pivot.head[1], metric.format),
+                y,
             )
             for model in section.models
         ]

@@ -281,7 +281,7 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
                 if name == attack
             ],
             Axis("evaluated model"),
-            Axis("attacked model"),
+            Axis("accuracy of images that both get right"),
         )
         for attack in attacks
     ]
