@@ -321,13 +321,13 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
     panels: list[Panel] = []
     kind: PlotKind = "lines"
     if pivot.plot == "lines":
-        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, ticks=ticks), y)]
+        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, COUNT, ticks=ticks), y)]
     elif pivot.plot == "small lines" and (ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1):
         panels = [
             Panel(
                 words(" ".join(_marked(name, names))),
                 _curves(section, name, of_metric),
-                Axis(pivot.axis, ticks=ticks),
+                Axis(pivot.axis, COUNT, ticks=ticks),
                 y,
             )
             for name in names
@@ -347,7 +347,7 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
                     )
                     for line in lines
                 ],
-                Axis(pivot.head[0]),
+                Axis(pivot.head[0], COUNT),
                 y,
             )
             for model in section.models
@@ -358,7 +358,7 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
         for name in names:
             groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
         panels = [
-            Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0]), y)
+            Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0], COUNT), y)
             for group, members in groups.items()
         ]
     panels = [panel for panel in panels if any(not math.isnan(y) for each in panel.series for y in each.y)]

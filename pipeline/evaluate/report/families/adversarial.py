@@ -37,7 +37,19 @@ from pipeline.evaluate.report.measures import (
 )
 from pipeline.evaluate.report.real_labels import has_imagenet_labels, validation_rows
 from pipeline.evaluate.report.scores import common_images, join_columns
-from pipeline.evaluate.report.views import LOSSY_CLEAN, NOTHING, Axis, Cell, Column, Number, Panel, Plot, Series, Table
+from pipeline.evaluate.report.views import (
+    COUNT,
+    LOSSY_CLEAN,
+    NOTHING,
+    Axis,
+    Cell,
+    Column,
+    Number,
+    Panel,
+    Plot,
+    Series,
+    Table,
+)
 from pipeline.recipes.attacks import AttackEntry
 from pipeline.text import counted, printable
 from pipeline.transforms.adversarial import FAMILY, MAX_BUDGETS
@@ -280,7 +292,7 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
                 for (name, attacked), row in matrix.items()
                 if name == attack
             ],
-            Axis("evaluated model"),
+            Axis("evaluated model", COUNT),
             Axis("accuracy of images that both get right"),
         )
         for attack in attacks
