@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.grid import By
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import By, Measure, Metric
+from pipeline.evaluate.report.measures import Measure, Metric
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
 from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions

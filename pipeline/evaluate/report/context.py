@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.combine import check_duplicates, display_names, identity
+from pipeline.evaluate.report.grid import Grid
 from pipeline.evaluate.report.join import (
     BaselineValues,
     CleanError,
@@ -20,7 +21,7 @@ from pipeline.evaluate.report.join import (
     match_baseline,
 )
 from pipeline.evaluate.report.load import LOSSY, Evaluation
-from pipeline.evaluate.report.measures import FamilyReport, Grid, Results
+from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
 from pipeline.evaluate.report.scores import Images, Key, Scores, Untransformed, digest_of_ids, read_untransformed
 from pipeline.tasks.library import load, shipped

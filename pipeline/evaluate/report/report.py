@@ -40,8 +40,9 @@ from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, report_on, reports
 from pipeline.evaluate.report.load import Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Results, Section, table_of
-from pipeline.evaluate.report.pivots import cell, sections_of, tables_of
+from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
+from pipeline.evaluate.report.sections import sections_of, tables_of
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
 from pipeline.software import versions
 from pipeline.text import LONGEST_MESSAGE, printable

@@ -23,6 +23,7 @@ from pipeline.evaluate.report.families.attacks import (
     warn_of_attack,
     warn_of_samples,
 )
+from pipeline.evaluate.report.grid import means_of
 from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
 from pipeline.evaluate.report.measures import (
     FamilyReport,
@@ -33,7 +34,6 @@ from pipeline.evaluate.report.measures import (
     Section,
     TransformNames,
     complement,
-    means_of,
 )
 from pipeline.evaluate.report.real_labels import has_imagenet_labels, validation_rows
 from pipeline.evaluate.report.scores import common_images, join_columns

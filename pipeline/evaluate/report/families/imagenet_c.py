@@ -15,18 +15,10 @@ from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, a
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of, read_scores
 from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.grid import Grid, Means
 from pipeline.evaluate.report.join import CleanError
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import (
-    FamilyReport,
-    Grid,
-    Means,
-    Measure,
-    Metric,
-    Pivot,
-    Results,
-    TransformNames,
-)
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
 from pipeline.evaluate.report.real_labels import complete_images
 from pipeline.evaluate.report.scores import Scores, condition_scores
 from pipeline.evaluate.report.views import COUNT

@@ -12,8 +12,9 @@ from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.grid import Grid, means_of, measures_of
 from pipeline.evaluate.report.load import Evaluation, Flags
-from pipeline.evaluate.report.measures import FamilyReport, Grid, Measure, Metric, Pivot, Results, means_of, measures_of
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results
 from pipeline.evaluate.report.scores import condition_scores
 from pipeline.evaluate.report.views import NumberFormat
 from pipeline.recipes.levels import shown_levels
