@@ -6,21 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.summary import Summary
+from pipeline.evaluate.report.report import ReportData, make_report
+from pipeline.evaluate.report.views import Document
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
 from robustshards._arguments import Location, as_list, location
 from robustshards._calls import public_call
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,6 +135,12 @@ Evaluations = Location | Evaluation | EvaluationResult | Iterable[Location | Eva
 """One or more evaluations: results of ``evaluate``, or folders or URLs of predictions."""
 
 
+By = Literal["data_set", "transform", "level", "condition"]
+
+_BY = {"data_set": (False, False), "transform": (True, False), "level": (False, True), "condition": (True, True)}
+"""Whether measures have a transform and a level."""
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """The metrics of one or more evaluations, each with a 95 % confidence interval over images.
@@ -141,62 +148,149 @@ class Report:
     A notebook shows the page with its plots, and ``print`` the key figures.
 
     Attributes:
-        summary: The metrics as typed records, as fractions and not percent. ``summary.families["corruptions"]`` lists
-            the results on ImageNet-C, one per evaluation.
+        data: The contents: the measures of each model on each data set, and warnings.
         title: Title of the page.
     """
 
-    summary: Summary
+    data: ReportData
     title: str
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Differences between the evaluations that limit a comparison of their metrics."""
-        return tuple(self.summary.warnings)
+        return tuple(self.data.warnings)
 
     def facts(self) -> dict[str, Any]:
         """Return the metrics as nested dictionaries and lists, as in report.json."""
-        return self.summary.facts()
+        return self.data.facts()
+
+    def table(
+        self,
+        metric: str | None = None,
+        *,
+        by: By | None = None,
+        library: Literal["arrow", "pandas", "polars"] = "arrow",
+    ) -> Any:
+        """Return the tidy table of all measures, as in report.parquet, or part of it.
+
+        Args:
+            metric: Name of a metric, for example ``"mCE"``. Default: all.
+            by: What the measures are of: the whole data set (``"data_set"``), a transform, a level of all transforms,
+                or a transform at a level (``"condition"``). Default: all of these.
+            library: Library of the result: an Arrow table, or a data frame.
+
+        Raises:
+            UserError: If no measure has this name, or an argument is invalid.
+        """
+        from pipeline.evaluate.report.write import tidy_table
+
+        rows = tidy_table(self.data)
+        if metric is not None:
+            known = rows["metric"].unique().to_pylist()
+            if metric not in known:
+                raise UserError(unknown("metric", metric, reported=known))
+            rows = rows.filter(pc.equal(rows["metric"], metric))
+        if by is not None:
+            if by not in _BY:
+                raise UserError(unknown("by", by, allowed=list(_BY)))
+            transform, level = _BY[by]
+            own = pc.and_(pc.is_valid(rows["level"]), pc.invert(pc.is_in(rows["family"], self._of_one_level)))
+            rows = rows.filter(pc.and_(pc.equal(pc.not_equal(rows["transform"], ""), transform), pc.equal(own, level)))
+        if library == "pandas":
+            return rows.to_pandas()
+        if library == "polars":
+            import polars
+
+            return polars.from_arrow(rows)
+        return rows
 
     def markdown(self) -> str:
         """Return the title, the warnings and the tables as Markdown, as in report.md."""
-        from pipeline.evaluate.report.sections import tables
         from pipeline.evaluate.report.text import to_markdown_page
 
-        return to_markdown_page(self.summary, self.title, tables(self.summary))
+        return to_markdown_page(self._document)
 
     def html(self) -> str:
         """Return the page with its plots and tables, as in report.html. It loads nothing from the network."""
-        from pipeline.evaluate.report.html import page
+        from pipeline.evaluate.report.page import page
 
-        return page(self.summary, self.title)
+        return page(self._document)
+
+    def latex(self, table: str = "key figures", *, intervals: bool = False) -> str:
+        """Return tables in LaTeX, for articles that load the package booktabs.
+
+        Args:
+            table: Title of the tables, as on the page, for example ``"corruption error (CE)"``. There is one for each
+                data set that has it.
+            intervals: Whether numbers have their confidence intervals.
+
+        Raises:
+            UserError: If no table has this title.
+        """
+        from pipeline.evaluate.report.write import latex_tables
+
+        titles = [each.title for each in self._document.tables]
+        if table not in titles:
+            raise UserError(unknown("table", table, reported=list(dict.fromkeys(titles))))
+        found = latex_tables(self._document, intervals)
+        return "\n".join(text for text, title in zip(found.values(), titles, strict=True) if title == table)
+
+    def figure(self, name: str) -> Any:
+        """Return a figure of matplotlib, which a notebook shows.
+
+        Args:
+            name: Title of a table whose plot is drawn, for example ``"accuracy by severity"``, or name of a metric of
+                whole data sets, whose values by model are drawn as bars, for example ``"mCE"``.
+
+        Raises:
+            UserError: If there is no such plot or metric, or matplotlib is not installed.
+        """
+        from pipeline.evaluate.report.figures import figure
+        from pipeline.evaluate.report.pivots import bars_of_models
+
+        plots = {each.title: each.plot for each in self._document.tables if each.plot}
+        plot = plots.get(name) or bars_of_models(self.data.sections, name)
+        if plot is None:
+            names = dict.fromkeys((*plots, *self.table(by="data_set")["metric"].to_pylist()))
+            raise UserError(unknown("figure", name, reported=list(names)))
+        return figure(plot, self._document.models)
+
+    @property
+    def _of_one_level(self) -> pa.Array:
+        """Families whose measures are all of one level, which is no part of what they are of."""
+        return pa.array([each.report.key for each in self.data.results if each.level is not None], pa.string())
+
+    @cached_property
+    def _document(self) -> Document:
+        return self.data.document(self.title)
 
     def __repr__(self) -> str:
         """Return the title, and the numbers of models and data sets."""
-        summaries = [each for of_family in self.summary.families.values() for each in of_family]
-        models, data_sets = {each.model for each in summaries}, {each.data_set for each in summaries}
+        models, data_sets = {each.model for each in self.data.results}, {each.data_set for each in self.data.results}
         counts = f"{counted(len(models), 'model')} on {counted(len(data_sets), 'data set')}"
         return f"<Report {printable(self.title)!r}: {counts}>"
 
     def __str__(self) -> str:
         """Return the warnings and the key figures as plain text."""
-        from pipeline.evaluate.report.sections import key_tables
         from pipeline.evaluate.report.text import to_text
 
         warnings = "".join(f"warning: {printable(each, LONGEST_MESSAGE)}\n" for each in self.warnings)
-        return warnings + to_text(key_tables(self.summary))
+        return warnings + to_text(table for table in self._document.tables if table.title == "key figures")
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook."""
-        from pipeline.evaluate.report.html import frame
+        from pipeline.evaluate.report.page import frame
 
         return frame(self.html(), self.title)
 
-    def write(self, out: Location) -> None:
-        """Write report.html, report.md, report.csv and report.json. An earlier report in the folder is replaced.
+    def write(self, out: Location, *, latex_intervals: bool = False) -> None:
+        """Write the page, Markdown, the tidy table (CSV, Parquet), JSON, tables in LaTeX and figures (PDF, SVG).
+
+        An earlier report in the folder is replaced.
 
         Args:
             out: Folder or URL. Created if missing.
+            latex_intervals: Whether numbers of the tables in LaTeX have their confidence intervals.
 
         Raises:
             UserError: If the folder cannot be written, or has a file of one of these names that is not a report.
@@ -205,7 +299,7 @@ class Report:
         from pipeline.evaluate.report.write import write_report
 
         with public_call():
-            write_report(self.summary, self.title, location(out, "out"))
+            write_report(self.data, self.title, location(out, "out"), intervals=latex_intervals)
 
 
 def report(
@@ -233,12 +327,12 @@ def report(
             package timm, if it is installed.
         published: Whether to add tables with published figures of reference models on the same data sets.
         rename: Names to display for models: recorded name -> name. Default: the recorded ones.
-        out: Folder or URL for report.html, .md, .csv and .json. Default: nothing is written.
+        out: Folder or URL for all files of the report. Default: nothing is written.
         title: Title of the page.
 
     Returns:
-        The metrics. ``markdown()`` returns tables, ``facts()`` nested dictionaries, ``summary`` holds typed records,
-        and ``write(folder)`` writes the files.
+        The metrics. ``table()`` returns the tidy table, ``markdown()`` and ``latex()`` tables for documents,
+        ``figure()`` plots, and ``write(folder)`` writes all files.
 
     Raises:
         UserError: If a folder holds no evaluation, two evaluations on clean images could give the same clean error, the
@@ -250,7 +344,7 @@ def report(
     if not folders:
         raise UserError("no evaluations to report on: pass at least one")
     with public_call():
-        summary = summarise(
+        data = make_report(
             folders,
             [_folder(each) for each in as_list(baseline)],
             [_folder(each) for each in as_list(clean)],
@@ -258,7 +352,7 @@ def report(
             published=published,
             rename=_names(rename),
         )
-    result = Report(summary, title)
+    result = Report(data, title)
     if out is not None:
         result.write(out)
     return result

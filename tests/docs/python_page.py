@@ -127,13 +127,14 @@ error = evaluation.figures()["corruptions"][0]["mean_error"]["value"]  # a fract
 report = rs.report(evaluation, out="report")
 ```
 
-Metrics are functions of arrays, also without models and files. Errors are fractions, one per severity:
+Metrics are functions of arrays, also without models and files. Errors are fractions; their axes are corruptions and
+severities ([definitions](metrics.md)):
 
 ```python
 import robustshards as rs
 
-ce = rs.metrics.corruption_error([0.2, 0.3, 0.4], baseline=[0.4, 0.5, 0.6])
-assert abs(ce - 0.6) < 1e-9
+ce = rs.metrics.corruption_error([[0.2, 0.3, 0.4]], baseline=[[0.4, 0.5, 0.6]])
+assert abs(ce[0] - 0.6) < 1e-9
 ```
 
 ## Types

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics import bootstrap
@@ -16,10 +16,12 @@ from pipeline.evaluate.metrics.bootstrap import (
     Bootstrap,
     Estimate,
     bootstrap_means,
+    draws_of_groups,
     estimate_of_groups,
-    percentile_interval,
+    intervals,
+    wilson,
 )
-from tests.factories.metrics import FIGURES, FIGURES_OF_MEANS, mean
+from tests.factories.metrics import FIGURES, mean
 
 
 def interval(values: np.ndarray, confidence: float = 0.95, **how: int) -> tuple[float, float]:
@@ -32,37 +34,6 @@ def test_intervals_cover_the_true_value_at_the_stated_rate() -> None:
     result = [interval(generator.random(200) < 0.3, resamples=300) for _ in range(300)]
     covered = np.mean([low <= 0.3 <= high for low, high in result])
     assert 0.90 <= covered <= 0.98
-
-
-def test_intervals_approximate_the_normal_distribution() -> None:
-    values = np.random.default_rng(5).random(5000)
-    low, high = interval(values, confidence=0.9, resamples=4000)
-    half = 1.6449 * values.std() / np.sqrt(len(values))
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
-
-
-def test_intervals_depend_only_on_the_arguments() -> None:
-    values = np.random.default_rng(5).random(100)
-    before = values.copy()
-    np.random.seed(1)
-    first = interval(values, seed=3)
-    np.random.seed(2)
-    assert interval(values, seed=3) == first
-    assert interval(values, seed=4) != first
-    wider = interval(values, seed=3, confidence=0.99)
-    assert wider[0] < first[0] < values.mean() < first[1] < wider[1]
-    np.testing.assert_array_equal(values, before)
-
-
-def test_draws_equal_those_of_numpys_default_generator() -> None:
-    """Keep the intervals of reports the same across releases."""
-    values = np.random.default_rng(5).random((60, 2))
-    generator = np.random.default_rng(9)
-    expected = [values[generator.integers(60, size=60)].mean(axis=0) for _ in range(50)]
-    np.testing.assert_allclose(bootstrap_means(values, resamples=50, seed=9), expected, rtol=1e-13)
-    np.testing.assert_allclose(
-        bootstrap_means(values[:, 0], resamples=50, seed=9), np.array(expected)[:, 0], rtol=1e-13
-    )
 
 
 def test_draws_with_counts_that_are_used_again_are_random_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,52 +57,6 @@ def test_errors_have_the_draws_of_other_values(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_array_equal(bootstrap_means(errors, resamples=200), 2 * halves)
 
 
-def test_groups_are_resampled_independently() -> None:
-    groups = [np.random.default_rng(5).random(30), np.random.default_rng(6).random(20)]
-    generator = np.random.default_rng(0)
-    draws = [np.subtract(*(generator.choice(group, len(group)).mean() for group in groups)) for _ in range(40)]
-
-    def difference(drawn: list[np.ndarray]) -> float:
-        return drawn[0].mean() - drawn[1].mean()
-
-    result = estimate_of_groups(difference, groups, resamples=40)
-    assert result == Estimate(difference(groups), *percentile_interval(draws))
-    assert result.low < result.value < result.high
-
-
-def test_a_single_group_gets_the_draws_of_bootstrap_means() -> None:
-    values = np.random.default_rng(5).random(60)
-    by_groups = estimate_of_groups(lambda groups: groups[0].mean(), [values], resamples=50, seed=2)
-    by_means = Bootstrap.of(values, resamples=50, seed=2).estimate(mean)
-    assert astuple(by_groups) == pytest.approx(astuple(by_means), abs=1e-13)
-
-
-@pytest.mark.parametrize("name", FIGURES_OF_MEANS)
-def test_identical_images_give_an_interval_of_width_zero(name: str) -> None:
-    """Only differences between images widen an interval."""
-    figure = FIGURES[name]
-    row = np.array([0.25, 0.5, 0.75, 0.5, 1, 0.5, 0.25, 0.5, 0.5, 0.75] * 2)
-    result = Bootstrap.of(np.tile(row, (8, 1)), resamples=40)
-    estimate = result.estimate(lambda means: figure(means.reshape(*means.shape[:-1], 4, 5)))
-    assert estimate.low == pytest.approx(estimate.value, abs=1e-14)
-    assert estimate.high == pytest.approx(estimate.value, abs=1e-14)
-
-
-@pytest.mark.parametrize("name", FIGURES_OF_MEANS)
-def test_estimate_returns_the_metric_and_its_interval(name: str) -> None:
-    values = np.random.default_rng(7).random((90, 20)) < 0.6
-
-    def figure(means: np.ndarray) -> Any:
-        return FIGURES[name](means.reshape(*means.shape[:-1], 4, 5))
-
-    result = Bootstrap.of(values, resamples=80, seed=4).estimate(figure, confidence=0.9)
-    generator = np.random.default_rng(4)
-    draws = [figure(values[generator.integers(90, size=90)].mean(axis=0)) for _ in range(80)]
-    assert result.value == pytest.approx(figure(values.mean(axis=0)), abs=1e-13)
-    assert (result.low, result.high) == pytest.approx(np.quantile(draws, [0.05, 0.95]).tolist(), abs=1e-12)
-    assert result.low < result.high
-
-
 @given(st.integers(1, 40), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=50)
 def test_bootstrap_means_of_fractions_do_not_exceed_one(images: int, seed: int) -> None:
@@ -141,3 +66,63 @@ def test_bootstrap_means_of_fractions_do_not_exceed_one(images: int, seed: int) 
     result = Bootstrap.of(values, resamples=20, seed=seed)
     assert result.draws.max() <= 1
     assert result.estimate(metrics.mean_error).high <= 1
+
+
+def test_draws_equal_those_of_numpys_default_generator() -> None:
+    """Keep the intervals of reports the same across releases, whatever the state of the global generator."""
+    values = np.random.default_rng(5).random((60, 2))
+    before = values.copy()
+    generator = np.random.default_rng(9)
+    expected = np.array([values[generator.integers(60, size=60)].mean(axis=0) for _ in range(50)])
+    np.testing.assert_allclose(bootstrap_means(values, resamples=50, seed=9), expected, rtol=1e-13)
+    np.testing.assert_allclose(bootstrap_means(values[:, 0], resamples=50, seed=9), expected[:, 0], rtol=1e-13)
+    np.testing.assert_array_equal(values, before)
+
+
+def test_groups_are_resampled_independently() -> None:
+    groups = [np.random.default_rng(5).random(30), np.random.default_rng(6).random(20)]
+    generator = np.random.default_rng(2)
+    draws = [[generator.choice(group, len(group)).mean() for group in groups] for _ in range(40)]
+
+    def means(drawn: list[np.ndarray]) -> np.ndarray:
+        return np.array([group.mean() for group in drawn])
+
+    np.testing.assert_array_equal(draws_of_groups(means, groups, resamples=40, seed=2), draws)
+    result = estimate_of_groups(lambda drawn: float(means(drawn)[1]), groups, resamples=40, seed=2)
+    low, high = intervals(np.array(draws)[:, 1])
+    assert result == Estimate(groups[1].mean(), float(low), float(high))
+    alone = draws_of_groups(lambda drawn: drawn[0].mean(), groups[:1], resamples=40, seed=2)
+    np.testing.assert_allclose(alone, bootstrap_means(groups[0], resamples=40, seed=2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_estimate_returns_the_metric_and_its_interval(name: str) -> None:
+    def figure(means: np.ndarray) -> Any:
+        return FIGURES[name](means.reshape(*means.shape[:-1], 4, 5))
+
+    values = np.random.default_rng(7).random((90, 20)) < 0.6
+    result = Bootstrap.of(values, resamples=80, seed=4).estimate(figure, confidence=0.9)
+    generator = np.random.default_rng(4)
+    draws = [figure(values[generator.integers(90, size=90)].mean(axis=0)) for _ in range(80)]
+    assert result.value == pytest.approx(figure(values.mean(axis=0)), abs=1e-13)
+    assert (result.low, result.high) == pytest.approx(np.quantile(draws, [0.05, 0.95]).tolist(), abs=1e-12)
+    assert result.low < result.high
+    identical = Bootstrap.of(np.tile(np.arange(1, 21) / 20, (8, 1)), resamples=40).estimate(figure)
+    assert (identical.low, identical.high) == pytest.approx((identical.value,) * 2, abs=1e-13)
+
+
+@pytest.mark.filterwarnings("error")
+def test_intervals_keep_axes_and_are_nan_where_a_draw_is() -> None:
+    draws = np.random.default_rng(1).random((200, 2, 3))
+    draws[7, 0, 1] = np.nan
+    low, high = intervals(draws, confidence=0.9)
+    np.testing.assert_allclose([low, high], np.quantile(draws, [0.05, 0.95], axis=0), rtol=1e-13)
+    assert np.argwhere(np.isnan(low)).tolist() == np.argwhere(np.isnan(high)).tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(("successes", "n", "confidence"), [(0, 30, 0.95), (30, 30, 0.95), (3, 10, 0.5), (0, 1, 0.9)])
+def test_wilson_intervals_equal_those_of_scipy(successes: int, n: int, confidence: float) -> None:
+    expected = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    assert wilson(successes, n, confidence) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    low, high = wilson([successes, n], n, confidence)
+    assert (low[0], high[1]) == (wilson(successes, n, confidence)[0], 1)

@@ -1,4 +1,4 @@
-"""Metrics of ImageNet-C: golden and published values, AlexNet's figures, and invalid arguments of all metrics."""
+"""Metrics of ImageNet-C: golden and published values, AlexNet's figures; and leading axes, NaN and errors of all."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics import alexnet as baselines
-from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.metrics.bootstrap import Bootstrap, estimate_of_groups, percentile_interval
-from tests.factories.metrics import GOLDEN_TOLERANCE, mean
+from pipeline.evaluate.metrics import (
+    ALEXNET_CLEAN_ERROR,
+    ALEXNET_ERRORS,
+    ALEXNET_FLIP_PROBABILITIES,
+    ALEXNET_MEAN_ERRORS,
+    Bootstrap,
+    alexnet_errors,
+)
+from tests.factories.metrics import FIGURES, FIGURES_OF_IMAGES, GOLDEN_TOLERANCE, mean, rates
 from tests.golden import names as expected_names
+
+ALEXNET = alexnet_errors(tuple(ALEXNET_ERRORS))
 
 RESNET_50_CLEAN_ERROR = 0.239
 RESNET_50 = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
@@ -36,26 +45,18 @@ def published(shared: Path) -> dict[str, Any]:
 
 
 def test_corruption_errors_equal_the_golden_values(golden: dict[str, Any]) -> None:
-    given_rows = golden["corruption"]
-    errors, clean = given_rows["errors"], given_rows["clean_error"]
-    assert given_rows["alexnet_clean_error"] == ALEXNET_CLEAN_ERROR
-    for name, row in errors.items():
-        baseline = baselines.alexnet_errors(name)
-        ratio = metrics.corruption_error(row, baseline)
-        relative = metrics.relative_corruption_error(row, clean, baseline, ALEXNET_CLEAN_ERROR)
-        assert ratio == pytest.approx(given_rows["ce"][name], abs=GOLDEN_TOLERANCE)
-        assert relative == pytest.approx(given_rows["relative_ce"][name], abs=GOLDEN_TOLERANCE)
-    mean = metrics.mean_corruption_error(errors, ALEXNET_ERRORS)
-    relative_mean = metrics.relative_mean_corruption_error(errors, clean, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR)
-    assert mean == pytest.approx(given_rows["mce"], abs=GOLDEN_TOLERANCE)
-    assert relative_mean == pytest.approx(given_rows["relative_mce"], abs=GOLDEN_TOLERANCE)
-
-
-def errors_of_published_row(row: Sequence[int]) -> dict[str, np.ndarray]:
-    return {
-        name: np.array(baseline) * percent / 100
-        for (name, baseline), percent in zip(ALEXNET_ERRORS.items(), row, strict=True)
-    }
+    expected = golden["corruption"]
+    errors, baseline = np.array(list(expected["errors"].values())), alexnet_errors(tuple(expected["errors"]))
+    clean = expected["clean_error"], baseline, expected["alexnet_clean_error"]
+    assert expected["alexnet_clean_error"] == ALEXNET_CLEAN_ERROR
+    for found, name in (
+        (metrics.corruption_error(errors, baseline), "ce"),
+        (metrics.relative_corruption_error(errors, *clean), "relative_ce"),
+    ):
+        by_name = dict(zip(expected["errors"], found, strict=True))
+        assert by_name == pytest.approx(expected[name], abs=GOLDEN_TOLERANCE, rel=0)
+    means = [metrics.mean_corruption_error(errors, baseline), metrics.relative_mean_corruption_error(errors, *clean)]
+    assert means == pytest.approx([expected["mce"], expected["relative_mce"]], abs=GOLDEN_TOLERANCE, rel=0)
 
 
 @pytest.mark.parametrize(
@@ -63,52 +64,110 @@ def errors_of_published_row(row: Sequence[int]) -> dict[str, np.ndarray]:
     [(RESNET_50, RESNET_50_CLEAN_ERROR, 76.7, 105.0), (RESNET_18, RESNET_18_CLEAN_ERROR, 84.7, 103.9)],
     ids=["ResNet-50", "ResNet-18"],
 )
-def test_published_mce_and_relative_mce_are_reproduced(
-    row: Sequence[int], clean: float, mean: float, relative_mean: float
-) -> None:
-    errors = errors_of_published_row(row)
-    assert 100 * metrics.mean_corruption_error(errors, ALEXNET_ERRORS) == pytest.approx(mean, abs=0.3)
-    relative = metrics.relative_mean_corruption_error(errors, clean, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR)
-    assert 100 * relative == pytest.approx(relative_mean, abs=2)
+def test_published_figures_are_reproduced(row: Sequence[int], clean: float, mean: float, relative_mean: float) -> None:
+    errors = ALEXNET * np.array(row)[:, None] / 100
+    relative = 100 * metrics.relative_corruption_error(errors, clean, ALEXNET, ALEXNET_CLEAN_ERROR)
+    assert 100 * metrics.mean_corruption_error(errors, ALEXNET) == pytest.approx(mean, abs=0.3)
+    assert relative.mean() == pytest.approx(relative_mean, abs=2)
+    if row is RESNET_50:
+        assert relative == pytest.approx(RESNET_50_RELATIVE, abs=2)
 
 
-def test_published_relative_ce_is_reproduced() -> None:
-    errors = errors_of_published_row(RESNET_50)
-    for (name, row), expected in zip(errors.items(), RESNET_50_RELATIVE, strict=True):
-        relative = metrics.relative_corruption_error(
-            row, RESNET_50_CLEAN_ERROR, ALEXNET_ERRORS[name], ALEXNET_CLEAN_ERROR
-        )
-        assert 100 * relative == pytest.approx(expected, abs=2), name
+ERRORS, REFERENCE = [[0.2, 0.4], [0.6, 0.6]], [[0.5, 0.7], [0.6, 0.6]]
 
 
-def test_metrics_equal_values_computed_by_hand() -> None:
-    assert metrics.corruption_error([0.2, 0.4], [0.5, 0.7]) == pytest.approx(0.5)
-    assert metrics.relative_corruption_error([0.2, 0.4], 0.1, [0.5, 0.7], 0.4) == pytest.approx(1.0)
-    errors = {"fog": [0.2, 0.4], "snow": [0.6, 0.6]}
-    assert metrics.mean_corruption_error(errors, {"snow": [0.6, 0.6], "fog": [0.5, 0.7]}) == pytest.approx(0.75)
-    assert metrics.unnormalised_mean_error(errors) == pytest.approx(0.45)
-    np.testing.assert_allclose(metrics.robustness_curve({"fog": [0.8, 0.6], "snow": [0.4, 0.4]}), [0.6, 0.5])
-    assert metrics.residual_robustness(0.75, 0.5) == 0.25
-    assert metrics.normalised_standard_deviation([0.7, 0.8]) == pytest.approx(-5)
-    assert metrics.normalised_standard_deviation([0.7]) == 0
-    own, baseline = {"tilt": 0.1, "snow": 0.3}, {"snow": 0.2, "tilt": 0.2, "scale": 0.1}
-    assert metrics.mean_flip_rate(own, baseline) == pytest.approx(1.0)
-    assert metrics.negative_mean_flip_probability(own) == pytest.approx(-0.2)
-    assert metrics.mean_top5_distance({"tilt": 3.0}, {"tilt": 2.0}) == pytest.approx(1.5)
-    assert metrics.mean_error([0.2, 0.4]) == pytest.approx(0.3)
-    assert metrics.unnormalised_mean_error({"fog": [0.2], "own": [0.3, 0.5]}) == pytest.approx(0.3)
-    assert metrics.corruption_robustness(errors, {"snow": [0.6, 0.6], "fog": [0.5, 0.7]}) == pytest.approx(0.25)
-    assert metrics.flip_rate(0.1, 0.4) == pytest.approx(0.25)
-    assert metrics.top5_ratio(3.0, 2.0) == pytest.approx(1.5)
-    assert metrics.mean_over_transforms({"tilt": 3.0, "snow": 4.0}) == pytest.approx(3.5)
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: metrics.corruption_error(ERRORS, REFERENCE), [0.5, 1]),
+        (lambda: metrics.mean_corruption_error(ERRORS, REFERENCE), 0.75),
+        (lambda: metrics.relative_corruption_error(ERRORS, 0.1, REFERENCE, 0.4), [1, 2.5]),
+        (lambda: metrics.relative_mean_corruption_error(ERRORS, 0.1, REFERENCE, 0.4), 1.75),
+        (lambda: metrics.relative_corruption_error([ERRORS, ERRORS], [0.1, 0.3], REFERENCE, 0.4), [[1, 2.5], [0, 1.5]]),
+        (lambda: metrics.mean_error([0.2, 0.4]), 0.3),
+        (lambda: metrics.unnormalised_mean_error(ERRORS), 0.45),
+        (lambda: metrics.robustness_curve([[0.8, 0.6], [0.4, 0.4]]), [0.6, 0.5]),
+        (lambda: metrics.residual_robustness(0.75, 0.5), 0.25),
+        (lambda: metrics.normalised_standard_deviation([0.7, 0.8]), -5),
+        (lambda: metrics.normalised_standard_deviation([0.7]), 0),
+        (lambda: metrics.flip_rate([0.1, 0.3], [0.4, 0.2]), [0.25, 1.5]),
+        (lambda: metrics.mean_flip_rate([0.1, 0.3], [0.4, 0.2]), 0.875),
+        (lambda: metrics.negative_mean_flip_probability([0.1, 0.3]), -0.2),
+        (lambda: metrics.top5_ratio(3.0, 2.0), 1.5),
+        (lambda: metrics.mean_top5_distance([3.0, 1.0], [2.0, 2.0]), 1.0),
+        (lambda: metrics.mean_over([3.0, 4.0]), 3.5),
+        (lambda: metrics.corruption_error(ALEXNET, ALEXNET), [1] * 15),
+        (lambda: metrics.relative_mean_corruption_error(ALEXNET, ALEXNET_CLEAN_ERROR, ALEXNET, ALEXNET_CLEAN_ERROR), 1),
+    ],
+)
+def test_metrics_equal_values_computed_by_hand(call: Callable[[], Any], expected: Any) -> None:
+    assert call() == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_ratios_of_the_baseline_to_itself_are_one() -> None:
-    assert metrics.mean_corruption_error(ALEXNET_ERRORS, ALEXNET_ERRORS) == pytest.approx(1)
-    assert metrics.relative_mean_corruption_error(
-        ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR
-    ) == pytest.approx(1)
-    assert metrics.mean_flip_rate(ALEXNET_FLIP_PROBABILITIES, ALEXNET_FLIP_PROBABILITIES) == pytest.approx(1)
+# Missing values
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: metrics.mean_over([[np.nan, 0.2], [np.nan, np.nan]]), [0.2, np.nan]),
+        (lambda: metrics.mean_over([[np.nan, 0.2], [0.6, np.nan]], axis=(0, 1)), 0.4),
+        (lambda: metrics.mean_over([]), np.nan),
+        (lambda: metrics.mean_error([0.2, np.nan, 0.4]), 0.3),
+        (lambda: metrics.unnormalised_mean_error([[0.2, np.nan], [0.3, 0.5], [np.nan, np.nan]]), 0.3),
+        (lambda: metrics.robustness_curve([[0.2, np.nan], [0.4, 0.6]]), [0.3, 0.6]),
+        (lambda: metrics.corruption_error([[0.2, np.nan], [np.nan, np.nan]], REFERENCE), [0.4, np.nan]),
+        (lambda: metrics.corruption_error(ERRORS, [[0.5, np.nan], [0.0, 0.0]]), [np.nan, np.nan]),
+        (lambda: metrics.corruption_error([[0.2, np.nan]], [[0.5, np.nan]]), [0.4]),
+        (lambda: metrics.mean_corruption_error([[0.2, 0.4], [np.nan, np.nan]], REFERENCE), np.nan),
+        (lambda: metrics.relative_corruption_error(ERRORS, 0.1, REFERENCE, 0.6), [np.nan, np.nan]),
+        (lambda: metrics.relative_corruption_error(ERRORS, np.nan, REFERENCE, 0.4), [np.nan, np.nan]),
+        (lambda: metrics.relative_mean_corruption_error(ERRORS, 0.1, REFERENCE, np.nan), np.nan),
+        (lambda: metrics.flip_rate([0.1, 0.1, np.nan], [0.0, np.nan, 0.1]), [np.nan] * 3),
+        (lambda: metrics.mean_flip_rate([0.1, 0.1], [0.1, np.nan]), np.nan),
+        (lambda: metrics.top5_ratio(3.0, np.nan), np.nan),
+        (lambda: metrics.mean_top5_distance([3.0, 1.0], [0.0, 2.0]), np.nan),
+        (lambda: metrics.negative_mean_flip_probability([0.1, np.nan]), -0.1),
+        (lambda: metrics.residual_robustness(0.5, [0.25, np.nan]), [0.25, np.nan]),
+    ],
+)
+def test_nan_marks_values_that_are_missing(call: Callable[[], Any], expected: Any) -> None:
+    np.testing.assert_allclose(call(), expected, rtol=1e-12)
+
+
+# Leading axes
+
+
+def test_every_metric_is_tested_with_leading_axes() -> None:
+    of_samples = {
+        *("alexnet_errors", "draws_of_groups", "estimate_of_groups", "intervals", "wilson", "ordinal_ranks"),
+        *("flip_probability", "top5_distance", "zipf_distance"),
+        *("real_accuracy", "real_hits"),
+        *("cutoff_bandwidths", "frequency_bias"),
+        *("adversarial_robustness", "worst_case_adversarial_robustness", "robust_accuracy", "attack_success_rate"),
+        *("smallest_budgets", "median_budget", "area_under_accuracy", "robust_by_image", "survived_by_image"),
+        *("reliability", "adaptive_reliability", "negative_log_likelihoods", "brier_scores"),
+        *(name for name in metrics.__all__ if name.endswith("_by_sequence")),
+    }
+    functions = {name for name in metrics.__all__ if name.islower()}
+    assert functions - of_samples == FIGURES.keys() | FIGURES_OF_IMAGES
+
+
+@pytest.mark.parametrize("name", [*FIGURES, *FIGURES_OF_IMAGES])
+@given(st.lists(st.integers(1, 3), max_size=3), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=25)
+def test_metrics_with_leading_axes_equal_a_loop(name: str, leading: list[int], seed: int) -> None:
+    figure, means = (FIGURES | FIGURES_OF_IMAGES)[name], rates((*leading, 4, 5), seed)
+    before = means.copy()
+    result = figure(means)
+    assert isinstance(result, np.ndarray if leading else float)
+    assert np.shape(result) == tuple(leading)
+    for index in np.ndindex(*leading):
+        one = figure(means[index])
+        assert isinstance(one, float)
+        assert (result[index] if leading else result) == pytest.approx(one, abs=1e-14, rel=1e-14)
+    np.testing.assert_array_equal(means, before)
 
 
 # Baselines
@@ -118,30 +177,20 @@ def test_alexnet_constants_are_the_published_values(published: dict[str, Any]) -
     published["imagenet_c_mean_error_extra"] |= {"style_transfer": 0.757}  # of the paper's draft of 2018
     assert published == {
         "imagenet_c_error_by_severity": {name: list(row) for name, row in ALEXNET_ERRORS.items()},
-        "imagenet_c_mean_error_extra": baselines.ALEXNET_MEAN_ERRORS,
+        "imagenet_c_mean_error_extra": ALEXNET_MEAN_ERRORS,
         "imagenet_clean_error": ALEXNET_CLEAN_ERROR,
         "imagenet_p_flip_probability": ALEXNET_FLIP_PROBABILITIES,
     }
-
-
-def test_alexnet_constants_cover_all_transforms() -> None:
     names = (*expected_names.published(expected_names.CORRUPTIONS), "style_transfer")
-    assert (*ALEXNET_ERRORS, *baselines.ALEXNET_MEAN_ERRORS) == names
+    assert (*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS) == names
     assert set(ALEXNET_FLIP_PROBABILITIES) == set(expected_names.published(expected_names.PERTURBATIONS))
 
 
-def test_alexnet_errors_rejects_unpublished_values() -> None:
-    assert baselines.alexnet_errors("fog", (3, 1)) == (0.84378, 0.67474)
-    assert sum(baselines.alexnet_errors("spatter")) == pytest.approx(5 * 0.7175)
-    for corruption, severities, message in (
-        ("rain", (1,), "'rain': use one of gaussian_noise, "),
-        ("fog", (0, 1), "severities \\(0, 1\\): use .* of \\(1, 2, 3, 4, 5\\)"),
-        ("fog", (1, 1), "severities \\(1, 1\\): use .* distinct"),
-        ("fog", (), "severities \\(\\): use one or more"),
-        ("spatter", (1, 2), "spatter at severities \\(1, 2\\) .* use all five"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            baselines.alexnet_errors(corruption, severities)
+def test_alexnet_errors_are_nan_where_unpublished() -> None:
+    found = alexnet_errors(["fog", "spatter", "rain"], (3, 1))
+    np.testing.assert_array_equal(found, [[0.84378, 0.67474], [np.nan, np.nan], [np.nan, np.nan]])
+    assert alexnet_errors(["spatter"]).tolist() == [[0.7175] * 5]
+    assert alexnet_errors([]).shape == (0, 5)
 
 
 # Invalid arguments
@@ -181,33 +230,27 @@ SOME = np.ones((2, 3, 6), np.int64)
             lambda: metrics.top5_distances_of_lists_by_sequence(3 * SOME[..., :2], ordered=True),
             "3..3 in top-5 lists: use 0..1 in lists of 2",
         ),
-        (
-            lambda: metrics.corruption_error([0.1], [0.1, 0.2]),
-            "1 severities, but the baseline has shape \\(2,\\)",
-        ),
-        (
-            lambda: metrics.corruption_error([10.0], [20.0]),
-            "errors 10.0..10.0: use fractions 0..1, not percent",
-        ),
-        (lambda: metrics.corruption_error([0.1], [0.0]), "baseline of 0.0 for the errors"),
-        (lambda: metrics.corruption_error([], []), "at least one number"),
-        (lambda: metrics.relative_corruption_error([0.1], 0.0, [0.2], 0.3), "a baseline of -0.0"),
-        (lambda: metrics.relative_corruption_error([0.1], 2.0, [0.2], 0.1), "the clean error 2.0: use fractions"),
-        (
-            lambda: metrics.mean_corruption_error({"fog": [0.1]}, {"snow": [0.1]}),
-            "baseline lacks fog; it has snow: use",
-        ),
-        (lambda: metrics.mean_corruption_error({}, {}), "at least one"),
-        (lambda: metrics.unnormalised_mean_error({}), "pass one or more"),
-        (lambda: metrics.unnormalised_mean_error({"fog": [50.0]}), "fog 50.0..50.0: use fractions"),
-        (lambda: metrics.mean_flip_rate({"tilt": 3.0}, {"tilt": 0.1}), "flip probabilities of tilt 3.0: use fractions"),
-        (lambda: metrics.mean_flip_rate({"tilt": 0.3}, {"tilt": 0.0}), "a baseline of 0.0 for tilt"),
-        (lambda: metrics.mean_top5_distance({"tilt": np.nan}, {"tilt": 1.0}), "nan by a baseline of 1.0 for tilt"),
-        (lambda: metrics.negative_mean_flip_probability({}), "pass one or more"),
+        (lambda: metrics.corruption_error([[0.1]], [[0.1, 0.2]]), "\\(1, 1\\), but the baseline has shape \\(1, 2\\)"),
+        (lambda: metrics.corruption_error([0.1], [[0.1]]), "errors of shape \\(1,\\): pass rows"),
+        (lambda: metrics.corruption_error([[10.0]], [[20.0]]), "errors 10.0..10.0: use fractions 0..1, not percent"),
+        (lambda: metrics.corruption_error([[0.1]], [[-1.0]]), "baseline's errors -1.0..-1.0"),
+        (lambda: metrics.relative_corruption_error([[0.1]], 2.0, [[0.2]], 0.1), "clean error 2.0..2.0: use fractions"),
+        (lambda: metrics.mean_corruption_error([[]], [[]]), "shape \\(1, 0\\): pass rows of at least one number"),
+        (lambda: metrics.unnormalised_mean_error([[50.0, np.nan]]), "errors 50.0..50.0: use fractions"),
+        (lambda: metrics.mean_flip_rate([3.0], [0.1]), "flip probabilities 3.0..3.0: use fractions"),
+        (lambda: metrics.mean_flip_rate([0.3], [0.1, 0.2]), "shape \\(1,\\), but the baseline has shape \\(2,\\)"),
+        (lambda: metrics.flip_rate(0.3, -0.1), "finite numbers, 0 or larger"),
+        (lambda: metrics.top5_ratio(np.inf, 0.1), "finite numbers, 0 or larger"),
+        (lambda: metrics.mean_top5_distance([], []), "shape \\(0,\\)"),
+        (lambda: metrics.negative_mean_flip_probability([]), "at least one number"),
         (lambda: metrics.normalised_standard_deviation([71.0, 72.0]), "not percent"),
-        (lambda: metrics.residual_robustness(0.5, np.nan), "corrupted accuracies nan: use fractions"),
-        (lambda: metrics.robustness_curve({"fog": [0.1], "snow": [0.1, 0.2]}), "severities"),
-        (lambda: metrics.robustness_curve({}), "0 corruptions"),
+        (lambda: metrics.normalised_standard_deviation([0.7, np.nan]), "accuracies nan..nan"),
+        (lambda: metrics.residual_robustness(0.5, 2), "corrupted accuracies 2.0..2.0: use fractions"),
+        (lambda: metrics.robustness_curve([0.1]), "accuracies of shape \\(1,\\)"),
+        (lambda: alexnet_errors("fog"), "'fog': pass a sequence of names, for example \\['fog'\\]"),
+        (lambda: alexnet_errors(["fog"], (0, 1)), "severities \\(0, 1\\): use .* of \\(1, 2, 3, 4, 5\\)"),
+        (lambda: alexnet_errors(["fog"], (1, 1)), "severities \\(1, 1\\): use .* distinct"),
+        (lambda: alexnet_errors(["fog"], ()), "severities \\(\\): use one or more"),
         (lambda: metrics.anomaly_score([1, 2]), "type int64: pass floats"),
         (lambda: metrics.anomaly_score([1.0, 2.0]), "probabilities 1.0..2.0: use 0..1"),
         (
@@ -217,14 +260,8 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: metrics.area_under_precision_recall([1.0, 2.0], [True]), "shape \\(1,\\)"),
         (lambda: metrics.area_under_precision_recall([1.0], [False]), "no image is anomalous: .* at least one"),
         (lambda: metrics.area_under_precision_recall([np.nan, 1.0], np.array([True, False])), "some are NaN"),
-        (
-            lambda: metrics.mean_over_transforms({"fog": [0.1], "snow": [0.1, 0.2]}),
-            "shapes .*pass one or more of the same",
-        ),
-        (lambda: metrics.mean_over_transforms({"fog": np.nan}), "not finite"),
-        (lambda: metrics.flip_rate(3.0, 0.1), "flip probabilities 3.0: use fractions"),
-        (lambda: metrics.flip_rate(0.3, 0.0), "baseline of 0.0 for the flip probability: .* above 0"),
-        (lambda: metrics.top5_ratio(3.0, np.nan), "baseline of nan for the top-5 distance"),
+        (lambda: metrics.mean_over([np.inf]), "some are infinite"),
+        (lambda: metrics.natural_robustness([0.1] * 9), "shape \\(9,\\): pass finite values of exactly imagenet, "),
         (lambda: metrics.mean_error(0.5), "shape \\(\\): pass a row"),
         (lambda: Bootstrap.of(np.ones((2, 2, 2))), "shape \\(2, 2, 2\\)"),
         (lambda: Bootstrap.of([]), "shape \\(0,\\)"),
@@ -232,12 +269,15 @@ SOME = np.ones((2, 3, 6), np.int64)
         (lambda: Bootstrap.of([1.0, np.nan]), "not finite"),
         (lambda: Bootstrap.of([1.0], resamples=0), "number of resamples 0: use an integer from 1 to 1000000"),
         (lambda: Bootstrap.of([1.0]).estimate(mean, confidence=95), "confidence 95"),
-        (lambda: percentile_interval(np.ones((2, 2))), "shape \\(2, 2\\): pass .* \\(draws,\\)"),
+        (lambda: metrics.intervals([]), "shape \\(0,\\): pass .* \\(draws, ...\\)"),
+        (lambda: metrics.intervals([np.inf, 1.0]), "pass finite numbers"),
+        (lambda: metrics.wilson(3, 2), "0..n successes"),
+        (lambda: metrics.wilson(0, 0), "n 1 or more"),
         (
             lambda: Bootstrap.of(np.ones((9, 3))).estimate(lambda means: means.mean(axis=0)),
             "one value for each of 10000 draws",
         ),
-        (lambda: estimate_of_groups(lambda groups: 0.0, [[1.0], []]), "shape \\(0,\\)"),
+        (lambda: metrics.estimate_of_groups(lambda groups: 0.0, [[1.0], []]), "shape \\(0,\\)"),
     ],
 )
 def test_invalid_arguments_are_named_with_the_remedy(call: Callable[[], object], message: str) -> None:
@@ -246,6 +286,6 @@ def test_invalid_arguments_are_named_with_the_remedy(call: Callable[[], object],
 
 
 def test_metrics_import_only_numpy() -> None:
-    loaded = "import sys; import pipeline.evaluate.metrics, pipeline.evaluate.metrics.alexnet; print(*sys.modules)"
+    loaded = "import sys; import pipeline.evaluate.metrics; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert not {"torch", "ray", "pandas", "pyarrow", "sklearn", "scipy"} & set(done.stdout.split())

@@ -1,17 +1,18 @@
-"""Accuracy (ReaL) and natural robustness as functions, and the published tables that they reproduce."""
+"""Accuracy (ReaL), AUPR and natural robustness as functions, and the published tables that they reproduce."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
-from pipeline.tasks.library import load
 
 RESNET50_CE = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
 """CE in percent of a ResNet-50, in the order of the corruptions, from the paper on ImageNet-C."""
@@ -21,12 +22,6 @@ RESNET50_CE = (80, 82, 83, 75, 89, 78, 80, 78, 75, 66, 57, 71, 85, 77, 77)
 def ares(shared: Path) -> Any:
     """Return tables 4 and 5 of ARES-Bench."""
     return json.loads((shared / "spec" / "data" / "ares_tables.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def robustart(shared: Path) -> Any:
-    """Return tables 5 and 6 of RobustART."""
-    return json.loads((shared / "spec" / "data" / "robustart_tables.json").read_text())
 
 
 # Accuracy (ReaL)
@@ -58,66 +53,82 @@ def test_real_accuracy_refuses_invalid_values(predicted: Any, lists: Any, reason
         metrics.real_accuracy(predicted, lists)
 
 
+# Anomaly detection
+
+
+def average_precision_by_definition(scores: Sequence[float], anomalous: Sequence[bool]) -> float:
+    total, recall = 0.0, 0.0
+    for threshold in sorted(set(scores), reverse=True):
+        passed = [flag for score, flag in zip(scores, anomalous, strict=True) if score >= threshold]
+        gained = sum(passed) / sum(anomalous)
+        total += (gained - recall) * sum(passed) / len(passed)
+        recall = gained
+    return total
+
+
+@given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=40))
+@settings(deadline=None)
+def test_area_under_precision_recall_equals_its_definition(images: list[tuple[int, bool]]) -> None:
+    scores, anomalous = zip(*images, strict=True)
+    if not any(anomalous):
+        return
+    area = metrics.area_under_precision_recall(scores, np.array(anomalous))
+    assert area == pytest.approx(average_precision_by_definition(scores, anomalous), abs=1e-12)
+    again = metrics.area_under_precision_recall(scores[::-1], np.array(anomalous[::-1]))
+    assert again == pytest.approx(area, abs=1e-12)
+
+
+def test_area_under_precision_recall_equals_values_computed_by_hand() -> None:
+    anomalous = np.array([True, False, True, False])
+    assert metrics.area_under_precision_recall([0.9, 0.8, 0.7, 0.1], anomalous) == pytest.approx(0.5 + 0.5 * 2 / 3)
+    assert metrics.area_under_precision_recall([4, 1, 3, 0], anomalous) == 1
+    assert metrics.area_under_precision_recall([1, 1, 1, 1], anomalous) == 0.5
+    assert metrics.area_under_precision_recall([np.inf, 0, np.inf, -np.inf], anomalous) == 1
+
+
+@pytest.mark.parametrize(("others", "constant"), [(10_000, 0.166667), (50_000, 0.038462)])
+def test_area_of_imagenet_o(others: int, constant: float) -> None:
+    """ImageNet-O has 2,000 images. Equal scores of anomalous and other images pass together."""
+    anomalous = np.arange(2000 + others) < 2000
+    assert metrics.area_under_precision_recall(np.zeros(2000 + others), anomalous) == pytest.approx(constant, abs=1e-6)
+    assert metrics.area_under_precision_recall(-np.arange(2000 + others), anomalous) == pytest.approx(1)
+    if others == 10_000:
+        wrong = metrics.area_under_precision_recall(np.arange(2000 + others), anomalous)
+        assert wrong == pytest.approx(0.088434, abs=1e-6)
+
+
+def test_anomaly_score_is_the_negated_maximum() -> None:
+    scores = metrics.anomaly_score(np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
+    np.testing.assert_array_equal(scores, [-0.75, -0.5])
+
+
 # Natural robustness
 
 
 def test_natural_robustness_is_the_plain_mean_of_all_ten() -> None:
-    figures = {name: 0.1 * number for number, name in enumerate(metrics.NATURAL_FIGURES)}
+    figures = np.arange(10) / 10
     assert metrics.natural_robustness(figures) == pytest.approx(0.45)
-    assert metrics.natural_robustness({**figures, "1 - mCE": -0.3}) == pytest.approx(0.35)
-    two = {name: np.array([value, value + 0.1]) for name, value in figures.items()}
-    np.testing.assert_allclose(metrics.natural_robustness(two), [0.45, 0.55])
-    for wrong in ({**figures, "imagenet-c": 0.1}, dict.fromkeys(metrics.NATURAL_FIGURES[1:], 0.1)):
-        with pytest.raises(ValueError, match=r"missing or unknown figures imagenet(-c)?: pass exactly imagenet, "):
-            metrics.natural_robustness(wrong)
+    assert metrics.natural_robustness([*figures[:9], -0.1]) == pytest.approx(0.35)
+    assert np.isnan(metrics.natural_robustness([*figures[:9], np.nan]))
 
 
 def test_natural_robustness_reproduces_the_averages_of_ares(ares: Any) -> None:
     """The ten figures and the average are rounded to 0.1, so they may differ by 0.1; five differ by more than 0.05."""
-    rows = ares["natural"]
-    differences = {f"{row['architecture']} {row['method']}": _average(row) - row["average"] for row in rows}
-    assert len(rows) == len(differences) == 55
-    assert max(map(abs, differences.values())) < 0.1
-    assert {name for name, difference in differences.items() if abs(difference) > 0.05 + 1e-9} == {
+    rows = {f"{row['architecture']} {row['method']}": row for row in ares["natural"]}
+    found = 100 * metrics.natural_robustness(np.array([row["values"] for row in rows.values()]) / 100)
+    differences = found - np.array([row["average"] for row in rows.values()])
+    assert len(rows) == len(ares["natural"]) == 55
+    assert np.abs(differences).max() < 0.1
+    assert {name for name, each in zip(rows, differences, strict=True) if abs(each) > 0.05 + 1e-9} == {
         "ResNet50 AT", "ResNet152 FD", "ViTL Normal", "XciTL RB", "SwinS Normal",
     }  # fmt: skip
-
-
-def _average(row: Mapping[str, Any]) -> float:
-    figures = dict(zip(metrics.NATURAL_FIGURES, np.array(row["values"]) / 100, strict=True))
-    return 100 * float(metrics.natural_robustness(figures))
-
-
-# ImageNet-C by other names
-
-
-def test_one_minus_mce_of_a_published_resnet50(ares: Any) -> None:
-    (normal,) = [row for row in ares["natural"] if (row["architecture"], row["method"]) == ("ResNet50", "Normal")]
-    assert normal["values"][metrics.NATURAL_FIGURES.index("1 - mCE")] == 23.3 == round(100 - 76.7, 1)
+    normal = rows["ResNet50 Normal"]["values"][metrics.NATURAL_FIGURES.index("1 - mCE")]
+    assert normal == 23.3 == round(100 - 76.7, 1)
 
 
 def test_mean_corruption_accuracy_of_a_published_resnet50() -> None:
     """The printed CEs are rounded, so 1 - mCE is within 0.3 of the printed 23.3."""
-    errors = {
-        name: np.array(alexnet) * ce / 100
-        for (name, alexnet), ce in zip(metrics.ALEXNET_ERRORS.items(), RESNET50_CE, strict=True)
-    }
-    assert 100 * metrics.corruption_robustness(errors, metrics.ALEXNET_ERRORS) == pytest.approx(23.3, abs=0.3)
+    baseline = metrics.alexnet_errors(tuple(metrics.ALEXNET_ERRORS))
+    errors = baseline * np.array(RESNET50_CE)[:, None] / 100
+    assert 100 * (1 - metrics.mean_corruption_error(errors, baseline)) == pytest.approx(23.3, abs=0.3)
     assert round(100 * (1 - metrics.unnormalised_mean_error(errors)), 1) == 39.0
-
-
-# RobustART
-
-
-COUNTS = {3.866: 290, 5.04: 378, 2.706: 203, 3.853: 289, 6.573: 493}
-"""Printed accuracy on ImageNet-A in percent -> number of correct images."""
-
-
-def test_accuracies_on_imagenet_a_of_robustart_are_counts_of_its_images(robustart: Any) -> None:
-    """The accuracies are printed with three digits, some cut off instead of rounded."""
-    images, column = load("imagenet-a").task.images, robustart["columns"].index("ImageNet-A accuracy")
-    assert images == 7500
-    assert COUNTS.keys() < {row[column] for row in robustart["rows"].values()}
-    for percent, count in COUNTS.items():
-        assert 100 * count / images == pytest.approx(percent, abs=0.001)
-        assert round(percent / 100 * images) == count

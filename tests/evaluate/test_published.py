@@ -10,14 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import corruptions
-import perturbations
-import robustshards as rs
-from corruptions import c_bar
-from pipeline.evaluate import metrics
-from pipeline.evaluate.report import real_labels
-from pipeline.evaluate.report.families import layouts
 from pipeline.evaluate.report.published import (
     ATTACK_RECIPES,
     BENCHMARKS,
@@ -26,8 +18,16 @@ from pipeline.evaluate.report.published import (
     UNNORMALISED,
     VALIDATION,
 )
-from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.summarise import summarise
+
+import corruptions
+import perturbations
+import robustshards as rs
+from corruptions import c_bar
+from pipeline.evaluate import metrics
+from pipeline.evaluate.report import real_labels
+from pipeline.evaluate.report.families import layouts
+from pipeline.evaluate.report.sections import tables
 from pipeline.evaluate.report.text import to_markdown, to_terminal
 from pipeline.tasks.library import load, shipped
 from pipeline.transforms.adversarial import ATTACKS
@@ -177,11 +177,11 @@ def test_figures_of_alexnet_are_those_of_the_baseline() -> None:
     clean, corrupted = percents("AlexNet", "imagenet"), percents("AlexNet", "imagenet-c")
     assert clean["", "top-1 error"] == corrupted["", "clean error"]
     assert clean["", "top-1 error"] == pytest.approx(100 * metrics.ALEXNET_CLEAN_ERROR)
-    mean = 100 * metrics.unnormalised_mean_error(metrics.ALEXNET_ERRORS)
+    mean = 100 * metrics.unnormalised_mean_error(list(metrics.ALEXNET_ERRORS.values()))
     assert corrupted["", "mean corruption error (unnormalised)"] == round(mean, 2)
     assert corrupted["", "mean corruption accuracy (unnormalised)"] == round(100 - mean, 2)
     assert (corrupted["", "mCE"], corrupted["", "relative mCE"], corrupted["", "1 - mCE"]) == (100, 100, 0)
-    flips = {name: metrics.ALEXNET_FLIP_PROBABILITIES[name] for name in perturbations.names("benchmark")}
+    flips = [metrics.ALEXNET_FLIP_PROBABILITIES[name] for name in perturbations.names("benchmark")]
     found = percents("AlexNet", "imagenet-p")
     assert found["", "NmFP"] == round(100 * metrics.negative_mean_flip_probability(flips), 2)
     assert found["", "mean flip probability (unnormalised)"] == -found["", "NmFP"]
@@ -198,11 +198,10 @@ def test_printed_ce_agree_with_the_printed_mce(model: str, clean: float) -> None
     assert found["", "clean error"] == percents(model, "imagenet")["", "top-1 error"] == clean
     for name in names:
         if (name, "relative CE") in found:
-            errors = [error * found[name, "CE"] / 100 for error in metrics.ALEXNET_ERRORS[name]]
-            relative = metrics.relative_corruption_error(
-                errors, clean / 100, metrics.ALEXNET_ERRORS[name], metrics.ALEXNET_CLEAN_ERROR
-            )
-            assert 100 * relative == pytest.approx(found[name, "relative CE"], abs=2.1)
+            alexnet = metrics.alexnet_errors([name])
+            errors = alexnet * found[name, "CE"] / 100
+            relative = metrics.relative_corruption_error(errors, clean / 100, alexnet, metrics.ALEXNET_CLEAN_ERROR)
+            assert 100 * relative[0] == pytest.approx(found[name, "relative CE"], abs=2.1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,6 @@ def test_spreads_equal_the_reference(golden: dict[str, Any]) -> None:
 # Overlaps
 
 
-def test_overlap_by_hand() -> None:
-    accuracies = [[0.8, 0.4, 0.2], [0.8, 0.6, 0.3], [0.4, 0.3, 0.3]]
-    # r: clean model 0.5 0.25, first 0.75 0.375, second 0.75 0.75
-    expected = ((0.375 - 0.25) / (0.75 - 0.25) + (0.75 - 0.5) / (0.75 - 0.5)) / 2
-    assert selection.overlap_scores(accuracies)[0, 1] == pytest.approx(expected)
-    expected = (0.1 / 0.1 - 0.1 / 0.2) / 2
-    assert selection.overlap_scores(accuracies, normalised=False)[0, 1] == pytest.approx(expected)
-
-
 @st.composite
 def tables(draw: Any) -> np.ndarray:
     """Return accuracies (C + 1, C + 1) of models that are better under their own corruption than the clean one."""
@@ -91,23 +82,6 @@ def test_overlaps_are_symmetric_with_1_on_the_diagonal_and_never_negative(table:
     np.testing.assert_array_equal(overlaps, overlaps.T)
     assert (np.diagonal(overlaps) == 1).all()
     assert (overlaps >= 0).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda table: table[:-1], r"shape \(12, 13\)"),
-        (lambda table: table[0], r"at least one number|\(C \+ 1, C \+ 1\)|shape"),
-        (lambda table: table[:1, :1], r"shape \(1, 1\)"),
-        (lambda table: table * 100, "not percent"),
-        (lambda table: np.where(table == table[0, 0], np.nan, table), "nan"),
-        (lambda table: np.where(np.arange(13) == 0, 0, table), "normalised=False"),
-        (lambda table: np.vstack([table[:3], table[:1], table[4:]]), "corruption 2 does not change"),
-    ],
-)
-def test_invalid_accuracies_of_overlaps_are_refused(change: Callable[..., Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        selection.overlap_scores(change(trained()))
 
 
 # Categories
@@ -129,22 +103,9 @@ def test_as_few_categories_as_exceed_the_threshold() -> None:
     assert numbers == [2, 3]
 
 
-def test_categories_that_do_not_exist_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"2\.\.4 of 5 corruptions .* 0\.5: use a lower threshold"):
-        selection.categories(np.eye(5))
-    with pytest.raises(ValueError, match="all values of corruption 0 are equal"):
-        selection.categories(np.ones((4, 4)))
-
-
 def test_equal_corruptions_are_one_category() -> None:
     overlaps = np.kron(np.eye(2), np.ones((3, 3)))
     assert selection.categories(overlaps) == ((0, 1, 2), (3, 4, 5))
-
-
-@pytest.mark.parametrize("overlaps", [[[1, 0]], [1, 0], [[1, np.nan], [np.nan, 1]], [[1]]])
-def test_invalid_overlaps_are_refused(overlaps: Any) -> None:
-    with pytest.raises(ValueError, match="invalid overlaps"):
-        selection.categories(overlaps)
 
 
 def test_category_correlations_without_pairs_are_nan() -> None:
@@ -153,12 +114,6 @@ def test_category_correlations_without_pairs_are_nan() -> None:
     assert np.isnan(same)
     assert not np.isnan(different)
     assert np.isnan(selection.category_correlations(overlaps, [[0, 1, 2]])[1])
-
-
-@pytest.mark.parametrize(("categories", "message"), [([[0, 1], [1]], "in several"), ([[0, 7]], "unknown corruption 7")])
-def test_invalid_categories_are_refused(categories: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        selection.category_correlations(np.eye(3), categories)
 
 
 # Benchmarks
@@ -180,17 +135,6 @@ def test_balanced_benchmarks_are_uniform() -> None:
     assert len(counts) == 6
     expected = 1000
     assert sum((count - expected) ** 2 / expected for count in counts.values()) < 20.5  # 0.1 % of chi-square, 5 degrees
-
-
-@pytest.mark.parametrize(("n", "k"), [(0, 1), (1, 0), (7, 1), (1, 8), (-1, 1)])
-def test_impossible_benchmarks_are_refused(n: int, k: int) -> None:
-    with pytest.raises(ValueError, match=f"{n} categories with {k} corruptions each"):
-        selection.balanced_benchmark(CATEGORIES, n, k, rng())
-
-
-def test_spread_counts_represented_categories_only() -> None:
-    assert selection.spread((0, 1, 2, 7), CATEGORIES) == 1
-    assert selection.spread((0, 1), CATEGORIES) == 0
 
 
 def test_substitutions_reach_the_published_spreads() -> None:
@@ -219,22 +163,14 @@ def test_substitution_replaces_one_and_raises_the_spread_or_changes_nothing(benc
     assert selection.spread(found, CATEGORIES) > selection.spread(tuple(benchmark), CATEGORIES)
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "message"), [((), "at least one"), ((1, 1), "each once"), ((99,), "corruption 99")]
-)
-def test_invalid_benchmarks_are_refused(benchmark: tuple[int, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        selection.spread(benchmark, CATEGORIES)
-    with pytest.raises(ValueError, match=message):
-        selection.substituted(benchmark, CATEGORIES, rng())
-
-
 def test_mean_overlap_is_over_pairs_of_one_category() -> None:
     overlaps = [[1, 0.6, 0.2, 0.1], [0.6, 1, 0.3, 0.1], [0.2, 0.3, 1, 0.4], [0.1, 0.1, 0.4, 1]]
     categories = [(0, 1), (2, 3)]
     assert selection.mean_overlap((0, 1, 2, 3), overlaps, categories) == pytest.approx(0.5)
     assert selection.mean_overlap((0, 1, 2), overlaps, categories) == pytest.approx(0.6)
     assert np.isnan(selection.mean_overlap((0, 2), overlaps, categories))
+    assert selection.spread((0, 1, 2), categories) == 0.5  # of numbers of corruptions, 2 and 1
+    assert selection.spread((0, 1), categories) == 0  # over represented categories only
 
 
 # Predictiveness
@@ -269,28 +205,61 @@ def test_predictiveness_is_within_its_bounds(models: int, seed: int) -> None:
     assert 0 <= p <= 1
 
 
+# Invalid arguments
+
+
+TABLE = trained()
+
+
 @pytest.mark.parametrize(
-    ("clean", "natural", "candidates", "benchmarks", "message"),
+    ("function", "arguments", "message"),
     [
-        (CLEAN[:2], NATURAL[:2], CANDIDATES[:2], [(0,)], "2 models are too few"),
-        (CLEAN, NATURAL[:3], CANDIDATES, [(0,)], "do not match"),
-        (CLEAN[:3], NATURAL, CANDIDATES, [(0,)], "do not match"),
-        (CLEAN, NATURAL, CANDIDATES, [], "no benchmarks"),
-        (CLEAN, NATURAL, CANDIDATES, [()], "at least one"),
-        (CLEAN, NATURAL, CANDIDATES, [(3,)], "corruption 3"),
-        (CLEAN, NATURAL, CANDIDATES, [(-1,)], "corruption -1"),
-        (CLEAN, NATURAL, CANDIDATES, [(0, 0)], "each once"),
-        (CLEAN, CLEAN - 0.3, CANDIDATES, [(0,)], "same score on natural images"),
-        (CLEAN, NATURAL, CANDIDATES, [(0,), (2,)], "same score on a synthetic benchmark"),
-        (CLEAN * 100, NATURAL, CANDIDATES, [(0,)], "not percent"),
-        (CLEAN, NATURAL * np.nan, CANDIDATES, [(0,)], "nan"),
+        (selection.overlap_scores, (TABLE[:-1],), r"shape \(12, 13\)"),
+        (selection.overlap_scores, (TABLE[0],), r"shape \(13,\)"),
+        (selection.overlap_scores, (TABLE[:1, :1],), r"shape \(1, 1\)"),
+        (selection.overlap_scores, (TABLE * 100,), "not percent"),
+        (selection.overlap_scores, (np.where(TABLE[0, 0] == TABLE, np.nan, TABLE),), "nan"),
+        (selection.overlap_scores, (np.where(np.arange(13) == 0, 0, TABLE),), "normalised=False"),
+        (selection.overlap_scores, (np.vstack([TABLE[:3], TABLE[:1], TABLE[4:]]),), "corruption 2 does not change"),
+        *(
+            (selection.categories, (overlaps,), "invalid overlaps")
+            for overlaps in ([[1, 0]], [1, 0], [[1, np.nan], [np.nan, 1]], [[1]])
+        ),
+        (selection.categories, (np.eye(5),), r"2\.\.4 of 5 corruptions .* 0\.5: use a lower threshold"),
+        (selection.categories, (np.ones((4, 4)),), "all values of corruption 0 are equal"),
+        (selection.category_correlations, (np.eye(3), [[0, 1], [1]]), "in several"),
+        (selection.category_correlations, (np.eye(3), [[0, 7]]), "unknown corruption 7"),
+        *(
+            (selection.balanced_benchmark, (CATEGORIES, n, k, rng()), f"{n} categories with {k} corruptions each")
+            for n, k in ((0, 1), (1, 0), (7, 1), (1, 8), (-1, 1))
+        ),
+        *(
+            (function, (benchmark, CATEGORIES, *generator), message)
+            for function, generator in ((selection.spread, ()), (selection.substituted, (rng(),)))
+            for benchmark, message in (((), "at least one"), ((1, 1), "each once"), ((99,), "corruption 99"))
+        ),
+        *(
+            (selection.predictiveness, arguments, message)
+            for *arguments, message in (
+                (CLEAN[:2], NATURAL[:2], CANDIDATES[:2], [(0,)], "2 models are too few"),
+                (CLEAN, NATURAL[:3], CANDIDATES, [(0,)], "do not match"),
+                (CLEAN[:3], NATURAL, CANDIDATES, [(0,)], "do not match"),
+                (CLEAN, NATURAL, CANDIDATES, [], "no benchmarks"),
+                (CLEAN, NATURAL, CANDIDATES, [()], "at least one"),
+                (CLEAN, NATURAL, CANDIDATES, [(3,)], "corruption 3"),
+                (CLEAN, NATURAL, CANDIDATES, [(-1,)], "corruption -1"),
+                (CLEAN, NATURAL, CANDIDATES, [(0, 0)], "each once"),
+                (CLEAN, CLEAN - 0.3, CANDIDATES, [(0,)], "same score on natural images"),
+                (CLEAN, NATURAL, CANDIDATES, [(0,), (2,)], "same score on a synthetic benchmark"),
+                (CLEAN * 100, NATURAL, CANDIDATES, [(0,)], "not percent"),
+                (CLEAN, NATURAL * np.nan, CANDIDATES, [(0,)], "nan"),
+            )
+        ),
     ],
 )
-def test_undefined_predictiveness_is_refused(
-    clean: Any, natural: Any, candidates: Any, benchmarks: Any, message: str
-) -> None:
+def test_invalid_arguments_are_refused(function: Callable[..., Any], arguments: Sequence[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        selection.predictiveness(clean, natural, candidates, benchmarks)
+        function(*arguments)
 
 
 def test_importing_the_functions_does_not_import_scipy() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics import slices
+from pipeline.evaluate.metrics import arrays
 from pipeline.evaluate.metrics.bootstrap import bootstrap_means
 from tests.factories.metrics import GOLDEN_TOLERANCE
 
@@ -141,26 +141,6 @@ def test_sequence_metrics_ignore_the_order_of_sequences_and_classes(ordered: boo
     assert metrics.top5_distance(shuffled, ordered=False) == metrics.top5_distance(ranks, ordered=False)
 
 
-def test_sequence_metrics_equal_values_computed_by_hand() -> None:
-    predictions = np.array([[1, 1, 2, 1], [4, 4, 4, 5]], np.int16)
-    assert metrics.flip_probability(predictions, ordered=True) == pytest.approx(3 / 6)
-    assert metrics.flip_probability(predictions, ordered=True, difficulty=2) == pytest.approx(2 / 4)
-    assert metrics.flip_probability(predictions, ordered=True, difficulty=3) == pytest.approx(1 / 2)
-    assert metrics.flip_probability(predictions, ordered=False) == pytest.approx(2 / 6)
-    assert metrics.flip_probability(predictions, ordered=False, difficulty=9) == pytest.approx(2 / 6)
-    np.testing.assert_allclose(metrics.flip_probabilities_by_sequence(predictions, ordered=True), [2 / 3, 1 / 3])
-
-    lists = np.array([[[0, 1, 2, 3, 4], [1, 0, 2, 3, 9]]])
-    assert metrics.top5_distances_of_lists_by_sequence(lists, ordered=True) == [
-        1 + 1 + 1
-    ]  # two classes swap ranks, the fifth leaves the list
-    apart = np.array([[[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]])
-    assert metrics.top5_distances_of_lists_by_sequence(apart, ordered=True) == [15]
-
-    ranks = np.array([[[1, 2, 3], [2, 1, 3]]])
-    assert metrics.zipf_distance(ranks, ordered=True) == pytest.approx(1 / 2 / 1 + 1 / 2 / 2)
-
-
 def test_top5_distance_is_not_symmetric() -> None:
     ranks = np.array([[[1, 2, 3, 4, 5, 6, 7], [7, 1, 2, 3, 4, 5, 6]]])
     assert metrics.top5_distance(ranks, ordered=True) != metrics.top5_distance(ranks[:, ::-1], ordered=True)
@@ -176,7 +156,7 @@ def test_row_slices_do_not_change_metrics(monkeypatch: pytest.MonkeyPatch) -> No
         lambda: bootstrap_means(ranks[:, 0], resamples=30).tolist(),
     ]
     before = [figure() for figure in figures]
-    monkeypatch.setattr(slices, "SLICE_VALUES", 50)
+    monkeypatch.setattr(arrays, "SLICE_VALUES", 50)
     assert [figure() for figure in figures] == before
 
 

@@ -8,24 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from markdown_it import MarkdownIt
+from pipeline.evaluate.report.family import Table
+from pipeline.evaluate.report.formats import NOTHING
+from pipeline.evaluate.report.summary import Summary
 from rich.console import Console
 
 import corruptions
-from pipeline.evaluate.metrics.bootstrap import Estimate
-from pipeline.evaluate.report.family import Table
-from pipeline.evaluate.report.formats import COUNT, NOTHING, PLAIN, Number
 from pipeline.evaluate.report.sections import sections, tables
-from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from pipeline.text import escape_controls, printable
 from tests.factories.summaries import (
     ALEXNET,
     EMPTY,
-    HOSTILE,
     MODELS,
-    hostile_summary,
     made_clean,
     made_corruptions,
     made_perturbations,
@@ -131,24 +125,6 @@ def test_the_csv_has_every_estimate_in_full_precision() -> None:
     assert (relative["low"], float(relative["value"])) == ("", made_corruptions().relative_mean_corruption_error)
     keys = [tuple(row[name] for name in CSV_COLUMNS[:6]) for row in rows]
     assert len(set(keys)) == len(keys)
-
-
-@pytest.mark.parametrize("models", [1, 2])
-def test_two_models_fit_a_terminal(models: int) -> None:
-    found = tables(made_summary(tuple(MODELS)[:models]))
-    lines = terminal_text(found).splitlines()
-    assert max(map(len, lines)) <= 100
-    whole = "\n".join(lines)
-    for each in found:
-        for row in each.rows:
-            assert all(str(cell) in whole for cell in row)  # no cell is broken over two lines
-
-
-def test_numbers_are_aligned_to_the_right() -> None:
-    lines = terminal_text(tables(summary_of(clean=[made_clean()]))).splitlines()
-    ends = [line.rstrip() for line in lines[2:6]]
-    assert ends[0].endswith("23.9 [23.5, 24.3]")
-    assert len({len(line) for line in ends}) == 1
 
 
 def test_means_over_part_of_the_benchmark_are_marked() -> None:
@@ -259,39 +235,3 @@ def test_an_evaluation_without_rows_has_counts() -> None:
     assert [each.title for each in found] == ["key figures"]
     assert [row[0] for row in found[0].rows] == ["clean error", "baseline", "images", "failed"]
     assert sections(summary_of(corruptions=[bare]))[0].headline("ResNet-50") is None
-
-
-def test_markup_in_names_is_escaped() -> None:
-    summary = hostile_summary()
-    found = tables(summary)
-    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(found))
-    assert "<script" not in rendered
-    assert "<a " not in rendered
-    assert "<em>" not in rendered
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;|`*a*`  [31m_b_" in rendered
-    assert rendered.count("<table>") == len(found)
-    assert rendered.count("<tr>") == len(found) + sum(len(each.rows) for each in found)
-    text = terminal_text(found, width=300)
-    assert "\x1b" not in text
-    assert HOSTILE in text
-    (row,) = {row["model"] for row in csv_rows(summary)}
-    assert row == escape_controls(summary.families["clean"][0].model)
-    assert "\x1b" not in to_csv(summary)
-
-
-def test_numbers_are_formatted() -> None:
-    found = Estimate(0.2336, 0.2291, 0.2388)
-    assert (Number(found).figure, Number(found).interval) == ("23.4", "[22.9, 23.9]")
-    assert str(Number(found)) == "23.4 [22.9, 23.9]"
-    assert str(Number(found, partial=True)) == "23.4 [22.9, 23.9] *"
-    assert str(Number(Estimate(0.234, 0.229, 0.239), short=True)) == "23.4 ±0.5"
-    assert str(Number(0.5)) == "50.0"
-    assert str(Number(-1.434, PLAIN)) == "-1.43"
-    assert str(Number(50_000, COUNT)) == "50,000"
-    for missing in (None, float("nan"), Estimate(float("nan"), 0, 0)):
-        assert str(Number(missing, short=True, partial=True)) == NOTHING
-
-
-def test_names_are_printable() -> None:
-    assert printable("a\n\u202eb\x00") == "a  b"
-    assert printable(" \t") == "unnamed"

@@ -16,7 +16,7 @@ import pytest
 import robustshards as rs
 from pipeline.software import PACKAGES
 
-HEAVY = {"cv2", "jinja2", "numba", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch"}
+HEAVY = {"cv2", "jinja2", "matplotlib", "numba", "numpy", "pyarrow", "pydantic", "ray", "rich", "torch"}
 
 
 def loaded_by(program: str, folder: Path) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import Annotated
 
 import typer
@@ -59,9 +61,10 @@ def report(
     rename: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="OLD=NEW",
+            metavar="OLD=NEW|FILE",
             rich_help_panel=REPORTING,
-            help="Name to display for a model instead of the recorded one; repeat for several.",
+            help="Name to display for a model instead of the recorded one, or a TOML file of such lines; repeat for "
+            "several.",
         ),
     ] = None,
     out: Annotated[
@@ -69,9 +72,16 @@ def report(
         typer.Option(
             metavar="FOLDER",
             rich_help_panel=REPORTING,
-            help="Folder for report.html, report.md, report.csv and report.json. Default: only print the tables.",
+            help="Folder for report.html, .md, .csv, .parquet and .json, tables in LaTeX and figures. Default: only "
+            "print the tables.",
         ),
     ] = None,
+    latex_intervals: Annotated[
+        bool,
+        typer.Option(
+            "--latex-intervals", rich_help_panel=REPORTING, help="Add confidence intervals to the tables in LaTeX."
+        ),
+    ] = False,
     title: Annotated[
         str, typer.Option(metavar="TEXT", rich_help_panel=REPORTING, help="Title of the page.")
     ] = "Robustness report",
@@ -82,29 +92,50 @@ def report(
     Include an evaluation of clean images to get the clean error and the metrics that need it.
     """
     with report_errors(as_json):
-        from pipeline.evaluate.report.sections import tables
-        from pipeline.evaluate.report.summarise import summarise
+        from pipeline.evaluate.report.report import make_report
         from pipeline.evaluate.report.text import to_terminal
-        from pipeline.evaluate.report.write import write_report
 
-        names = dict(map(_renaming, rename or ()))
-        summary = summarise(evaluations, baseline or (), clean or (), real=real, published=published, rename=names)
+        names = {old: new for each in rename or () for old, new in _renaming(each).items()}
+        options = {
+            "real": real,
+            "published": published,
+            "rename": names,
+            "command": shlex.join(["robustshards", *sys.argv[1:]]),
+        }
+        found = make_report(evaluations, baseline or (), clean or (), **options)
         if out is not None:
-            write_report(summary, title, out)
+            from pipeline.evaluate.report.write import write_report
+
+            write_report(found, title, out, intervals=latex_intervals)
         if as_json:
-            print_json(**summary.facts())
+            print_json(**found.facts())
             return
-        for part in to_terminal(tables(summary)):
+        for part in to_terminal(found.document(title).tables):
             print_renderable(part)
-        for warning in summary.warnings:
+        for warning in found.warnings:
             warn(warning)
         if out is not None:
-            print_line(f"wrote report.html, report.md, report.csv and report.json to {out}")
+            print_line(f"wrote report.html, .md, .csv, .parquet and .json, tables and figures to {out}")
 
 
-def _renaming(text: str) -> tuple[str, str]:
-    """Return the old and the new name in a value of ``--rename``. Raise UserError for other texts."""
+def _renaming(text: str) -> dict[str, str]:
+    """Return the names in a value of ``--rename``, a pair or a TOML file. Raise UserError for other texts."""
     old, separator, new = text.partition("=")
-    if not separator:
-        raise UserError(f"invalid --rename {shown(text)}: use OLD=NEW, for example lite0=EfficientNet-Lite0")
-    return old, new
+    if separator:
+        return {old: new}
+    if not text.endswith(".toml"):
+        raise UserError(
+            f"invalid --rename {shown(text)}: use OLD=NEW, for example lite0=EfficientNet-Lite0, or a .toml file"
+        )
+    from pipeline.config import read_toml
+    from pipeline.storage import SMALL_FILE, LocalStore, local_path
+
+    file = local_path(text)
+    try:
+        content = LocalStore(str(file.parent)).read(file.name, limit=SMALL_FILE)
+    except OSError as error:
+        raise UserError(f"cannot read the names {shown(text)}: {error.strerror}; give a .toml file") from error
+    names = read_toml(content, str(file))
+    if not all(isinstance(name, str) for name in names.values()):
+        raise UserError(f'{shown(text)} is not a list of names: write lines such as lite0 = "EfficientNet-Lite0"')
+    return names

@@ -1,12 +1,14 @@
-"""Benchmark metrics as pure functions of arrays. They need no models and no files.
+"""Benchmark metrics as pure functions of arrays with axes. They need no models and no files.
 
-Errors, accuracies and probabilities are fractions 0..1, not percentages. Most functions accept any leading axes: an
-input of shape (..., severities) or (...) gives an output of shape (...), and a float if there are no leading axes. The
-same function therefore computes a metric and, for the draws of ``Bootstrap``, its confidence interval.
+Errors, accuracies and probabilities are fractions 0..1, not percentages. Most functions accept any leading axes: errors
+of shape (..., corruptions, severities) give an mCE of shape (...), and a float if there are no leading axes. The same
+function therefore computes a metric and, for the draws of ``Bootstrap``, its confidence interval.
+
+NaN marks a condition that was not evaluated, or a value of the baseline that is unknown: means over severities leave it
+out, and ratios to an unknown baseline are NaN. Any other value out of range raises ValueError.
 """
 
 from pipeline.evaluate.metrics.adversarial import (
-    accuracy_at_budgets,
     adversarial_robustness,
     area_under_accuracy,
     attack_success_rate,
@@ -22,15 +24,18 @@ from pipeline.evaluate.metrics.alexnet import (
     ALEXNET_ERRORS,
     ALEXNET_FLIP_PROBABILITIES,
     ALEXNET_MEAN_ERRORS,
+    SEVERITIES,
     alexnet_errors,
 )
-from pipeline.evaluate.metrics.anomalies import anomaly_score, area_under_precision_recall
-from pipeline.evaluate.metrics.benchmarks import (
-    normalised_standard_deviation,
-    residual_robustness,
-    robustness_curve,
+from pipeline.evaluate.metrics.arrays import mean_over
+from pipeline.evaluate.metrics.bootstrap import (
+    Bootstrap,
+    Estimate,
+    draws_of_groups,
+    estimate_of_groups,
+    intervals,
+    wilson,
 )
-from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate, estimate_of_groups
 from pipeline.evaluate.metrics.calibration import (
     BINS,
     Reliability,
@@ -43,32 +48,38 @@ from pipeline.evaluate.metrics.calibration import (
     negative_log_likelihoods,
     reliability,
 )
-from pipeline.evaluate.metrics.corruption_errors import (
-    corruption_error,
-    corruption_robustness,
-    mean_corruption_error,
-    mean_error,
-    relative_corruption_error,
-    relative_mean_corruption_error,
-    unnormalised_mean_error,
-)
-from pipeline.evaluate.metrics.frequency import (
+from pipeline.evaluate.metrics.corruptions import (
     area_above_curve,
+    corruption_error,
     cutoff_bandwidths,
     frequency_bias,
+    mean_corruption_error,
+    mean_error,
     normalised_accuracies,
+    normalised_standard_deviation,
+    relative_corruption_error,
+    relative_mean_corruption_error,
+    residual_robustness,
+    robustness_curve,
+    unnormalised_mean_error,
 )
-from pipeline.evaluate.metrics.means import mean_over_transforms
-from pipeline.evaluate.metrics.natural import NATURAL_FIGURES, natural_robustness
-from pipeline.evaluate.metrics.ranks import TOP, ordinal_ranks
-from pipeline.evaluate.metrics.real import real_accuracy, real_hits
+from pipeline.evaluate.metrics.natural import (
+    NATURAL_FIGURES,
+    anomaly_score,
+    area_under_precision_recall,
+    natural_robustness,
+    real_accuracy,
+    real_hits,
+)
 from pipeline.evaluate.metrics.sequences import (
+    TOP,
     flip_probabilities_by_sequence,
     flip_probability,
     flip_rate,
     mean_flip_rate,
     mean_top5_distance,
     negative_mean_flip_probability,
+    ordinal_ranks,
     top5_distance,
     top5_distances_by_sequence,
     top5_distances_of_lists_by_sequence,
@@ -84,11 +95,11 @@ __all__ = [
     "ALEXNET_MEAN_ERRORS",
     "BINS",
     "NATURAL_FIGURES",
+    "SEVERITIES",
     "TOP",
     "Bootstrap",
     "Estimate",
     "Reliability",
-    "accuracy_at_budgets",
     "adaptive_calibration_error",
     "adaptive_reliability",
     "adversarial_robustness",
@@ -101,18 +112,19 @@ __all__ = [
     "brier_score",
     "brier_scores",
     "corruption_error",
-    "corruption_robustness",
     "cutoff_bandwidths",
+    "draws_of_groups",
     "estimate_of_groups",
     "expected_calibration_error",
     "flip_probabilities_by_sequence",
     "flip_probability",
     "flip_rate",
     "frequency_bias",
+    "intervals",
     "mean_corruption_error",
     "mean_error",
     "mean_flip_rate",
-    "mean_over_transforms",
+    "mean_over",
     "mean_top5_distance",
     "median_budget",
     "natural_robustness",
@@ -138,6 +150,7 @@ __all__ = [
     "top5_distances_of_lists_by_sequence",
     "top5_ratio",
     "unnormalised_mean_error",
+    "wilson",
     "worst_case_adversarial_robustness",
     "zipf_distance",
     "zipf_distances_by_sequence",

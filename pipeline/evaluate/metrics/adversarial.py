@@ -1,6 +1,7 @@
 """Adversarial robustness: AR, WCAR, robust accuracy, transfer of attacks, and smallest budgets of images.
 
-``right`` always means: the predicted class is the label. R is the set of images that are right before an attack.
+``right`` says of each image whether its predicted class is its label. R is the set of images that are predicted
+correctly before an attack.
 
 Sources: Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR); Liu et al., arXiv 2302.14301 (ARES-Bench: robust
 accuracy).
@@ -8,59 +9,36 @@ accuracy).
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, float_if_scalar
-
-Flags = NDArray[np.bool_]
-Scalar = TypeVar("Scalar", bound=np.generic)
+from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, float_if_scalar
 
 
 def robust_by_image(right_before: ArrayLike, right_after: ArrayLike) -> Flags:
-    """Return whether the images of R are still right after each attack.
+    """Return whether the images of R are still right after each attack, (images of R,) or (images of R, attacks).
 
     Args:
         right_before: Whether each image is right before the attacks, bool of shape (images,).
         right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
 
-    Returns:
-        Booleans of shape (images of R,) or (images of R, attacks).
-
     Raises:
         ValueError: If a shape or dtype is wrong, or R is empty.
     """
-    return _of_right_images(_flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2))
+    before, after = _flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2)
+    _check_same_images(before, after)
+    if not before.any():
+        raise ValueError(f"none of {len(before)} images is right before the attacks: pass at least one that is")
+    return after[before]
 
 
 def adversarial_robustness(right_before: ArrayLike, right_after: ArrayLike) -> Figures:
-    """Return the AR of each attack: the fraction of R that is still right after it.
-
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, or R is empty.
-    """
-    return float_if_scalar(np.asarray(robust_by_image(right_before, right_after).mean(axis=0)))
+    """Return the AR of each attack: the fraction of R that is still right after it. See ``robust_by_image``."""
+    return float_if_scalar(robust_by_image(right_before, right_after).mean(axis=0))
 
 
 def worst_case_adversarial_robustness(right_before: ArrayLike, right_after: ArrayLike) -> float:
-    """Return the WCAR: the fraction of R that is still right after every attack.
-
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images, attacks).
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, there is no attack, or R is empty.
-    """
+    """Return the WCAR: the fraction of R that is still right after every attack, given as (images, attacks)."""
     robust = robust_by_image(right_before, right_after)
     if robust.ndim != 2 or not robust.shape[1]:
         raise ValueError(f"invalid right_after of shape {np.shape(right_after)}: pass (images, attacks)")
@@ -70,19 +48,11 @@ def worst_case_adversarial_robustness(right_before: ArrayLike, right_after: Arra
 def robust_accuracy(right_before: ArrayLike, right_after: ArrayLike) -> Figures:
     """Return the robust accuracy under each attack: the fraction of all images that are right before and after it.
 
-    Args:
-        right_before: Whether each image is right before the attacks, bool of shape (images,).
-        right_after: Whether it is right after each attack, bool of shape (images,) or (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
-
-    Raises:
-        ValueError: If a shape or dtype is wrong.
+    Arguments: see ``robust_by_image``. R may be empty: the robust accuracy is then 0.
     """
     before, after = _flags(right_before, "right_before", 1), _flags(right_after, "right_after", 2)
     _check_same_images(before, after)
-    return float_if_scalar(np.asarray((after.T & before).T.mean(axis=0)))
+    return float_if_scalar((after.T & before).mean(axis=-1))
 
 
 def attack_success_rate(source_right: ArrayLike, right_before: ArrayLike, right_after: ArrayLike) -> Figures:
@@ -94,18 +64,14 @@ def attack_success_rate(source_right: ArrayLike, right_before: ArrayLike, right_
     Args:
         source_right: Whether the source model gets each image right before the attack, bool of shape (images,).
         right_before: The same for the target model.
-        right_after: Whether the target model gets it right after each attack, bool of shape (images,) or
-            (images, attacks).
-
-    Returns:
-        Fractions of shape (attacks,), or a float for one attack without an axis.
+        right_after: Whether the target model gets it right after each attack, as in ``robust_by_image``.
 
     Raises:
         ValueError: If a shape or dtype is wrong, or no image is right for both models before the attacks.
     """
     source, target = _flags(source_right, "source_right", 1), _flags(right_before, "right_before", 1)
     _check_same_images(source, target)
-    return float_if_scalar(np.asarray(1 - robust_by_image(source & target, right_after).mean(axis=0)))
+    return 1 - adversarial_robustness(source & target, right_after)
 
 
 # Smallest budgets
@@ -136,14 +102,13 @@ def smallest_budgets(right_before: ArrayLike, found: ArrayLike, smallest: ArrayL
 
 
 def survived_by_image(smallest: ArrayLike, budgets: ArrayLike) -> Flags:
-    """Return whether each image is still right at each budget: whether its smallest budget is larger.
+    """Return whether each image is still right at each budget, bool of shape (images, budgets).
+
+    It is if its smallest budget is larger. The mean over images is the accuracy at each budget.
 
     Args:
         smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
         budgets: Budgets of shape (budgets,).
-
-    Returns:
-        Booleans of shape (images, budgets). Their mean over images is the accuracy at each budget.
 
     Raises:
         ValueError: If a shape is wrong, or a value is negative or NaN.
@@ -151,31 +116,8 @@ def survived_by_image(smallest: ArrayLike, budgets: ArrayLike) -> Flags:
     return np.asarray(_budgets(smallest)[:, None] > _budgets(budgets))
 
 
-def accuracy_at_budgets(smallest: ArrayLike, budgets: ArrayLike) -> Floats:
-    """Return the accuracy at each budget: the fraction of images whose smallest budget is larger.
-
-    Args:
-        smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
-        budgets: Budgets of shape (budgets,).
-
-    Returns:
-        Fractions of shape (budgets,).
-
-    Raises:
-        ValueError: If a shape is wrong, or a value is negative or NaN.
-    """
-    return np.asarray(survived_by_image(smallest, budgets).mean(axis=0))
-
-
 def median_budget(smallest: ArrayLike) -> float:
-    """Return the median of the smallest budgets of R; infinite if no attack succeeded on half of it.
-
-    Args:
-        smallest: Smallest budgets of the images of R, (images of R,).
-
-    Raises:
-        ValueError: If the shape is wrong, or a budget is negative or NaN.
-    """
+    """Return the median of the smallest budgets of R, (images of R,); infinite if no attack succeeded on half of it."""
     return float(np.median(_budgets(smallest)))
 
 
@@ -183,14 +125,7 @@ def area_under_accuracy(smallest: ArrayLike, largest: float) -> float:
     """Return the area under the curve of accuracy against budget, from 0 to a largest budget.
 
     The accuracy is a step function of the budget, so the area is the mean of the smallest budgets, none of them counted
-    as larger than ``largest``. It has the unit of budgets.
-
-    Args:
-        smallest: Smallest budgets of shape (images,), as ``smallest_budgets`` returns them.
-        largest: Largest budget, finite and above 0.
-
-    Raises:
-        ValueError: If a shape is wrong, a value is negative or NaN, or ``largest`` is not finite and above 0.
+    as larger than ``largest``, a finite number above 0. It has the unit of budgets.
     """
     if not (np.isfinite(largest) and largest > 0):
         raise ValueError(f"invalid largest budget {largest}: use a finite number above 0")
@@ -204,14 +139,6 @@ def _flags(values: ArrayLike, name: str, most_axes: int) -> Flags:
         shape = "(images,)" if most_axes == 1 else "(images,) or (images, attacks)"
         raise ValueError(f"invalid {name} of shape {array.shape} and type {array.dtype}: pass bool of shape {shape}")
     return array
-
-
-def _of_right_images(right_before: Flags, values: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Return the values of the images of R. Raise ValueError if R is empty."""
-    _check_same_images(right_before, values)
-    if not right_before.any():
-        raise ValueError(f"none of {len(right_before)} images is right before the attacks: pass at least one that is")
-    return values[right_before]
 
 
 def _check_same_images(first: NDArray[np.generic], second: NDArray[np.generic]) -> None:

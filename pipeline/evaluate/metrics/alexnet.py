@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from pipeline.evaluate.metrics.arrays import Floats
+
 SEVERITIES = (1, 2, 3, 4, 5)
 
 ALEXNET_CLEAN_ERROR = 0.4348
@@ -69,33 +73,33 @@ ALEXNET_FLIP_PROBABILITIES: Mapping[str, float] = {
 """Flip probabilities at difficulty 1: the ten benchmark perturbations, then the four validation perturbations."""
 
 
-def alexnet_errors(corruption: str, severities: Sequence[int] = SEVERITIES) -> tuple[float, ...]:
-    """Return AlexNet's top-1 errors for a corruption, as the baseline of ``corruption_error``.
+def alexnet_errors(corruptions: Sequence[str], severities: Sequence[int] = SEVERITIES) -> Floats:
+    """Return AlexNet's top-1 errors, as the baseline of ``corruption_error``.
 
     For a validation corruption and for style transfer, only the mean over the five severities was published. The mean
-    is returned once per severity, which keeps the sum over all five severities correct, so all five must be requested.
+    is returned once per severity, which keeps the sum over all five severities correct.
 
     Args:
-        corruption: Name of one of the 19 corruptions, or "style_transfer".
+        corruptions: Names of corruptions.
         severities: Distinct severities 1..5.
 
     Returns:
-        Error rates 0..1, one per severity, in the order of ``severities``.
+        Error rates 0..1, shape (corruptions, severities). NaN where AlexNet's error was not published: for other
+        corruptions, and for those of which only the mean was published if ``severities`` are not all five.
 
     Raises:
-        ValueError: If the corruption is unknown, if ``severities`` is empty, repeats a severity or is out of range, or
-            if only some severities are requested of a corruption whose mean alone was published.
+        ValueError: If ``corruptions`` is a single name, or ``severities`` is empty, repeats a severity or is out of
+            range.
     """
-    if not severities or not set(severities) <= set(SEVERITIES) or len(set(severities)) < len(severities):
-        raise ValueError(f"invalid severities {tuple(severities)}: use one or more distinct severities of {SEVERITIES}")
-    if corruption in ALEXNET_ERRORS:
-        return tuple(ALEXNET_ERRORS[corruption][severity - 1] for severity in severities)
-    if corruption not in ALEXNET_MEAN_ERRORS:
-        known = ", ".join((*ALEXNET_ERRORS, *ALEXNET_MEAN_ERRORS))
-        raise ValueError(f"AlexNet has no published error for {corruption!r}: use one of {known}")
-    if len(severities) < len(SEVERITIES):
+    if isinstance(corruptions, str):
         raise ValueError(
-            f"AlexNet's errors for {corruption} at severities {tuple(severities)} were not published, only the mean "
-            f"over severities {SEVERITIES}: use all five severities, or evaluate a baseline model"
+            f"invalid corruptions {corruptions!r}: pass a sequence of names, for example [{corruptions!r}]"
         )
-    return (ALEXNET_MEAN_ERRORS[corruption],) * len(SEVERITIES)
+    if not len(severities) or not set(severities) <= set(SEVERITIES) or len(set(severities)) < len(severities):
+        raise ValueError(f"invalid severities {tuple(severities)}: use one or more distinct severities of {SEVERITIES}")
+    means = ALEXNET_MEAN_ERRORS if len(severities) == len(SEVERITIES) else {}
+    unknown = (np.nan,) * len(SEVERITIES)
+    rows = [
+        ALEXNET_ERRORS.get(name, (means[name],) * len(SEVERITIES) if name in means else unknown) for name in corruptions
+    ]
+    return np.reshape(rows, (len(corruptions), len(SEVERITIES)))[:, np.asarray(severities) - 1].astype(np.float64)

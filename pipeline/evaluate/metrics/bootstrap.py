@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers, check_number_of
-from pipeline.evaluate.metrics.slices import row_slices
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers, check_number_of, float_if_scalar, row_slices
 
 CONFIDENCE = 0.95
 """Default confidence level: the fraction of draws within an interval."""
@@ -74,38 +74,31 @@ class Bootstrap:
             confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
 
         Raises:
-            ValueError: If ``figure`` does not return one finite number per draw, or ``confidence`` is out of range.
+            ValueError: If ``figure`` does not return one number per draw, one is infinite, or ``confidence`` is out of
+                range.
         """
         figures = np.asarray(figure(self.draws))
         if figures.shape != self.draws.shape[:1]:
             raise ValueError(
                 f"invalid figures of shape {figures.shape}: return one value for each of {len(self.draws)} draws"
             )
-        return Estimate(float(figure(self.means)), *percentile_interval(figures, confidence))
+        low, high = intervals(figures, confidence)
+        return Estimate(float(figure(self.means)), float(low), float(high))
 
 
 def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """Return the means over images in each bootstrap draw. Images are drawn with replacement.
+    """Return the means over images in each bootstrap draw, float64 of shape (resamples,) or (resamples, columns).
 
     The means are a matrix product of counts (draws, images) and values. If there are more than ``MAX_COUNTS`` counts,
     those of the first draws are used again for the images in other random orders: each draw is still a random one, and
-    any two are uncorrelated.
-
-    Args:
-        values: Numbers or bool of shape (images,) or (images, columns), one row per image or sequence.
-        resamples: Number of draws, 1 to 1,000,000.
-        seed: Seed of the draws. The draws depend only on it and on the number of images.
-
-    Returns:
-        Means, float64 of shape (resamples,) or (resamples, columns).
-
-    Raises:
-        ValueError: If the shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
+    any two are uncorrelated. The draws depend only on the seed and on the number of images. Arguments: see
+    ``Bootstrap.of``.
     """
     array = _check_values(values).astype(np.float64)
     size, generator = len(array), _generator(resamples, seed)
     # Sums of errors, which are 0 or 1, are exact in float32 in any order, and take half the time.
-    if np.abs(array).max() * size < MAX_EXACT and (array == np.rint(array)).all():
+    whole = all((part == np.rint(part)).all() for part in (array[:64], array))
+    if whole and max(array.max(), -array.min()) * size < MAX_EXACT:
         array = array.astype(np.float32)
     counts = np.empty((min(resamples, max(MAX_COUNTS // size, MIN_ROWS)), size), array.dtype)
     for part in row_slices(len(counts), size):
@@ -121,6 +114,35 @@ def bootstrap_means(values: ArrayLike, *, resamples: int = RESAMPLES, seed: int 
     return means / size
 
 
+def draws_of_groups(
+    figure: Callable[[list[Numbers]], Figures], groups: Sequence[ArrayLike], *, resamples: int = 1000, seed: int = 0
+) -> Floats:
+    """Return the values in each bootstrap draw of a metric that is not a function of means, such as AUPR.
+
+    Args:
+        figure: The metric: a function from a list of groups to a number or an array. It is called once per draw.
+        groups: Groups of images: numbers or bool, each of shape (images,) or (images, columns). Each group is resampled
+            independently.
+        resamples: Number of draws, 1 to 1,000,000.
+        seed: Seed of the draws. A single group gets the same draws as in ``bootstrap_means``.
+
+    Returns:
+        Values of shape (resamples,), followed by the axes of the metric.
+
+    Raises:
+        ValueError: If a shape or dtype is wrong, a value is not finite, or ``resamples`` is out of range.
+    """
+    arrays = [_check_values(group) for group in groups]
+    generator = _generator(resamples, seed)
+    return np.array(
+        [
+            figure([array[generator.integers(len(array), size=len(array))] for array in arrays])
+            for _ in range(resamples)
+        ],
+        np.float64,
+    )
+
+
 def estimate_of_groups(
     figure: Callable[[list[Numbers]], Figures],
     groups: Sequence[ArrayLike],
@@ -131,43 +153,65 @@ def estimate_of_groups(
 ) -> Estimate:
     """Return a metric that is not a function of means, such as AUPR, and its confidence interval.
 
-    Args:
-        figure: The metric: a function from a list of groups to a number. It is called once per draw.
-        groups: Groups of images: numbers or bool, each of shape (images,) or (images, columns). Each group is resampled
-            independently.
-        resamples: Number of draws, 1 to 1,000,000.
-        seed: Seed of the draws. A single group gets the same draws as in ``bootstrap_means``.
-        confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
-
-    Raises:
-        ValueError: If a shape or dtype is wrong, a value or metric is not finite, or ``resamples`` or ``confidence`` is
-            out of range.
+    Arguments: see ``draws_of_groups`` and ``intervals``. The metric is a function from a list of groups to a number.
     """
-    arrays = [_check_values(group) for group in groups]
-    generator = _generator(resamples, seed)
-    figures = [
-        float(figure([array[generator.integers(len(array), size=len(array))] for array in arrays]))
-        for _ in range(resamples)
-    ]
-    return Estimate(float(figure(arrays)), *percentile_interval(figures, confidence))
+    draws = draws_of_groups(figure, groups, resamples=resamples, seed=seed)
+    low, high = intervals(draws, confidence)
+    return Estimate(float(figure([np.asarray(group) for group in groups])), float(low), float(high))
 
 
-def percentile_interval(figures: Sequence[float] | Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the ends of the central interval that contains a fraction ``confidence`` of the draws.
+def intervals(draws: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Figures, Figures]:
+    """Return the ends of the central intervals that contain a fraction ``confidence`` of the draws.
 
     Args:
-        figures: Value of the metric in each draw, shape (draws,).
+        draws: Values of metrics in each draw, shape (draws, ...).
         confidence: Fraction of the draws within the interval, between 0 and 1 (exclusive).
 
+    Returns:
+        Lower and upper ends, each of shape (...), or a float. NaN where a draw is NaN.
+
     Raises:
-        ValueError: If the shape is wrong, a value is not finite, or ``confidence`` is out of range.
+        ValueError: If there are no draws, a value is infinite, or ``confidence`` is out of range.
     """
+    array = np.asarray(draws, np.float64)
+    if not array.ndim or not len(array) or np.isinf(array).any():
+        raise ValueError(f"invalid draws of shape {array.shape}: pass finite numbers, or NaN, of shape (draws, ...)")
+    confidence = _checked(confidence)
+    low, high = np.quantile(array, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return float_if_scalar(low), float_if_scalar(high)
+
+
+def wilson(successes: ArrayLike, n: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Figures, Figures]:
+    """Return Wilson's confidence interval of a share: it has a width at 0 of n and n of n, too.
+
+    Args:
+        successes: Number of successes, 0..n, of shape (...).
+        n: Number of trials, 1 or more, of shape (...).
+        confidence: Confidence level, between 0 and 1 (exclusive).
+
+    Returns:
+        Lower and upper ends 0..1, each of shape (...), or a float.
+
+    Raises:
+        ValueError: If a number or ``confidence`` is out of range.
+
+    Source: Wilson, Journal of the American Statistical Association 1927.
+    """
+    hits, trials = np.asarray(successes, np.float64), np.asarray(n, np.float64)
+    if not ((trials >= 1) & (hits >= 0) & (hits <= trials)).all():
+        raise ValueError("invalid numbers of successes or trials: use 0..n successes of n trials, n 1 or more")
+    z = NormalDist().inv_cdf((1 + _checked(confidence)) / 2)
+    centre = hits + z**2 / 2
+    half = z * np.sqrt(hits * (trials - hits) / trials + z**2 / 4)
+    low, high = (centre - half) / (trials + z**2), (centre + half) / (trials + z**2)
+    return float_if_scalar(np.where(hits == 0, 0.0, low)), float_if_scalar(np.where(hits == trials, 1.0, high))
+
+
+def _checked(confidence: float) -> float:
+    """Return a confidence level. Raise ValueError if it is out of range."""
     if not 0 < confidence < 1:
         raise ValueError(f"invalid confidence {confidence}: use a number between 0 and 1, for example {CONFIDENCE}")
-    if np.ndim(figures) != 1:
-        raise ValueError(f"invalid figures of shape {np.shape(figures)}: pass an array of shape (draws,)")
-    low, high = np.quantile(_check_values(figures), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    return confidence
 
 
 def _generator(resamples: int, seed: int) -> np.random.Generator:

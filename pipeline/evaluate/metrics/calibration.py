@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, check_number_of, float_if_scalar, fractions
+from pipeline.evaluate.metrics.arrays import Figures, Flags, Floats, check_number_of, float_if_scalar, fractions
 
 BINS = 15
 """Default number of bins, as in Guo et al."""
@@ -64,14 +64,7 @@ def adaptive_reliability(confidences: ArrayLike, correct: ArrayLike, bins: int =
 
     The bin of an image is ``bins`` times the fraction of images that have a lower confidence, rounded down. Images of
     equal confidence are therefore in one bin, and the result does not depend on the order of images.
-
-    Args:
-        confidences: Probabilities 0..1 of the predicted classes, shape (..., images).
-        correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins, 1 to 10,000.
-
-    Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
+    Some bins can therefore be empty. Arguments: see ``reliability``.
     """
     values, hits = _checked(confidences, correct, bins)
     rows = values.reshape(-1, values.shape[-1])
@@ -82,16 +75,7 @@ def adaptive_reliability(confidences: ArrayLike, correct: ArrayLike, bins: int =
 def expected_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Figures:
     """Return ECE: the mean distance of accuracy from confidence over bins of equal width, weighted by images.
 
-    Args:
-        confidences: Probabilities 0..1 of the predicted classes, shape (..., images). 0 is in the first bin.
-        correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins in (0, 1], 1 to 10,000.
-
-    Returns:
-        ECE 0..1 of shape (...). It is biased upwards for few images.
-
-    Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
+    It is a fraction 0..1 of shape (...), biased upwards for few images. Arguments: see ``reliability``.
     """
     return reliability(confidences, correct, bins).error()
 
@@ -99,31 +83,19 @@ def expected_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins:
 def adaptive_calibration_error(confidences: ArrayLike, correct: ArrayLike, bins: int = BINS) -> Figures:
     """Return adaptive ECE: as ``expected_calibration_error``, but with bins of equal mass.
 
-    Args:
-        confidences: Probabilities 0..1 of the predicted classes, shape (..., images).
-        correct: Whether each prediction is correct, bool of the same shape.
-        bins: Number of bins, 1 to 10,000. Images of equal confidence are in one bin, so some bins can be empty.
-
-    Returns:
-        Adaptive ECE 0..1 of shape (...). It is biased upwards for few images.
-
-    Raises:
-        ValueError: If a confidence is outside 0..1, the shapes differ, ``correct`` is not bool, or ``bins`` is invalid.
+    It is a fraction 0..1 of shape (...), biased upwards for few images. Arguments: see ``adaptive_reliability``.
     """
     return adaptive_reliability(confidences, correct, bins).error()
 
 
 def negative_log_likelihoods(probabilities: ArrayLike) -> Floats:
-    """Return the negated natural logarithm of the label's probability for each image.
+    """Return the negated natural logarithm of the label's probability for each image, 0..103.28 nats.
 
     A probability of 0 is taken for the smallest positive float32, 2**-149, because smaller ones are stored as 0. It
     contributes 103.28, so that the result stays finite; the true value is usually larger.
 
     Args:
         probabilities: Probabilities 0..1 of the labels, shape (..., images).
-
-    Returns:
-        Values 0..103.28 in nats, float64 of shape (..., images).
 
     Raises:
         ValueError: If a probability is NaN or outside 0..1.
@@ -132,29 +104,16 @@ def negative_log_likelihoods(probabilities: ArrayLike) -> Floats:
 
 
 def negative_log_likelihood(probabilities: ArrayLike) -> Figures:
-    """Return NLL: the mean over images of ``negative_log_likelihoods``.
-
-    Args:
-        probabilities: Probabilities 0..1 of the labels, shape (..., images).
-
-    Returns:
-        NLL in nats, of shape (...).
-
-    Raises:
-        ValueError: If a probability is NaN or outside 0..1.
-    """
+    """Return NLL in nats, of shape (...): the mean over images of ``negative_log_likelihoods``."""
     return float_if_scalar(negative_log_likelihoods(probabilities).mean(axis=-1))
 
 
 def brier_scores(label_probabilities: ArrayLike, squared_probabilities: ArrayLike) -> Floats:
-    """Return the squared distance of the probabilities of all classes from the one-hot label, for each image.
+    """Return the squared distance, 0..2, of the probabilities of all classes from the one-hot label, for each image.
 
     Args:
         label_probabilities: Probabilities 0..1 of the labels, shape (..., images).
         squared_probabilities: Sums 0..1 of the squared probabilities of all classes, the same shape.
-
-    Returns:
-        Values 0..2, float64 of shape (..., images).
 
     Raises:
         ValueError: If a value is NaN or outside 0..1, or the shapes differ.
@@ -170,22 +129,11 @@ def brier_scores(label_probabilities: ArrayLike, squared_probabilities: ArrayLik
 
 
 def brier_score(label_probabilities: ArrayLike, squared_probabilities: ArrayLike) -> Figures:
-    """Return the Brier score of several classes: the mean over images of ``brier_scores``.
-
-    Args:
-        label_probabilities: Probabilities 0..1 of the labels, shape (..., images).
-        squared_probabilities: Sums 0..1 of the squared probabilities of all classes, the same shape.
-
-    Returns:
-        Brier scores 0..2 of shape (...).
-
-    Raises:
-        ValueError: If a value is NaN or outside 0..1, or the shapes differ.
-    """
+    """Return the Brier score of several classes, 0..2 of shape (...): the mean over images of ``brier_scores``."""
     return float_if_scalar(brier_scores(label_probabilities, squared_probabilities).mean(axis=-1))
 
 
-def _checked(confidences: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _checked(confidences: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Floats, Flags]:
     """Return valid confidences and whether predictions are correct. Raise ValueError if they are invalid."""
     values, hits = fractions(confidences, "confidences", axes=1), np.asarray(correct)
     if hits.dtype != np.bool_ or hits.shape != values.shape:
@@ -197,13 +145,13 @@ def _checked(confidences: ArrayLike, correct: ArrayLike, bins: int) -> tuple[Flo
     return values, hits
 
 
-def _binned(values: Floats, hits: NDArray[np.bool_], bin_of: NDArray[np.int64], bins: int) -> Reliability:
+def _binned(values: Floats, hits: Flags, bin_of: NDArray[np.int64], bins: int) -> Reliability:
     """Return the means of each bin, given the bin of each image, (..., images)."""
     shape = (*values.shape[:-1], bins)
     rows = np.arange(int(np.prod(shape[:-1], dtype=int)))[:, None] * bins
     places = (bin_of.reshape(len(rows), -1) + rows).ravel()
 
-    def sums(weights: NDArray[np.float64] | NDArray[np.bool_] | None = None) -> Floats:
+    def sums(weights: NDArray[np.float64] | Flags | None = None) -> Floats:
         each = None if weights is None else weights.ravel()
         return np.bincount(places, each, minlength=len(rows) * bins).reshape(shape)
 

@@ -11,27 +11,43 @@ Source: Hendrycks and Dietterich, ICLR 2019, arXiv 1903.12261.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.evaluate.metrics.checks import Figures, Floats, Numbers, fractions
-from pipeline.evaluate.metrics.means import mean_over_transforms, mean_ratio, ratio
-from pipeline.evaluate.metrics.ranks import TOP
-from pipeline.evaluate.metrics.slices import row_slices
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers, float_if_scalar, fractions, mean_over, row_slices
+
+TOP = 5
+"""Number of classes in a top-5 list."""
+
+
+def ordinal_ranks(logits: ArrayLike) -> Numbers:
+    """Return the rank of every class. The largest logit has rank 1; of equal logits, the lower class index ranks first.
+
+    Args:
+        logits: Floats of shape (..., classes). Infinite values are allowed.
+
+    Returns:
+        Ranks 1..classes of shape (..., classes), in the smallest unsigned integer dtype that fits.
+
+    Raises:
+        ValueError: If the values are not floats, there are no classes, or a logit is NaN.
+    """
+    rows = _logit_rows(logits)
+    classes = rows.shape[-1]
+    ranks = np.empty(rows.shape, np.min_scalar_type(classes))
+    consecutive = np.arange(1, classes + 1, dtype=ranks.dtype)[None]
+    for part in row_slices(len(rows), classes):
+        np.put_along_axis(ranks[part], _order(rows[part]), consecutive, axis=-1)
+    return ranks.reshape(np.shape(logits))
 
 
 def flip_probability(predictions: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return FP: the fraction of compared frame pairs whose predicted classes differ.
+    """Return FP, 0..1: the fraction of compared frame pairs whose predicted classes differ.
 
     Args:
         predictions: Predicted classes, integers of shape (sequences, frames).
         ordered: Whether the frames are ordered in time. False for noise perturbations.
         difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        FP 0..1.
 
     Raises:
         ValueError: If the shape or dtype is wrong, or ``difficulty`` is out of range.
@@ -47,18 +63,15 @@ def flip_probabilities_by_sequence(predictions: ArrayLike, *, ordered: bool, dif
 
 
 def top5_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> float:
-    """Return uT5D: the mean over frame pairs of how many ranks the earlier frame's top-5 classes move.
+    """Return uT5D, 0..15: the mean over frame pairs of how many ranks the earlier frame's top-5 classes move.
 
-    A class that leaves the top five is counted as rank 6.
+    A class that leaves the top five is counted as rank 6. Arguments: see ``flip_probability``.
 
     Args:
         ranks: Integers of shape (sequences, frames, classes). Each frame contains each of 1..classes once (see
             ``ordinal_ranks``).
-        ordered: Whether the frames are ordered in time. False for noise perturbations.
-        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        uT5D 0..15.
+        ordered: Whether the frames are ordered in time.
+        difficulty: Distance between the two frames of a pair.
 
     Raises:
         ValueError: If the shape or dtype is wrong, the ranks are invalid, or ``difficulty`` is out of range.
@@ -77,16 +90,13 @@ def top5_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
 
 
 def top5_distances_of_lists_by_sequence(top5: ArrayLike, *, ordered: bool, difficulty: int = 1) -> Floats:
-    """Return the top-5 distance of each sequence, computed from top-5 lists instead of ranks.
+    """Return the top-5 distance of each sequence, computed from top-5 lists instead of ranks, shape (sequences,).
 
     Args:
         top5: Class indices in rank order, integers of shape (sequences, frames, 5). With fewer than five classes, the
             shape is (sequences, frames, classes) and each list contains all classes.
         ordered: Whether the frames are ordered in time. False for noise perturbations.
         difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        Distances 0..15 of shape (sequences,).
 
     Raises:
         ValueError: If the shape or dtype is wrong, an index is negative, a list contains a class twice, or
@@ -112,18 +122,7 @@ def zipf_distance(ranks: ArrayLike, *, ordered: bool, difficulty: int = 1) -> fl
     """Return the Zipf distance: the mean over frame pairs of the rank changes, weighted by the earlier rank.
 
     For each pair it sums abs(1 / earlier_rank - 1 / later_rank) / earlier_rank over all classes. The evaluation script
-    of ImageNet-P prints this metric next to the published ones.
-
-    Args:
-        ranks: Ranks 1..classes, integers of shape (sequences, frames, classes).
-        ordered: Whether the frames are ordered in time. False for noise perturbations.
-        difficulty: Distance between the two frames of a pair, 1..frames - 1. Ignored if ``ordered`` is False.
-
-    Returns:
-        The distance, at least 0.
-
-    Raises:
-        ValueError: If the shape or dtype is wrong, a rank is out of range, or ``difficulty`` is out of range.
+    of ImageNet-P prints this metric next to the published ones. Arguments: see ``top5_distance``.
     """
     return float(zipf_distances_by_sequence(ranks, ordered=ordered, difficulty=difficulty).mean())
 
@@ -141,98 +140,78 @@ def zipf_distances_by_sequence(ranks: ArrayLike, *, ordered: bool, difficulty: i
     return distances
 
 
-def flip_rate(flip_probability: ArrayLike, baseline: float) -> Figures:
-    """Return FR: a flip probability divided by that of the baseline.
+def flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return FR: flip probabilities divided by those of the baseline; NaN where that is 0 or NaN.
 
     Args:
-        flip_probability: Flip probability 0..1, a number or an array of shape (...).
-        baseline: Flip probability of the baseline under the same perturbation, above 0.
-
-    Returns:
-        FR of shape (...), 1 for the baseline itself.
+        flip_probabilities: Flip probabilities 0..1 of shape (...) or (..., perturbations).
+        baseline: Flip probabilities of the baseline, a number or an array of shape (perturbations,).
 
     Raises:
-        ValueError: If a value is outside 0..1, or the baseline is 0.
+        ValueError: If a value is outside 0..1.
     """
-    return ratio(fractions(flip_probability, "flip probabilities", axes=0), baseline, "the flip probability")
+    return _ratio(fractions(flip_probabilities, "flip probabilities", axes=0, missing=True), baseline)
 
 
-def mean_flip_rate(flip_probabilities: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
-    """Return mFR: the mean of ``flip_rate`` over perturbations.
+def mean_flip_rate(flip_probabilities: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return mFR, of shape (...): the mean of ``flip_rate`` over perturbations; NaN if one FR is.
 
-    The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities.
+    The published mFR uses the ten benchmark perturbations and AlexNet's flip probabilities. Arguments: see
+    ``flip_rate``.
+    """
+    rates = flip_rate(fractions(flip_probabilities, "flip probabilities", axes=1, missing=True), baseline)
+    return float_if_scalar(np.mean(rates, axis=-1))
+
+
+def negative_mean_flip_probability(flip_probabilities: ArrayLike) -> Figures:
+    """Return NmFP, -1..0 of shape (...): the negated mean flip probability, without normalisation. Larger is better.
 
     Args:
-        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
-        baseline: Mapping from perturbation to the flip probability of the baseline. It must contain every perturbation
-            in ``flip_probabilities``.
-
-    Returns:
-        mFR of shape (...), 1 for the baseline itself.
-
-    Raises:
-        ValueError: If there are no perturbations, a value is outside 0..1, or the baseline is missing or 0 for a
-            perturbation.
-    """
-    return mean_ratio(_flip_probabilities(flip_probabilities), baseline)
-
-
-def negative_mean_flip_probability(flip_probabilities: Mapping[str, ArrayLike]) -> Figures:
-    """Return NmFP: the negated mean flip probability, without normalisation. Larger is better.
-
-    Args:
-        flip_probabilities: Mapping from perturbation to flip probabilities 0..1, numbers or arrays of shape (...).
-
-    Returns:
-        NmFP -1..0 of shape (...).
+        flip_probabilities: Flip probabilities 0..1 of shape (..., perturbations).
 
     Raises:
         ValueError: If there are no perturbations or a value is outside 0..1.
 
     Source: RobustART, arXiv 2109.05211.
     """
-    return -mean_over_transforms(_flip_probabilities(flip_probabilities))
+    return -mean_over(fractions(flip_probabilities, "flip probabilities", axes=1, missing=True))
 
 
-def top5_ratio(distance: ArrayLike, baseline: float) -> Figures:
-    """Return T5D: a top-5 distance divided by that of the baseline.
-
-    Args:
-        distance: uT5D, a number or an array of shape (...).
-        baseline: uT5D of the baseline under the same perturbation, above 0.
-
-    Returns:
-        T5D of shape (...), 1 for the baseline itself.
-
-    Raises:
-        ValueError: If a value is not finite, or the baseline is 0.
-    """
-    return ratio(distance, baseline, "the top-5 distance")
-
-
-def mean_top5_distance(distances: Mapping[str, ArrayLike], baseline: Mapping[str, float]) -> Figures:
-    """Return mT5D: the mean of ``top5_ratio`` over perturbations.
-
-    AlexNet's top-5 distances were never published, so the baseline must be evaluated first.
+def top5_ratio(distances: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return T5D: top-5 distances divided by those of the baseline; NaN where that is 0 or NaN.
 
     Args:
-        distances: Mapping from perturbation to uT5D, numbers or arrays of shape (...).
-        baseline: Mapping from perturbation to uT5D of the baseline. It must contain every perturbation in
-            ``distances``.
-
-    Returns:
-        mT5D of shape (...), 1 for the baseline itself.
+        distances: uT5D of shape (...) or (..., perturbations).
+        baseline: uT5D of the baseline, a number or an array of shape (perturbations,).
 
     Raises:
-        ValueError: If there are no perturbations, a value is not finite, or the baseline is missing or 0 for a
-            perturbation.
+        ValueError: If a value is infinite or negative.
     """
-    return mean_ratio(distances, baseline)
+    return _ratio(distances, baseline)
 
 
-def _flip_probabilities(figures: Mapping[str, ArrayLike]) -> dict[str, Floats]:
-    """Return flip probabilities as arrays. Raise ValueError if a value is outside 0..1."""
-    return {name: fractions(figure, f"flip probabilities of {name}", axes=0) for name, figure in figures.items()}
+def mean_top5_distance(distances: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return mT5D, of shape (...): the mean of ``top5_ratio`` over perturbations; NaN if one T5D is.
+
+    AlexNet's top-5 distances were never published, so the baseline must be evaluated first. Arguments: see
+    ``top5_ratio``.
+    """
+    if not np.ndim(distances) or not np.size(distances):
+        raise ValueError(f"invalid distances of shape {np.shape(distances)}: pass a row of at least one number")
+    return float_if_scalar(np.mean(top5_ratio(distances, baseline), axis=-1))
+
+
+def _ratio(figures: ArrayLike, baseline: ArrayLike) -> Figures:
+    """Return figures divided by the baseline's; NaN where that is 0 or NaN. Raise ValueError if they are invalid."""
+    values, reference = np.asarray(figures, np.float64), np.asarray(baseline, np.float64)
+    if reference.ndim and reference.shape != values.shape[-1:]:
+        raise ValueError(
+            f"figures have shape {values.shape}, but the baseline has shape {reference.shape}: pass one baseline value "
+            "for each perturbation"
+        )
+    if np.isinf(values).any() or np.isinf(reference).any() or (values < 0).any() or (reference < 0).any():
+        raise ValueError("invalid figures or baseline: use finite numbers, 0 or larger")
+    return float_if_scalar(values / np.where(reference > 0, reference, np.nan))
 
 
 def _sequences(values: ArrayLike, name: str, dimensions: int) -> Numbers:
@@ -285,3 +264,31 @@ def _check_lists(planes: Numbers) -> None:
         raise ValueError(f"invalid class indices {low}..{high} in top-5 lists: use {allowed}")
     if any((planes[i] == planes[j]).any() for i in range(width) for j in range(i)):
         raise ValueError("top-5 lists contain a class twice: list each class once")
+
+
+def _logit_rows(logits: ArrayLike) -> Numbers:
+    """Return logits reshaped to (N, classes). Raise ValueError if they are invalid."""
+    array = np.asarray(logits)
+    if not np.issubdtype(array.dtype, np.floating) or array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(
+            f"invalid logits of shape {array.shape} and type {array.dtype}: pass floats of shape (..., classes)"
+        )
+    return array.reshape(-1, array.shape[-1])
+
+
+def _order(logits: Numbers) -> Numbers:
+    """Return the class indices of each row of (N, classes) logits, in rank order."""
+    if np.isnan(logits).any():
+        raise ValueError("invalid logits: some are NaN; pass logits that can be sorted")
+    if logits.dtype.itemsize > 4:
+        return np.argsort(-logits, axis=-1, kind="stable")
+    # Pack the negated logit and the class index into one integer. All keys differ, so an unstable sort is enough.
+    # As integers, the bits of positive floats sort in ascending order and those of negative floats in descending
+    # order. 0 - x maps both zeros to 0.0.
+    bits = (np.float32(0) - logits.astype(np.float32)).view(np.int32)
+    keys = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(logits.shape[-1])
+    keys.sort(axis=-1)
+    keys &= 0xFFFFFFFF
+    return keys

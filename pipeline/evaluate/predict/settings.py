@@ -14,7 +14,9 @@ from corruptions.registry import unknown
 from manifests import Row
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.base import DataSet
+from pipeline.datasets.built import Built
 from pipeline.datasets.indexed import Indexed
+from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
 from pipeline.evaluate.models.base import Model, ModelInput, Triple
@@ -212,6 +214,7 @@ def settings(
             failed=sum(chunk.count - chunk.samples for chunk in chunks),
             pass_all=data_set.family.least_pass_all(height, width),
             encoder=FILES if isinstance(data_set, Indexed) else _first_row(images).encoder,
+            seed=data_set.recipe.seed if isinstance(data_set, Built | Rendered) else None,
         ),
         task=data_set.task,
         attack=recorded_attack(data_set),

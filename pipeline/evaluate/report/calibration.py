@@ -1,258 +1,161 @@
-"""The calibration of a model's probabilities by transform and level."""
+"""The calibration of a model's probabilities: measures by transform and level, and bins of reliability diagrams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.bootstrap import Bootstrap, Estimate
-from pipeline.evaluate.metrics.checks import Figures, Floats
-from pipeline.evaluate.report.context import ReportContext
-from pipeline.evaluate.report.scores import Evaluation, Scores, Untransformed, condition_scores, top1_errors
+from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.grid import By
+from pipeline.evaluate.report.load import Evaluation
+from pipeline.evaluate.report.measures import Measure, Metric
+from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
+from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.transforms.family import Condition
 
+ECE, ADAPTIVE_ECE = Metric("ECE", unit="ECE", key=False), Metric("adaptive ECE", unit="ECE", key=False)
+NLL = Metric("NLL", unit="nats", format=PLAIN, key=False)
+BRIER = Metric("Brier score", unit="0 to 2", format=FINE, key=False)
+CALIBRATION = (ECE, ADAPTIVE_ECE, NLL, BRIER)
+CALIBRATION_OF_CLEAN = tuple(replace(each, of_clean=True) for each in CALIBRATION)
 
-@dataclass(frozen=True)
-class Calibration:
-    """The calibration of probabilities under one condition, or its mean over conditions.
+RELIABILITY = "reliability"
+"""Key of the bins in the details of results: by level, bounds, number of images, mean confidence, accuracy."""
 
-    Attributes:
-        ece: Expected calibration error in 15 bins of equal width, 0..1. It has no interval, since a bootstrap draw has
-            a larger error than the images it is drawn from.
-        adaptive_ece: The same in 15 bins of equal mass.
-        nll: Negative log-likelihood in nats.
-        brier_score: Brier score 0..2; None if the predictions do not have the sums of squared probabilities.
+GLOSSARY = (
+    (
+        "ECE, adaptive ECE",
+        "Expected calibration error: images are sorted into 15 bins by confidence, the probability of the predicted "
+        "class. ECE is the mean distance between accuracy and mean confidence over the bins, weighted by their images. "
+        "The bins have equal width or, for adaptive ECE, equally many images. Reliability diagrams show accuracy "
+        "against confidence for the bins of equal width: below the diagonal, the model is overconfident.",
+    ),
+    (
+        "NLL, Brier score",
+        "Negative log-likelihood: the mean of -ln p, where p is the probability of the label. Brier score: the mean "
+        "squared distance of all probabilities from 1 for the label and 0 for other classes, from 0 to 2.",
+    ),
+)
+
+SOURCES = ("Guo et al., ICML 2017 (ECE)", "Nixon et al., CVPR Workshops 2019 (adaptive ECE)")
+
+
+def prediction_values(evaluation: Evaluation, predicted: ConditionPredictions) -> NDArray[np.float32]:
+    """Return error, largest probability, probability of the label, sum of squares and class of images, (S, 5).
+
+    The sum of squared probabilities is NaN in predictions of earlier versions.
     """
-
-    ece: float
-    adaptive_ece: float
-    nll: Estimate
-    brier_score: Estimate | None
-
-
-@dataclass(frozen=True)
-class ReliabilityBin:
-    """The images whose confidence is above ``low`` and at most ``high``: their number, mean confidence and accuracy."""
-
-    low: float
-    high: float
-    images: int
-    confidence: float
-    accuracy: float
+    squared = predicted.squared_probability
+    columns = [
+        top1_errors(evaluation, predicted),
+        predicted.confidence[:, 0],
+        predicted.label_probability[:, 0],
+        np.full(len(predicted.labels), np.nan) if squared is None else squared[:, 0],
+        predicted.top1[:, 0],
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class LevelCalibration:
-    """Calibration by level, and its mean over levels."""
-
-    mean: Calibration
-    levels: Mapping[int, Calibration]
-
-
-@dataclass(frozen=True)
-class CalibrationSummary:
-    """The calibration of one model on a data set.
-
-    Attributes:
-        overall: Mean over the transforms that the family's means are taken over.
-        transforms: Calibration by transform. Empty for images without a transform.
-        reliability: Bins by level, over the images of all transforms in ``overall``. Empty bins are omitted.
-    """
-
-    overall: LevelCalibration
-    transforms: Mapping[str, LevelCalibration]
-    reliability: Mapping[int, Sequence[ReliabilityBin]]
-
-
-@dataclass(frozen=True)
-class CalibrationTable:
-    """The definition of the calibration table of a family.
-
-    Attributes:
-        what: Noun for transforms, such as "corruption".
-        axis: Noun for levels, such as "severity".
-        value: Returns the calibration from a summary; None if it has none.
-        of_clean: Whether the images are the clean images of a summary.
-    """
-
-    what: str = "transform"
-    axis: str = "level"
-    value: Callable[[Any], CalibrationSummary | None] = lambda summary: summary.calibration
-    of_clean: bool = False
-
-
-@dataclass(frozen=True)
-class Probabilities:
-    """Probabilities of images (images, columns), and whether the predictions are correct.
-
-    Attributes:
-        conditions: Condition of each column.
-        correct: Whether the most probable label is correct.
-        confidences: Probability of the most probable label, 0..1.
-        labels: Probability of the correct label, 0..1.
-        squared: Sum of the squared probabilities of all labels, 0..1; None in predictions of earlier versions.
-    """
-
-    conditions: Sequence[Condition]
-    correct: NDArray[np.bool_]
-    confidences: Floats
-    labels: Floats
-    squared: Floats | None
-
-
-def read_probabilities(evaluation: Evaluation) -> tuple[Scores[Condition], Probabilities]:
-    """Return the errors of each image by condition, as ``error_scores`` does, and the probabilities in the same shape.
+def read_scores(evaluation: Evaluation) -> Scores[Condition]:
+    """Return what ``prediction_values`` returns for each condition, (images, conditions, 5).
 
     Raises:
         UserError: If an image has no label, or the predictions are damaged.
     """
-    measures = (
-        top1_errors,
-        lambda evaluation, predicted: predicted.confidence[:, 0],
-        lambda evaluation, predicted: predicted.label_probability[:, 0],
-        lambda evaluation, predicted: _squared(predicted),
-    )
-    errors, *others = condition_scores(evaluation, measures)
-    return errors, _probabilities(errors.keys, errors.values, *(each.values for each in others))
+    return condition_scores(evaluation, prediction_values)
 
 
-def probabilities_of(natural: Untransformed) -> Probabilities:
-    """Return the probabilities of images without a transform, (images, 1)."""
-    predicted = natural.predicted
-    errors, squared = natural.top1_errors[:, None], _squared(predicted)[:, None]
-    return _probabilities([predicted.condition], errors, predicted.confidence, predicted.label_probability, squared)
-
-
-def calibration_summary(
-    evaluation: Evaluation,
-    probabilities: Probabilities,
-    context: ReportContext,
-    counted: Collection[str] | None = None,
-) -> CalibrationSummary:
-    """Return the calibration of an evaluation.
+def calibration_of(
+    evaluation: Evaluation, scores: Scores[Condition], context: Context, **options: Any
+) -> tuple[list[Measure], dict[str, Any]]:
+    """Return the calibration of an evaluation by transform and level, and the bins of its reliability diagrams.
 
     Args:
         evaluation: The evaluation.
-        probabilities: Its probabilities (images, columns).
+        scores: Its scores, as ``read_scores`` returns them.
         context: State of the report.
-        counted: Transforms that means are taken over. Default: all.
+        options: Benchmark, and noun for its transforms, as for ``Grid``.
+
+    Returns:
+        The measures, and bins by level over the images of all transforms that means are over. Empty bins are omitted.
     """
-    _warn(evaluation, probabilities, context)
-    by_column = _by_column(probabilities, context)
-    columns: dict[str, dict[int, int]] = {}
-    for column, condition in enumerate(probabilities.conditions):
-        columns.setdefault(condition.transform, {})[condition.level] = column
-    among = [columns[name] for name in (columns if counted is None else counted)]
-    at_level = {
-        level: [levels[level] for levels in among if level in levels]
-        for level in sorted({level for levels in among for level in levels})
+    labels, squared = (_probabilities(scores, column) for column in (2, 3))
+    known = not np.isnan(squared).any()
+    _warn(evaluation, labels, known, context)
+    likelihoods = metrics.negative_log_likelihoods(labels)
+    brier_scores = metrics.brier_scores(labels, squared) if known else None
+    del labels, squared  # up to 60 MB each
+    grid = context.grid(scores, likelihoods, others=brier_scores, **options)
+    confidences, correct = _probabilities(scores, 1), scores.values[..., 0] == 0
+    ece, adaptive_ece = (
+        grid.cells(np.asarray(error(confidences.T, correct.T)))
+        for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
+    )
+    views: dict[By, Callable[[Floats], Any]] = {
+        "": grid.mean,
+        "level": lambda cells: metrics.mean_over(cells[..., grid.counted, :], axis=-2),
+        "transform": metrics.mean_over,
+        "both": lambda cells: cells,
     }
-
-    def by_level(groups: Iterable[Sequence[int]], at_level: Mapping[int, Sequence[int]]) -> LevelCalibration:
-        levels = {level: by_column.mean([[column] for column in at]) for level, at in at_level.items()}
-        return LevelCalibration(by_column.mean(list(groups)), levels)
-
-    return CalibrationSummary(
-        by_level([list(levels.values()) for levels in among], at_level),
-        {
-            name: by_level([list(levels.values())], {level: [column] for level, column in levels.items()})
-            for name, levels in columns.items()
-        },
-        {level: _reliability(probabilities, at) for level, at in at_level.items()},
-    )
-
-
-def natural_calibration(natural: Untransformed, context: ReportContext) -> CalibrationSummary:
-    """Return the calibration of an evaluation on images without a transform."""
-    found = calibration_summary(natural.evaluation, probabilities_of(natural), context)
-    return replace(found, overall=LevelCalibration(found.overall.mean, {}), transforms={})
+    found: list[Measure] = []
+    for by, view in views.items():  # a bootstrap would make ECE too large
+        found += [*grid.points(ECE, view(ece), by), *grid.points(ADAPTIVE_ECE, view(adaptive_ece), by)]
+        found += grid.estimate(NLL, lambda means, view=view: view(means.cells), by)
+        if known:
+            found += grid.estimate(BRIER, lambda means, view=view: view(grid.cells(means.others)), by)
+    names = {name for name, inside in zip(grid.transforms, grid.counted, strict=True) if inside}
+    bins = {}
+    for level in grid.levels:
+        at = [column for column, key in enumerate(scores.keys) if key.level == level and key.transform in names]
+        if at:
+            bins[str(level)] = _bins(confidences[:, at].ravel(), correct[:, at].ravel())
+    return found, {RELIABILITY: bins}
 
 
-def _squared(predicted: ConditionPredictions) -> NDArray[np.float32]:
-    """Return the sums of squared probabilities, (S,); NaN if they are unknown."""
-    if predicted.squared_probability is None:
-        return np.full(len(predicted.labels), np.nan, np.float32)
-    return predicted.squared_probability[:, 0]
+def _probabilities(scores: Scores[Condition], column: int) -> Floats:
+    """Return one of the values of ``prediction_values``, (images, conditions). Rounding of float32 can exceed 1."""
+    return np.minimum(scores.values[..., column], 1, dtype=np.float64)
 
 
-def _probabilities(
-    conditions: Sequence[Condition],
-    errors: NDArray[Any],
-    confidences: NDArray[Any],
-    labels: NDArray[Any],
-    squared: NDArray[Any],
-) -> Probabilities:
-    """Return probabilities within 0..1. Rounding of float32 can exceed 1."""
-    confidences, labels, squared = (each.astype(np.float64).clip(max=1) for each in (confidences, labels, squared))
-    return Probabilities(conditions, errors == 0, confidences, labels, None if np.isnan(squared).any() else squared)
+def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], dict[str, Any]]:
+    """Return the calibration of an evaluation on images without a transform, and the bins of its diagram."""
+    values = prediction_values(natural.evaluation, natural.predicted)[:, None]
+    scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)
+    measures, bins = calibration_of(natural.evaluation, scores, context)
+    return [each for each in measures if not each.transform and each.level is None], bins
 
 
-@dataclass(frozen=True)
-class _ByColumn:
-    """Calibration errors of each column, (columns,), and bootstraps of the columns of NLL and Brier scores."""
-
-    ece: Floats
-    adaptive_ece: Floats
-    nll: Bootstrap
-    brier_scores: Bootstrap | None
-
-    def mean(self, groups: Sequence[Sequence[int]]) -> Calibration:
-        """Return the mean over groups of each group's mean over its columns."""
-
-        def over_groups(values: Floats) -> Figures:
-            means = {str(index): values[..., list(group)].mean(axis=-1) for index, group in enumerate(groups)}
-            return metrics.mean_over_transforms(means)
-
-        return Calibration(
-            float(over_groups(self.ece)),
-            float(over_groups(self.adaptive_ece)),
-            self.nll.estimate(over_groups),
-            self.brier_scores.estimate(over_groups) if self.brier_scores else None,
-        )
-
-
-def _by_column(probabilities: Probabilities, context: ReportContext) -> _ByColumn:
-    confidences, correct = probabilities.confidences.T, probabilities.correct.T
-    squared = probabilities.squared
-    return _ByColumn(
-        np.asarray(metrics.expected_calibration_error(confidences, correct)),
-        np.asarray(metrics.adaptive_calibration_error(confidences, correct)),
-        context.bootstrap(metrics.negative_log_likelihoods(probabilities.labels)),
-        None if squared is None else context.bootstrap(metrics.brier_scores(probabilities.labels, squared)),
-    )
-
-
-def _reliability(probabilities: Probabilities, columns: Sequence[int]) -> list[ReliabilityBin]:
-    """Return the bins of the images of some columns."""
-    chosen = list(columns)
-    found = metrics.reliability(probabilities.confidences[:, chosen].ravel(), probabilities.correct[:, chosen].ravel())
+def _bins(confidences: Floats, correct: NDArray[np.bool_]) -> list[dict[str, float]]:
+    """Return the bins of some predictions that are not empty."""
+    found = metrics.reliability(confidences, correct)
     return [
-        ReliabilityBin(
-            index / metrics.BINS,
-            (index + 1) / metrics.BINS,
-            int(images),
-            float(found.confidence[index]),
-            float(found.accuracy[index]),
-        )
+        {
+            "low": index / metrics.BINS,
+            "high": (index + 1) / metrics.BINS,
+            "images": int(images),
+            "confidence": float(found.confidence[index]),
+            "accuracy": float(found.accuracy[index]),
+        }
         for index, images in enumerate(found.images)
         if images
     ]
 
 
-def _warn(evaluation: Evaluation, probabilities: Probabilities, context: ReportContext) -> None:
+def _warn(evaluation: Evaluation, labels: Floats, known: bool, context: Context) -> None:
     """Warn of probabilities that are not stored exactly enough."""
-    if zeros := int((probabilities.labels == 0).sum()):
+    if zeros := int((labels == 0).sum()):
         context.warn(
-            f"{evaluation.folder}: the probability of the label is stored as 0 for {zeros:,} of "
-            f"{probabilities.labels.size:,} predictions; NLL counts it as the smallest float32, so it may be too low"
+            f"{evaluation.folder}: the probability of the label is stored as 0 for {zeros:,} of {labels.size:,} "
+            "predictions; NLL counts it as the smallest float32, so it may be too low"
         )
-    if probabilities.squared is None:
+    if not known:
         context.warn(
             f"{evaluation.folder}: no Brier score, because its predictions are of an earlier version and lack the sum "
             "of squared probabilities: evaluate again into a new folder"

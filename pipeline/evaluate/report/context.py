@@ -1,40 +1,42 @@
-"""The state that the evaluations of one report share: clean images, baseline, bootstrap, warnings."""
+"""The state that the results of one report share: clean images, baseline, bootstrap, warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from itertools import chain
+from typing import Any
 
-from numpy.typing import ArrayLike
-
-from pipeline.evaluate.metrics.bootstrap import Bootstrap
-from pipeline.evaluate.report.baseline import EvaluatedBaseline
-from pipeline.evaluate.report.join import match
-from pipeline.evaluate.report.matching import (
+from pipeline.errors import UserError
+from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.combine import check_duplicates, display_names, identity
+from pipeline.evaluate.report.grid import Grid
+from pipeline.evaluate.report.join import (
+    BaselineValues,
     CleanError,
     check_clean,
     clean_counterpart,
     clean_error,
-    display_names,
-    identity,
+    match,
+    match_baseline,
 )
+from pipeline.evaluate.report.load import LOSSY, Evaluation
+from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
-from pipeline.evaluate.report.scores import About, Evaluation, Images, Untransformed, digest_of_ids, read_untransformed
-from pipeline.evaluate.report.tested import LOSSY
+from pipeline.evaluate.report.scores import Images, Key, Scores, Untransformed, digest_of_ids, read_untransformed
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
+from pipeline.transforms.family import Condition
 
 
-class ReportContext:
+class Context:
     """The shared state of a report.
 
     Attributes:
         evaluations: All evaluations of the report.
-        evaluated_baseline: The evaluated model that metrics are normalised by; None if none was given.
+        baseline: Evaluations of the model that metrics are normalised by; empty if none was given.
         chosen: Locations of the evaluations on clean images to use if several are possible.
         resamples: Number of bootstrap draws.
-        real: Reassessed labels of the validation images, or why there are none.
         warnings: Warnings for the reader, without duplicates.
         images: Images of each evaluation, by its location.
     """
@@ -47,65 +49,110 @@ class ReportContext:
         resamples: int,
         real: RealLabels | Reason,
     ) -> None:
-        self.evaluations, self.chosen, self.resamples, self.real = evaluations, chosen, resamples, real
-        self.warnings: list[str] = []
-        self.evaluated_baseline = EvaluatedBaseline(baseline, self.warn) if baseline else None
+        self.evaluations, self.baseline, self.chosen = evaluations, baseline, chosen
+        self.resamples, self.warnings, self._real = resamples, list[str](), real
+        _check_baseline(baseline)
         self._names = display_names(evaluations, self.warn)
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
-        check_clean(self.clean, chosen)
-        for each in (*self.clean, *(self.evaluated_baseline.clean if self.evaluated_baseline else ())):
+        self._clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
+        self._baseline_scores: dict[tuple[str, str], Any] = {}
+        check_clean(self._clean.values(), chosen)
+        for each in (*self._clean.values(), *self._clean_of_baseline):
             if each.evaluation.encoded.endswith(LOSSY):
                 self.warn(
                     f"{each.evaluation.folder}: its clean images were compressed again, {each.evaluation.encoded}, so "
                     "clean errors are too high, and relative mCE, residual robustness and drops too small: for figures "
                     "to publish, build the clean images without loss"
                 )
-        self._mistaken = {each.evaluation.location for each in self.clean if self._may_be_mistaken(each)}
+        self._mistaken = {each.evaluation.location for each in self._clean.values() if self._may_be_mistaken(each)}
         self._photographs: dict[str, Images] = {}
         self.images: dict[str, Images] = {location: each.images for location, each in self._clean.items()}
-
-    @property
-    def clean(self) -> list[Untransformed]:
-        """The evaluations on clean images."""
-        return list(self._clean.values())
 
     def warn(self, text: str) -> None:
         """Add a warning, unless the report already has it."""
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def bootstrap(self, values: ArrayLike, seed: int = 0) -> Bootstrap:
-        """Return the means of per-image values, and the same means in each bootstrap draw of images.
+    def grid(self, scores: Scores[Condition], values: Floats | None = None, **options: Any) -> Grid:
+        """Return means by transform and level with bootstrap draws.
 
         Args:
-            values: Shape (images,) or (images, columns).
-            seed: Seed of the draws, which equal numbers of images share.
+            scores: Scores whose first column of values is used.
+            values: Other values (images, conditions) of the same images.
+            options: Further arguments of ``Grid``.
         """
-        return Bootstrap.of(values, resamples=self.resamples, seed=seed)
+        return Grid(scores.values if values is None else values, scores.keys, resamples=self.resamples, **options)
 
-    def about(self, evaluation: Evaluation, images: Images) -> About:
-        """Return the fields that a summary takes from its evaluation, and record the images.
+    def results(self, report: FamilyReport, evaluation: Evaluation, images: Images, **fields: Any) -> Results:
+        """Return results with the fields that all families take from their evaluation, and record the images.
 
         Args:
+            report: Report on the family.
             evaluation: The evaluation.
-            images: Images that the summary's metrics are computed on.
+            images: Images that the measures are computed on.
+            fields: Further fields of the results. ``counts`` precede the number of failed samples, and ``images`` is
+                the first of them by default. The section is titled by the data set by default.
         """
         self.images[evaluation.location] = images
-        data_set = evaluation.table.data_set
-        name, model = self._names[evaluation.location], evaluation.table.model.name
-        return About(model, name, data_set.failed, data_set.manifest_sha256, self._digest_of(images))
+        data_set, name = evaluation.table.data_set, self._names[evaluation.location]
+        counts = fields.pop("counts", {"images": (len(images.ids), 0)})
+        common = {
+            "section": name,
+            "data_set": name,
+            "model": evaluation.table.model.name,
+            "counts": {**counts, "failed": (data_set.failed, 0)},
+            "seed": data_set.seed,
+            "manifest_sha256": data_set.manifest_sha256,
+            "source_ids_sha256": self._digest_of(images),
+            "order_sha256": digest_of_ids(images.ids),
+        }
+        return Results(report, **{**common, **fields})
 
     def _digest_of(self, images: Images) -> str:
         """Return the digest of the source ids, and of the photographs if others with these ids were seen before."""
-        ids = digest_of_ids(images.ids)
+        ids = digest_of_ids(sorted(images.ids))
         first = self._photographs.setdefault(ids, images) if images.digests.any() else images
         if not match(images, first).namesakes:
             return ids
-        return digest_of_ids(map(str, zip(images.ids, images.digests.tolist(), strict=True)))
+        return digest_of_ids(sorted(map(str, zip(images.ids, images.digests.tolist(), strict=True))))
 
     def clean_images(self, evaluation: Evaluation) -> Untransformed:
         """Return the predictions of an evaluation on clean images."""
         return self._clean[evaluation.location]
+
+    def baseline_values(
+        self,
+        evaluation: Evaluation,
+        scores: Scores[Key],
+        read: Callable[[Evaluation], Scores[Key] | None],
+        benchmark: Callable[[Key], bool],
+    ) -> BaselineValues[Key] | None:
+        """Return the values of the evaluated baseline for the images of an evaluation; None if it has none.
+
+        Args:
+            evaluation: Evaluation to normalise.
+            scores: Its scores.
+            read: Reads the scores of an evaluation of the baseline; None if it has none of these.
+            benchmark: Returns whether means are over a column.
+
+        Raises:
+            UserError: If the evaluations of the baseline do not match.
+        """
+        family, digest = evaluation.table.data_set.family, evaluation.groups_digest
+        same = [each for each in self.baseline if (each.table.data_set.family, each.groups_digest) == (family, digest)]
+        name = self.baseline[0].table.model.name
+        if not same:
+            self.warn(
+                f"{evaluation.folder}: the baseline {name!r} has no evaluation of {family}, so its metrics are not "
+                "normalised"
+            )
+            return None
+        candidates = [(each, found) for each in same if (found := read(each))]
+        return match_baseline(name, evaluation, scores, candidates, benchmark, self.warn) if candidates else None
+
+    def clean_error_of_baseline(self, evaluation: Evaluation, images: Images) -> CleanError | None:
+        """Return the clean error of the baseline for some images of one of its evaluations; None if there is none."""
+        return clean_error(evaluation, images, self._clean_of_baseline, self.chosen, self.warn)
 
     def clean_error(self, evaluation: Evaluation, images: Images) -> CleanError | None:
         """Return the error of the same model on the clean versions of some images; None if there are none.
@@ -126,7 +173,7 @@ class ReportContext:
         if evaluation.table.attack is None:
             return None
         attacked = evaluation.table.attack.model
-        same = [clean for clean in self.clean if clean.evaluation.table.model.digest == attacked.digest]
+        same = [clean for clean in self._clean.values() if clean.evaluation.table.model.digest == attacked.digest]
         named = [clean for clean in same if clean.evaluation.table.model.name == attacked.name]
         return clean_error(evaluation, images, named or same, self.chosen, lambda text: None)
 
@@ -172,13 +219,15 @@ class ReportContext:
         Raises:
             UserError: If the user gave the labels, and they do not fit the images or the model.
         """
-        return real_images(evaluation, images, self.real, self.warn)
+        return real_images(evaluation, images, self._real, self.warn)
 
     def _clean_of_model(self, evaluation: Evaluation) -> list[Untransformed]:
         """Return the same model's clean evaluations; warn if the same weights have one under another name only."""
-        same_name = [clean for clean in self.clean if clean.evaluation.table.model.name == evaluation.table.model.name]
+        same_name = [
+            clean for clean in self._clean.values() if clean.evaluation.table.model.name == evaluation.table.model.name
+        ]
         if not same_name:
-            for clean in self.clean:
+            for clean in self._clean.values():
                 if identity(clean.evaluation) == identity(evaluation):
                     self.warn(
                         f"{evaluation.folder}: {clean.evaluation.folder} evaluates the same weights under another "
@@ -197,6 +246,16 @@ class ReportContext:
             f"--clean {folder}, since other natural images are not compared with it otherwise"
         )
         return True
+
+
+def _check_baseline(evaluations: Sequence[Evaluation]) -> None:
+    """Raise UserError if evaluations of the baseline are of several models, or two are on the same data set."""
+    names = sorted({each.model for each in evaluations})
+    if len(names) > 1:
+        raise UserError(
+            f"the baseline evaluations are of {len(names)} models ({', '.join(names)}): give evaluations of one model"
+        )
+    check_duplicates(evaluations)
 
 
 def _mistaken_for(clean: Untransformed) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
-"""The reassessed labels (ReaL) of the ImageNet validation images: read from a file, and found for images by name."""
+"""The validation images of ImageNet, recognised by their names, and their reassessed labels (ReaL)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.real import NO_LABEL, label_array
-from pipeline.evaluate.report.scores import Evaluation, Images, Rows
-from pipeline.evaluate.report.validation import (
-    VALIDATION_IMAGES,
-    has_imagenet_labels,
-    validation_row,
-    validation_rows,
-)
+from pipeline.evaluate.metrics.natural import NO_LABEL, label_array
+from pipeline.evaluate.report.load import Evaluation
+from pipeline.evaluate.report.scores import Images, Rows
 from pipeline.storage import SMALL_FILE, LocalStore, local_path
+from pipeline.tasks.lists import IMAGENET
 from pipeline.text import shown
 from pipeline.transforms.imagenet_c import FAMILY as CORRUPTIONS
+
+VALIDATION_IMAGES = 50_000
+
+_NAME = re.compile(r"(?:.*/)?ILSVRC2012_val_([0-9]{8})", re.DOTALL)
+"""Source id of a validation image: the last part of the path is its file name without suffix."""
 
 PACKAGE = "timm"
 """Package that contains the authors' file. It is never imported."""
@@ -67,6 +69,36 @@ class RealImages:
 
     rows: Rows
     labels: NDArray[np.int32]
+
+
+def has_imagenet_labels(evaluation: Evaluation) -> bool:
+    """Return whether each output of the model is one of ImageNet's 1,000 classes, as far as their number tells."""
+    return evaluation.table.labels == len(IMAGENET) and not evaluation.groups_digest
+
+
+def validation_row(id_: str) -> int | None:
+    """Return the position of a validation image by its source id, 0..49,999; None for other images."""
+    found = _NAME.fullmatch(id_)
+    number = int(found[1]) if found else 0
+    return number - 1 if 1 <= number <= VALIDATION_IMAGES else None
+
+
+def validation_rows(ids: Sequence[str]) -> Rows | None:
+    """Return the positions of validation images; None if one of the ids is that of another image."""
+    rows = [validation_row(id_) for id_ in ids]
+    return None if None in rows else np.array(rows, np.int64)
+
+
+def complete_images(evaluation: Evaluation, ids: Sequence[str]) -> int:
+    """Return the number of images of the complete data set: as its task says, or all validation images; 0 if unknown.
+
+    Args:
+        evaluation: The evaluation.
+        ids: Source ids of its images.
+    """
+    if evaluation.table.task:
+        return evaluation.table.task.images
+    return VALIDATION_IMAGES if has_imagenet_labels(evaluation) and validation_rows(ids) is not None else 0
 
 
 def read_real_labels(path: str) -> RealLabels:

@@ -1,65 +1,265 @@
-"""The sections of a report: one per data set."""
+"""The data sets of a report: key figures, calibration and published figures of each, and the tables of its family."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
-from pipeline.evaluate.report.calibration_tables import calibration_tables
-from pipeline.evaluate.report.comparison_tables import comparison_tables
-from pipeline.evaluate.report.families import layouts
-from pipeline.evaluate.report.family import FamilySummary, ReportLayout, Table
-from pipeline.evaluate.report.models import model_tables
-from pipeline.evaluate.report.published import published_tables
-from pipeline.evaluate.report.section import Section
-from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.report.tables import key_figures
+from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
+from pipeline.evaluate.report.calibration import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
+from pipeline.evaluate.report.measures import Metric, Results, Section
+from pipeline.evaluate.report.pivots import MISSING, cell, marked, notes, pivot_tables, transforms_of
+from pipeline.evaluate.report.views import COUNT, PERCENT, Axis, Cell, Column, Number, Panel, Plot, Series, Table
 from pipeline.text import printable
 
-
-def sections(summary: Summary) -> list[Section]:
-    """Return the sections in the order of a report; models of one data set share a section."""
-    result = []
-    for layout, summaries in summaries_by_layout(summary):
-        for title, models in _by_title(layout, summaries).items():
-            all_tables = [key_figures(layout, title, models), *layout.tables(layout, title, models)]
-            all_tables += calibration_tables(layout, title, models)
-            all_tables += published_tables(layout, title, models, summary.published)
-            result.append(Section(title, layout, models, [table for table in all_tables if table.rows]))
-    return result
+FEW_IMAGES = 30
+"""Number of images below which a bootstrap interval is not reliable."""
 
 
-def tables(summary: Summary) -> list[Table]:
-    """Return all tables of a report that have rows."""
-    found = sections(summary)
-    return [*overview(summary, found), *(table for section in found for table in section.tables)]
+def sections_of(results: Iterable[Results]) -> list[Section]:
+    """Return the sections of results that are sorted by report; a repeated model name gets a number."""
+    sections = []
+    for report, group in groupby(results, key=lambda each: each.report):
+        titles: dict[str, dict[str, Results]] = {}
+        for each in group:
+            models = titles.setdefault(printable(each.section), {})
+            name = printable(each.model)
+            earlier = sum(printable(other.model) == name for other in models.values())
+            models[f"{name} ({earlier + 1})" if earlier else name] = each
+        sections += [Section(title, report, models) for title, models in titles.items()]
+    return sections
 
 
-def key_tables(summary: Summary) -> list[Table]:
-    """Return the tables of key figures, one per section."""
-    return [section.tables[0] for section in sections(summary) if section.tables]
+def tables_of(section: Section, published: Iterable[PublishedFigure]) -> list[Table]:
+    """Return the tables of a data set that have rows."""
+    tables = [
+        _key_figures(section),
+        *(table for pivot in section.report.tables for table in pivot_tables(section, pivot)),
+        *section.report.more(section),
+        *_calibration_table(section),
+        *_published_tables(section, [each for each in published if _is_here(section, each)]),
+    ]
+    caption = _caption(section)
+    return [replace(table, caption=table.caption or caption) for table in tables if table.rows]
 
 
-def overview(summary: Summary, found: Sequence[Section]) -> list[Table]:
-    """Return the tables that are not about one data set: notes and sizes of models, and their comparison."""
-    compared = (
-        comparison_tables(summary.comparison, found, summary.models, summary.published) if summary.comparison else ()
+def _caption(section: Section) -> str:
+    """Return what the values of a section were measured on: data set, number of images, seed."""
+    models = section.models.values()
+    counts = {next(iter(each.counts.items()), ("images", (0, 0))) for each in models}
+    images = " or ".join(sorted({f"{number:,} {name}" for name, (number, _) in counts if number}))
+    seeds = " and ".join(str(seed) for seed in sorted({each.seed for each in models if each.seed is not None}))
+    return ", ".join(filter(None, (section.title, images, seeds and f"seed {seeds}")))
+
+
+# Key figures
+
+
+def _key_figures(section: Section) -> Table:
+    """Return the table of all metrics of the data set: metrics as rows, models as columns."""
+    report, models = section.report, section.models
+    rows: list[Sequence[Cell]] = []
+    for metric in report.metrics:
+        measures = {model: each.whole(metric.name) for model, each in models.items()}
+        if metric.key and any(measures.values()):
+            best = best_model(section, metric)
+            cells = (cell(models[model], metric, each, best=model == best) for model, each in measures.items())
+            rows.append([metric.name, *cells])
+    numbers = rows[:]
+    normalised = report.normalised_note and any(metric.normalised for metric in report.metrics)
+    if normalised:
+        rows.append(["baseline", *(printable(each.baseline) or "none" for each in models.values())])
+    if any(each.clean_images for each in models.values()):
+        rows.append(["clean images", *(each.clean_images or "none" for each in models.values())])
+    for name in dict.fromkeys(name for each in models.values() for name in each.counts):
+        counts = ((each.counts.get(name), each) for each in models.values())
+        rows.append(
+            [name, *(Number(found[0], format=COUNT, total=found[1]) if found else MISSING for found, _ in counts)]
+        )
+    without = "No baseline: the metrics are not normalised." if normalised else ""
+    baseline = report.normalised_note if any(each.baseline for each in models.values()) else without
+    few = any(0 < each.images < FEW_IMAGES for each in models.values())
+    note = " ".join(
+        filter(
+            None,
+            (
+                report.note,
+                baseline,
+                f"Intervals from fewer than {FEW_IMAGES} images are not reliable." if few else "",
+                _images_note(section),
+            ),
+        )
     )
-    return [*model_tables(summary.models), *compared]
+    columns = [Column("metric", number=False), *(Column(model) for model in models)]
+    return Table(section.title, "key figures", notes(section, note, report.metrics, numbers), columns, rows)
 
 
-def summaries_by_layout(summary: Summary) -> list[tuple[ReportLayout[Any], Sequence[FamilySummary]]]:
-    """Return the layouts with their summaries, in the order of a report."""
-    known = layouts()
-    return [(known[key], summaries) for key, summaries in summary.families.items()]
+def best_model(section: Section, metric: Metric) -> str:
+    """Return the model that is better than every other one by more than chance explains; empty if there is none."""
+    models = comparable_models(section, metric) if metric.better else []
+    measures = {model: section.models[model].whole(metric.name) for model in models}
+    known = {model: each for model, each in measures.items() if each}
+    best = max(known, key=lambda model: metric.better * known[model].value, default="")
+    others = [each for model, each in known.items() if model != best]
+    for other in others:
+        found = difference(known[best], other)
+        if found is None or metric.better * (found.low if metric.better > 0 else found.high) <= 0:
+            return ""
+    return best if others else ""
 
 
-def _by_title(layout: ReportLayout[Any], summaries: Iterable[FamilySummary]) -> dict[str, dict[str, FamilySummary]]:
-    """Return the summaries by section title and model; a repeated model name gets a number."""
-    by_title: dict[str, dict[str, FamilySummary]] = {}
-    for each in summaries:
-        models = by_title.setdefault(printable(layout.title(each)), {})
-        name = printable(each.model)
-        earlier = sum(printable(other.model) == name for other in models.values())
-        models[f"{name} ({earlier + 1})" if earlier else name] = each
-    return by_title
+def _images_note(section: Section) -> str:
+    """Return a note if the models were evaluated on different images or builds; empty otherwise."""
+    models = section.models
+    if len({each.source_ids_sha256 for each in models.values()}) > 1:
+        counts = (f"{model} {each.images:,}" for model, each in models.items())
+        return f"Not comparable: the models were not evaluated on the same images ({', '.join(counts)})."
+    if len({each.manifest_sha256 for each in models.values()}) > 1:
+        return "The models were evaluated on images with the same names, but the manifests of the data sets differ."
+    return ""
+
+
+# Calibration
+
+CALIBRATION_NOTE = (
+    "ECE in percent, in bins of equal width or (adaptive) of equal mass; NLL in nats. Lower is better. ± is half the "
+    "width of the 95 % confidence interval; ECE has none, because it is larger in bootstrap samples than in the images."
+)
+
+
+def _calibration_table(section: Section) -> Iterator[Table]:
+    """Yield the calibration table of a data set with reliability diagrams; nothing if no model has a calibration."""
+    if section.report.calibrated is None or not section.has(ECE.name):
+        return
+    what, axis = section.report.calibrated
+    found = {
+        (model, each.transform, each.level, each.metric): each
+        for model, results in section.models.items()
+        for each in results.measures
+    }
+    calibrated = [model for model in section.models if (model, "", None, ECE.name) in found]
+    levels = sorted({key[2] for key in found if key[3] == ECE.name and not key[1] and key[2] is not None})
+    shown = levels if len(levels) > 1 else []
+    names = transforms_of(section) if any(key[1] and key[3] == ECE.name for key in found) else {}
+    rows: list[Sequence[Cell]] = []
+    for transform in ("", *names):
+        for model in calibrated:
+            keys = [
+                *((level, ECE.name) for level in shown),
+                *((None, each.name) for each in (ECE, ADAPTIVE_ECE, NLL, BRIER)),
+            ]
+            measures = [
+                (section.report.metric(name), found.get((model, transform, level, name))) for level, name in keys
+            ]
+            if any(each for _, each in measures):
+                label = [" ".join(marked(transform, names)) if transform else "mean"] if names else []
+                cells = (cell(section.models[model], metric, each, short=True) for metric, each in measures)
+                rows.append([*label, model, *cells])
+    columns = [Column(what, number=False)] * bool(names) + [Column("model", number=False)]
+    columns += [Column(title, "ECE") for title in (*map(str, shown), "mean", "adaptive")] if shown else []
+    columns += [Column(each.name) for each in ((NLL, BRIER) if shown else (ECE, ADAPTIVE_ECE, NLL, BRIER))]
+    note = notes(section, CALIBRATION_NOTE, [section.report.metric(ECE.name)], rows)
+    panels = [
+        Panel(
+            model,
+            [
+                _reliability(f"{axis} {level}" if len(bins) > 1 else "", at)
+                for bins in [section.models[model].details[RELIABILITY]]
+                for level, at in bins.items()
+            ],
+            Axis("confidence"),
+            Axis("accuracy"),
+        )
+        for model in calibrated
+    ]
+    yield Table(section.title, "calibration", note, columns, rows, Plot("reliability", panels))
+
+
+def _reliability(name: str, bins: Sequence[Mapping[str, Any]]) -> Series:
+    """Return the curve of a reliability diagram."""
+    most = max((each["images"] for each in bins), default=1)
+    return Series(
+        name,
+        [each["confidence"] for each in bins],
+        [each["accuracy"] for each in bins],
+        sizes=[each["images"] / most for each in bins],
+    )
+
+
+# Published figures
+
+PUBLISHED_NOTE = (
+    f"Models marked {MARK} were not evaluated here: their figures are those that the papers print. They are "
+    "not ranked, and nothing is normalised by them."
+)
+
+
+def _is_here(section: Section, figure: PublishedFigure) -> bool:
+    return (figure.family, figure.section) == (section.report.key, section.title)
+
+
+def _published_tables(section: Section, figures: Sequence[PublishedFigure]) -> Iterator[Table]:
+    """Yield tables that compare the models of a section with published ones: of the whole data set, by transform."""
+    published: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for each in figures:
+        published.setdefault((each.model, each.source), {})[each.transform, each.metric] = each.value
+    names = {(each.transform, each.metric) for each in figures}
+    whole = [metric for metric in section.report.metrics if ("", metric.name) in names]
+    if whole:
+        yield _published_models(section, whole, published)
+    for metric in section.report.metrics:
+        if any(transform and name == metric.name for transform, name in names):
+            yield _published_transforms(section, metric, published)
+
+
+def _published_note(metrics: Sequence[Metric]) -> str:
+    """Return the explanation of a table, which begins with the unit of its figures."""
+    unit = "Percent." if all(metric.format == PERCENT for metric in metrics) else "In the units of the key figures."
+    return f"{unit} {PUBLISHED_NOTE}"
+
+
+Published = Mapping[tuple[str, str], Mapping[tuple[str, str], float]]
+"""Figures by transform and name, of each model and source."""
+
+
+def _published_models(section: Section, metrics: Sequence[Metric], published: Published) -> Table:
+    """Return the table of figures of the whole data set: models as rows."""
+    rows: list[Sequence[Cell]] = [
+        [model, *(cell(each, metric, each.whole(metric.name), short=True) for metric in metrics), "evaluated"]
+        for model, each in section.models.items()
+    ]
+    rows += [
+        [model, *(Number(values.get(("", each.name), math.nan), format=each.format) for each in metrics), source]
+        for (model, source), values in published.items()
+        if any(("", each.name) in values for each in metrics)
+    ]
+    columns = [Column("model", number=False), *(Column(each.name) for each in metrics), Column("source", number=False)]
+    note = notes(section, _published_note(metrics), metrics, rows)
+    return Table(section.title, "published models", note, columns, rows)
+
+
+def _published_transforms(section: Section, metric: Metric, published: Published) -> Table:
+    """Return the table of a metric of transforms: transforms as rows, models as columns."""
+    columns: dict[str, dict[str, Number]] = {
+        model: {
+            each.transform: cell(results, metric, each, short=True)
+            for each in results.measures
+            if each.metric == metric.name and each.transform and each.level is None
+        }
+        for model, results in section.models.items()
+    }
+    for (model, _), values in published.items():
+        of_model = {
+            transform: value for (transform, name), value in values.items() if transform and name == metric.name
+        }
+        if of_model:
+            columns[model] = {name: Number(value, format=metric.format) for name, value in of_model.items()}
+    transforms = dict.fromkeys(
+        name for values in published.values() for name, of in values if name and of == metric.name
+    )
+    rows = [[name, *(cells.get(name, MISSING) for cells in columns.values())] for name in transforms]
+    heads = [Column("transform", number=False), *map(Column, columns)]
+    return Table(section.title, f"{metric.name} of published models", _published_note([metric]), heads, rows)

@@ -186,11 +186,12 @@ def read_predictions(path: Path, labels: int | None = None) -> Iterator[Conditio
     try:
         with pq.ParquetFile(path, read_dictionary=["source_id", "transform"], **_FOOTER_LIMITS) as file:
             columns = _columns(path, file)
+            names = _Names()
             for key, tables in _conditions(path, file, manifests.read_row_groups(path), columns):
                 if key in seen:
                     raise UserError(f"the predictions {path} contain {Condition(*key)} more than once: {REMEDY}")
                 seen.add(key)
-                yield _condition_predictions(path, Condition(*key), tables, labels)
+                yield _condition_predictions(path, Condition(*key), tables, labels, names)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UserError(f"the predictions {path} cannot be read: {error}; {REMEDY}") from error
 
@@ -249,8 +250,22 @@ def _split(table: pa.Table) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         yield (part["transform"][0].as_py(), part["level"][0].as_py()), part
 
 
+class _Names:
+    """The texts of a column; successive equal columns share one list, since millions of texts take seconds."""
+
+    def __init__(self) -> None:
+        self._column: pa.ChunkedArray | None = None
+        self._texts: list[str] = []
+
+    def __call__(self, column: pa.ChunkedArray) -> list[str]:
+        """Return the texts."""
+        if self._column is None or not column.equals(self._column):
+            self._column, self._texts = column, column.to_pylist()
+        return self._texts
+
+
 def _condition_predictions(
-    path: Path, condition: Condition, tables: Sequence[pa.Table], limit: int | None
+    path: Path, condition: Condition, tables: Sequence[pa.Table], limit: int | None, source_ids: _Names
 ) -> ConditionPredictions:
     table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     if any(column.null_count for column in table.columns):
@@ -267,7 +282,7 @@ def _condition_predictions(
     names = set(table.column_names)
     predictions = ConditionPredictions(
         condition,
-        table["source_id"].take(pa.array(np.arange(count) * length)).to_pylist(),
+        source_ids(table["source_id"].take(pa.array(np.arange(count) * length))),
         column("label")[:, 0],
         column("top1"),
         _top5(path, condition, table["top5"]).reshape(count, length, -1),

@@ -1,9 +1,9 @@
 """Choice of corruptions for a benchmark by their overlaps and by what they predict, as ImageNet-Syn2Nat was chosen.
 
-The functions of ``pipeline.evaluate.metrics.selection``, and the analysis that ``robustshards select`` prints.
+The functions of ``pipeline.evaluate.selection.measures``, and the analysis that ``robustshards select`` prints.
 """
 
-from pipeline.evaluate.metrics.selection import (
+from pipeline.evaluate.selection.measures import (
     balanced_benchmark,
     categories,
     category_correlations,

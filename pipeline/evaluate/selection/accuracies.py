@@ -9,9 +9,9 @@ from enum import StrEnum
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.checks import Floats
-from pipeline.evaluate.metrics.selection import MIN_MODELS
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.selection.files import CLEAN, read_table
+from pipeline.evaluate.selection.measures import MIN_MODELS
 from pipeline.text import counted, shown
 
 MIN_CORRUPTIONS, MAX_CORRUPTIONS = 3, 200

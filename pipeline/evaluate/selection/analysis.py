@@ -11,11 +11,11 @@ import numpy as np
 import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import residual_robustness
-from pipeline.evaluate.metrics import selection as metrics
-from pipeline.evaluate.metrics.checks import Floats
-from pipeline.evaluate.metrics.selection import Indices
+from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.selection import groups
+from pipeline.evaluate.selection import measures as metrics
 from pipeline.evaluate.selection.accuracies import Measurements
+from pipeline.evaluate.selection.measures import Indices
 from pipeline.evaluate.selection.records import (
     Categories,
     ChosenBenchmark,

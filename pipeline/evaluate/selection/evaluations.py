@@ -10,7 +10,7 @@ import numpy as np
 import corruptions
 import perturbations
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics import mean_over_transforms
+from pipeline.evaluate.metrics import mean_over
 from pipeline.evaluate.report.join import match
 from pipeline.evaluate.report.matching import check_duplicates, check_model_names, display_names, model_names, renamed
 from pipeline.evaluate.report.scores import Evaluation, Images, error_scores, open_evaluation, read_untransformed
@@ -148,7 +148,7 @@ def _add(measured: Measured, model: str, name: str, clean: float | None, accurac
                 f"{evaluation.folder}: the clean accuracy of {evaluation.model!r} is unknown, so it has no residual "
                 "robustness: add its evaluation on clean images"
             )
-        mean = mean_over_transforms(_benchmark(measured.accuracies, corruptions.names("benchmark")))
+        mean = mean_over(list(_benchmark(measured.accuracies, corruptions.names("benchmark")).values()))
         accuracies.add(Kind.SCORE, model, name, clean - float(mean))
 
 
@@ -156,7 +156,7 @@ def _flip_probability(evaluation: Evaluation) -> float:
     """Return the mean flip probability over perturbations at the lowest difficulty."""
     flips = next(iter(sequence_scores(evaluation).values())).flips
     means = dict(zip(flips.keys, flips.values.mean(axis=0).tolist(), strict=True))
-    return float(mean_over_transforms(_benchmark(means, perturbations.names("benchmark"))))
+    return float(mean_over(list(_benchmark(means, perturbations.names("benchmark")).values())))
 
 
 def _benchmark(values: Mapping[str, float], benchmark: Iterable[str]) -> Mapping[str, float]:

@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.selection import Indices, balanced_benchmark, spread, substituted
+from pipeline.evaluate.selection.measures import Indices, balanced_benchmark, spread, substituted
 
 Size = tuple[int, int]
 """Number of categories, and number of corruptions of each."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from pipeline.evaluate.report.formats import PLAIN
-from pipeline.evaluate.report.heat_maps import ROW, Heading, HeatCell, HeatMap
-from pipeline.evaluate.report.plots import Tick, shortened
+from pipeline.evaluate.report.labels import LONGEST_LABEL, shortened
+from pipeline.evaluate.report.views import PLAIN, Axis, Panel, Plot, Series
 from pipeline.evaluate.selection.records import Overlaps
 from pipeline.text import printable
 
@@ -28,7 +26,9 @@ class TerminalHeatMap:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the title, one line per corruption, and the legend."""
-        names = [shortened(printable(name)) for name in self.overlaps.names]
+        every = list(map(printable, self.overlaps.names))
+        short = shortened(every, LONGEST_LABEL)
+        names = [short[name] for name in every]
         margin = max(map(len, names), default=0) + 1
         width = 2 if margin + 2 * len(names) <= options.max_width else 1
         yield Text("overlaps: heat map", style="bold")
@@ -43,25 +43,9 @@ def shade(score: float) -> str:
     return SHADES[min(int(score * len(SHADES)), len(SHADES) - 1)]
 
 
-def heat_map(overlaps: Overlaps) -> HeatMap:
-    """Return the layout of the heat map on the page; every heading is a single word."""
+def heat_map(overlaps: Overlaps) -> Plot:
+    """Return the plot of the matrix for the page."""
     names = list(map(printable, overlaps.names))
-    width = 100 / max(len(names), 1)
-    return HeatMap(
-        "overlap scores",
-        0,
-        f"Heat map, overlap scores of {len(names)} corruptions. The table below has the values.",
-        ROW * len(names),
-        width,
-        [Heading((index + 0.5) * width, [shortened(name)]) for index, name in enumerate(names)],
-        [Tick((index + 0.5) * ROW, shortened(name)) for index, name in enumerate(names)],
-        list(_cells(names, overlaps, width)),
-        [],
-    )
-
-
-def _cells(names: list[str], overlaps: Overlaps, width: float) -> Iterator[HeatCell]:
-    for y, (row, scores) in enumerate(zip(names, overlaps.scores.tolist(), strict=True)):
-        for x, (column, score) in enumerate(zip(names, scores, strict=True)):
-            text = PLAIN.text(score)
-            yield HeatCell(x * width, y * ROW, min(score, 1), text, f"{row}, {column}: {text}")
+    rows = [Series(name, names, scores) for name, scores in zip(names, overlaps.scores.tolist(), strict=True)]
+    panel = Panel("overlap scores", rows, Axis("the other corruption"), Axis("overlap score", PLAIN))
+    return Plot("heat map", [panel], strong="high")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
-from pipeline.evaluate.report.html import template
+from pipeline.evaluate.report.page import Part, part, template
 from pipeline.evaluate.selection.heat_map import heat_map
 from pipeline.evaluate.selection.records import Selection
 from pipeline.evaluate.selection.tables import OVERLAPS, by_category, tables
@@ -38,15 +39,18 @@ def page(selection: Selection, title: str) -> str:
     Raises:
         UserError: If Jinja2 is not installed.
     """
+    parts: list[Part] = []
+    for table in tables(selection):
+        first = table.section == OVERLAPS and not any(each.plot for each in parts)
+        plot = heat_map(by_category(selection.overlaps, selection.categories)) if selection.overlaps and first else None
+        parts.append(part(replace(table, plot=plot), (), "overlaps"))
     return template("selection.html.j2", __package__).render(
         title=printable(title),
         warnings=[printable(warning, LONGEST_MESSAGE) for warning in selection.warnings],
         models=len(selection.models),
         seed=selection.settings.seed,
-        chapters=[(name, list(each)) for name, each in groupby(tables(selection), key=lambda table: table.section)],
-        heat_maps={OVERLAPS: heat_map(by_category(selection.overlaps, selection.categories))}
-        if selection.overlaps
-        else {},
+        chapters=[(name, list(each)) for name, each in groupby(parts, key=lambda each: each.table.section)],
+        slots={},
         heads=lambda table: (),
         glossary=GLOSSARY,
     )

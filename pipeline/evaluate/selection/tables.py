@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from math import nan
 from statistics import fmean
 
-from pipeline.evaluate.report.family import Column, Table
-from pipeline.evaluate.report.formats import PLAIN, Cell, Number, NumberFormat
 from pipeline.evaluate.report.text import plain_cell
+from pipeline.evaluate.report.views import PLAIN, Cell, Column, Number, NumberFormat, Table
 from pipeline.evaluate.selection.records import Categories, ChosenBenchmark, Overlaps, Prediction, Selection
 from pipeline.text import printable
 
@@ -55,7 +55,7 @@ def overlap_table(overlaps: Overlaps) -> Table:
     """Return the overlap scores as a table."""
     names = list(map(printable, overlaps.names))
     rows: list[Sequence[Cell]] = [
-        [name, *(Number(score, PLAIN) for score in scores)]
+        [name, *(Number(score, format=PLAIN) for score in scores)]
         for name, scores in zip(names, overlaps.scores.tolist(), strict=True)
     ]
     note = (
@@ -66,6 +66,10 @@ def overlap_table(overlaps: Overlaps) -> Table:
 
 
 # Categories and benchmarks
+
+
+def _number(value: float | None, number: NumberFormat) -> Number:
+    return Number(nan if value is None else value, format=number)
 
 
 def _category_table(categories: Categories) -> Table:
@@ -79,7 +83,7 @@ def _category_table(categories: Categories) -> Table:
 
 def _pair_table(categories: Categories) -> Table:
     rows: list[Sequence[Cell]] = [
-        [what, Number(means.same, CORRELATION), Number(means.different, CORRELATION)]
+        [what, _number(means.same, CORRELATION), _number(means.different, CORRELATION)]
         for what, means in (("overlap scores", categories.overlaps), ("residual robustness", categories.robustness))
         if means
     ]
@@ -92,8 +96,8 @@ def _benchmark_table(benchmarks: Sequence[ChosenBenchmark]) -> Table:
     rows: list[Sequence[Cell]] = [
         [
             printable(each.name),
-            Number(each.spread, PLAIN),
-            Number(each.overlap, PLAIN),
+            _number(each.spread, PLAIN),
+            _number(each.overlap, PLAIN),
             ", ".join(map(printable, each.corruptions)),
         ]
         for each in benchmarks
@@ -130,7 +134,7 @@ def prediction_tables(title: str, what: str, predictions: Sequence[Prediction]) 
 
 
 def _rows(values: Sequence[Mapping[str, float]], number: NumberFormat) -> list[Sequence[Cell]]:
-    return [[printable(name), *(Number(each[name], number) for each in values)] for name in values[0]]
+    return [[printable(name), *(Number(each[name], format=number) for each in values)] for name in values[0]]
 
 
 def with_mean(values: Mapping[str, float]) -> dict[str, float]:

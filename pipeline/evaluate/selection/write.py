@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pipeline.evaluate.report.summary import Summary
 from pipeline.evaluate.report.text import to_markdown_page
+from pipeline.evaluate.report.views import Chapter, Document
 from pipeline.evaluate.report.write import (
     GENERATOR,
     MARKDOWN_MARK,
@@ -18,6 +18,7 @@ from pipeline.evaluate.report.write import (
 from pipeline.evaluate.selection.page import page
 from pipeline.evaluate.selection.records import Selection
 from pipeline.evaluate.selection.tables import CSV_COLUMNS, tables, to_csv
+from pipeline.text import LONGEST_MESSAGE, printable
 
 KINDS: Mapping[str, Recognise] = {
     "selection.html": is_page,
@@ -40,10 +41,11 @@ def write_selection(selection: Selection, title: str, folder: str) -> None:
         UserError: If the folder is not writable, or contains a file with one of these names that is not an analysis.
         OSError: If a write fails. No file has been replaced then.
     """
-    about = Summary({}, selection.warnings)  # to_markdown_page takes nothing but the warnings from it
+    warnings = [printable(warning, LONGEST_MESSAGE) for warning in selection.warnings]
+    about = Document(printable(title), warnings, (), {}, {}, 0, [Chapter("", (), (), tables(selection))], (), ())
     texts = {
         "selection.html": page(selection, title),
-        "selection.md": to_markdown_page(about, title, tables(selection)) + "\n" + MARKDOWN_MARK,
+        "selection.md": to_markdown_page(about) + "\n" + MARKDOWN_MARK,
         "selection.csv": to_csv(selection),
         "selection.json": json.dumps({"generator": GENERATOR, **selection.facts()}, indent=1) + "\n",
     }

@@ -1,0 +1,306 @@
+"""What compares models and data sets: paired differences, ranks, natural robustness, and published figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import permutations
+
+import numpy as np
+
+from pipeline.evaluate import metrics
+from pipeline.evaluate.metrics.bootstrap import intervals
+from pipeline.evaluate.report.families import NATURAL_ROBUSTNESS
+from pipeline.evaluate.report.families.imagenet_c import ALEXNET, ROBUSTNESS
+from pipeline.evaluate.report.families.natural import IMAGENET, REAL_ACCURACY
+from pipeline.evaluate.report.load import LOSSY
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Results, Section
+from pipeline.evaluate.report.views import Column, Table
+from pipeline.text import counted
+
+# Models on one data set
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The models of a data set, ranked by a metric.
+
+    Attributes:
+        section: The data set.
+        metric: The metric.
+        values: Measure by model.
+        ranks: First and last rank that a model may have, by model, from 1: models that differ by no more than chance
+            explains share ranks. Models that cannot be compared have none.
+    """
+
+    section: Section
+    metric: Metric
+    values: Mapping[str, Measure]
+    ranks: Mapping[str, tuple[int, int]]
+
+    def difference(self, one: str, other: str) -> Measure | None:
+        """Return the difference of two models that can be compared; None for others."""
+        pair = [self.values[model] for model in (one, other) if model in self.ranks]
+        return difference(*pair) if len(pair) == 2 else None
+
+
+def leading_metric(section: Section) -> Metric | None:
+    """Return the candidate for the headline that most models have; None if no model has one."""
+    counts = {
+        name: sum(each.whole(name) is not None for each in section.models.values()) for name in section.report.leads
+    }
+    best = max(counts, key=counts.__getitem__, default=None)
+    return section.report.metric(best) if best is not None and counts[best] else None
+
+
+def comparable_models(section: Section, metric: Metric) -> list[str]:
+    """Return the models, as many as possible, whose values of a metric can be compared.
+
+    These have the same images, the same baseline, the same part of the benchmark, and all or none of them have clean
+    images that were compressed with loss.
+    """
+    conditions = {
+        model: (
+            each.source_ids_sha256,
+            each.baseline if metric.normalised else "",
+            measure.covers,
+            missing_images(each),
+            metric.of_clean and each.clean_images.endswith(LOSSY),
+        )
+        for model, each in section.models.items()
+        if (measure := each.whole(metric.name))
+    }
+    most = Counter(conditions.values()).most_common(1)
+    return [model for model, each in conditions.items() if each == most[0][0]]
+
+
+def missing_images(results: Results) -> str:
+    """Return how many images of the complete data set there are; empty if all, or if it is unknown."""
+    return ", ".join(
+        f"{number:,} of {total:,} {name}" for name, (number, total) in results.counts.items() if number < total
+    )
+
+
+def difference(one: Measure, other: Measure) -> Measure | None:
+    """Return the difference of a metric of two models on the same images, with the interval of the paired bootstrap.
+
+    None if their draws were not kept. The draws have the same images, so what is hard for both models cancels.
+    """
+    if one.draws is None or other.draws is None or len(one.draws) != len(other.draws):
+        return None
+    drawn = one.draws - other.draws
+    low, high = intervals(drawn)
+    return Measure(one.metric, one.value - other.value, float(low), float(high), images=one.images, draws=drawn)
+
+
+def ranking(section: Section, metric: Metric | None) -> Ranking | None:
+    """Return the ranking of a section; None if fewer than two models can be compared."""
+    if metric is None or not metric.better:
+        return None
+    values = {model: found for model, each in section.models.items() if (found := each.whole(metric.name))}
+    models = comparable_models(section, metric)
+    if len(models) < 2:
+        return None
+    above = dict.fromkeys(models, 0)
+    below = dict(above)
+    for one, other in permutations(models, 2):
+        found = difference(values[one], values[other])
+        if found and metric.better * (found.low if metric.better > 0 else found.high) > 0:
+            above[other] += 1
+            below[one] += 1
+    ranks = {model: (1 + above[model], len(models) - below[model]) for model in models}
+    return Ranking(section, metric, values, ranks)
+
+
+def rank_text(ranks: tuple[int, int]) -> str:
+    """Return the ranks that a model may have, such as ``2-3``."""
+    first, last = ranks
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def mean_ranks(rankings: Sequence[Ranking], models: Iterable[str]) -> dict[str, float]:
+    """Return the mean rank of each model over the rankings that have all models; empty if fewer than two have."""
+    names = list(models)
+    complete = [each for each in rankings if each.ranks.keys() == set(names)]
+    return {model: float(np.mean([each.ranks[model] for each in complete])) for model in names if len(complete) > 1}
+
+
+# Several data sets
+
+LEAST_FIGURES = 5
+"""Minimum number of the ten figures for a model to be listed, so that reports on other data sets are not cluttered."""
+
+AVERAGE = Metric("natural robustness (average of ten)", 1, "ratio", of_clean=True)
+
+
+def natural_robustness(found: Sequence[Results]) -> Iterator[Results]:
+    """Yield the mean of ten figures on different data sets, as in ARES-Bench, for each model that has some of them."""
+    for model in dict.fromkeys(each.model for each in found if each.natural):
+        results = [each for each in found if each.model == model]
+        candidates: dict[str, list[tuple[Measure, Results]]] = {}
+        for each in results:
+            for name, measure in each.natural.items():
+                candidates.setdefault(name, []).append((measure, each))
+        figures = {
+            name: candidates[name][0][0] for name in metrics.NATURAL_FIGURES if len(candidates.get(name, ())) == 1
+        }
+        if len(figures) < LEAST_FIGURES:
+            continue
+        missing = [
+            name + (f" ({counted(len(candidates[name]), 'evaluation')})" if name in candidates else "")
+            for name in metrics.NATURAL_FIGURES
+            if name not in figures
+        ]
+        incomplete = [
+            f"{name}: {numbers[0]:,} of {numbers[1]:,} images"
+            for name in figures
+            for numbers in [next(iter(candidates[name][0][1].counts.values()))]
+            if numbers[0] < numbers[1]
+        ]
+        baselines = [each.baseline for each in results if each.baseline and ROBUSTNESS.name in each.natural]
+        clean = [each.clean_images for each in results if IMAGENET in each.natural]
+        yield Results(
+            NATURAL_REPORT,
+            "natural robustness",
+            "natural robustness",
+            model,
+            measures=[
+                *(() if missing else (_average(list(figures.values())),)),
+                *(Measure(name, each.value, each.low, each.high, images=each.images) for name, each in figures.items()),
+            ],
+            counts={},
+            baseline=baselines[0] if baselines else "",
+            clean_images=clean[0] if clean else "",
+            details={"missing": missing, "incomplete": incomplete},
+        )
+
+
+def _average(figures: Sequence[Measure]) -> Measure:
+    """Return the mean of figures; its interval is that of the mean of their draws, where all are known."""
+    value = float(metrics.natural_robustness([each.value for each in figures]))
+    draws = [each.draws for each in figures if each.draws is not None]
+    if len(draws) < len(figures) or len({len(each) for each in draws}) > 1:
+        return Measure(AVERAGE.name, value)
+    drawn = np.mean(draws, axis=0)
+    low, high = intervals(drawn)
+    return Measure(AVERAGE.name, value, float(low), float(high), draws=drawn)
+
+
+def _missing_table(section: Section) -> Iterator[Table]:
+    """Yield the table of missing and incomplete figures."""
+    rows = [
+        [model, ", ".join(each.details["missing"]), ", ".join(each.details["incomplete"])]
+        for model, each in section.models.items()
+        if each.details["missing"] or each.details["incomplete"]
+    ]
+    note = (
+        "The average is shown if a model has all ten figures, each from one evaluation. Accuracy (ReaL) needs the "
+        "evaluation on clean validation images and the file of labels. 1 - mCE needs all 15 corruptions at all "
+        "severities, and a baseline."
+    )
+    if rows:
+        columns = [Column(title, number=False) for title in ("model", "missing", "on part of the images")]
+        yield Table(section.title, "missing and incomplete figures", note, columns, rows)
+
+
+NATURAL_REPORT = FamilyReport(
+    family=NATURAL_ROBUSTNESS,
+    key=NATURAL_ROBUSTNESS,
+    measure=lambda evaluation, context: (),
+    metrics=(
+        AVERAGE,
+        *(
+            ROBUSTNESS if name == ROBUSTNESS.name else Metric(name, 1, of_clean=name in {IMAGENET, REAL_ACCURACY.name})
+            for name in metrics.NATURAL_FIGURES
+        ),
+    ),
+    leads=(AVERAGE.name,),
+    note="Percent. Higher is better. The average is the plain mean of the ten figures below it: accuracies by task, "
+    "and 1 - mCE of ImageNet-C.",
+    more=_missing_table,
+    glossary=(
+        (
+            "Natural robustness (average of ten)",
+            "The plain mean of the accuracies on the ImageNet validation images by the original and by the reassessed "
+            "labels (ReaL), on ImageNet-V2 (matched frequency), ObjectNet, ImageNet-A, -R, -V, Stylized-ImageNet and "
+            "ImageNet-Sketch, and of 1 - mCE.",
+        ),
+    ),
+    sources=("Liu et al., arXiv 2302.14301 (ARES-Bench)",),
+)
+
+
+# Published figures
+
+FILE = "published.csv"
+"""The figures as printed: in percent, or in the unit of their format. ``data_set`` is ``Results.published``."""
+
+MARK = "(published)"
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure of a reference model as a paper prints it. It enters no computation.
+
+    Attributes:
+        model: Name as printed, and a mark.
+        section: Title of the section that it is compared in.
+        family: Key of the report of this section.
+        transform: Name of the transform; empty for figures of a whole data set.
+        metric: Name of the metric.
+        value: Value, in the unit of measures.
+        source: Paper that prints it.
+        baseline: Name of the baseline; empty if the value is not normalised.
+    """
+
+    model: str
+    section: str
+    family: str
+    transform: str
+    metric: str
+    value: float
+    source: str
+    baseline: str
+
+
+def published_figures(sections: Iterable[Section], families: Mapping[str, Sequence[str]]) -> Iterator[PublishedFigure]:
+    """Yield the published figures on the data sets of a report.
+
+    Args:
+        sections: Sections of the report.
+        families: Transforms of each family. Figures of others are left out unless they were evaluated.
+    """
+    for section in sections:
+        results = section.models.values()
+        names = {each.published for each in results} - {""}
+        if section.report.family == NATURAL_ROBUSTNESS:
+            names = {"natural-robustness"}
+        transforms = {
+            "",
+            *families.get(section.report.family, ()),
+            *(name for each in results for name in each.transforms),
+        }
+        for name in sorted(names):
+            for model, source, transform, metric_name, printed in _figures_by_data_set().get(name, ()):
+                metric = next((each for each in section.report.metrics if each.name == metric_name), None)
+                if metric and transform in transforms:
+                    value, baseline = printed / metric.format.scale, ALEXNET if metric.normalised else ""
+                    yield PublishedFigure(
+                        model, section.title, section.report.key, transform, metric_name, value, source, baseline
+                    )
+
+
+@cache
+def _figures_by_data_set() -> Mapping[str, Sequence[tuple[str, str, str, str, float]]]:
+    """Return model, source, transform, metric and printed value of the published figures by data set."""
+    text = resources.files(__package__).joinpath(FILE).read_text("utf-8")
+    by_data_set: dict[str, list[tuple[str, str, str, str, float]]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        figure = f"{row['model']} {MARK}", row["source"], row["transform"], row["figure"], float(row["printed"])
+        by_data_set.setdefault(row["data_set"], []).append(figure)
+    return by_data_set

@@ -1,0 +1,352 @@
+"""The report on adversarial images: AR, robust accuracy, attack success rates, WCAR, and the transfer matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.evaluate import metrics
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.families.attacks import (
+    NORMS,
+    Before,
+    Columns,
+    attack_of,
+    attack_text,
+    is_white_box,
+    read_attacks,
+    read_before,
+    shown_together,
+    warn_of_attack,
+    warn_of_samples,
+)
+from pipeline.evaluate.report.grid import means_of
+from pipeline.evaluate.report.load import LOSSY, Evaluation, Flags
+from pipeline.evaluate.report.measures import (
+    FamilyReport,
+    Measure,
+    Metric,
+    Pivot,
+    Results,
+    Section,
+    TransformNames,
+    complement,
+)
+from pipeline.evaluate.report.real_labels import has_imagenet_labels, validation_rows
+from pipeline.evaluate.report.scores import common_images, join_columns
+from pipeline.evaluate.report.views import (
+    COUNT,
+    LOSSY_CLEAN,
+    NOTHING,
+    Axis,
+    Cell,
+    Column,
+    Number,
+    Panel,
+    Plot,
+    Series,
+    Table,
+)
+from pipeline.recipes.attacks import AttackEntry
+from pipeline.text import counted, printable
+from pipeline.transforms.adversarial import FAMILY, MAX_BUDGETS
+from pipeline.transforms.family import Condition
+
+UNNAMED = "attacks"
+"""Name of attacks that belong to no recipe."""
+
+PUBLISHED_RECIPES = ("robustart", "ares-white-box")
+"""Attack recipes with published figures of models that were attacked themselves."""
+
+AR = Metric("AR", 1, of_clean=True)
+ROBUST_ACCURACY = Metric("robust accuracy", 1, of_clean=True)
+AFTER_ATTACK = Metric("accuracy after attack", 1)
+SUCCESS_RATE = Metric("attack success rate", -1, of_clean=True)
+CLEAN_ACCURACY = Metric("clean accuracy", 1, of_clean=True)
+
+WCAR = "WCAR"
+"""Worst-case adversarial robustness: at the largest budgets, if the levels have no names."""
+
+MAGNITUDES = (f"{WCAR} small", f"{WCAR} middle", f"{WCAR} large")
+"""WCAR at each of three levels, as RobustART names them."""
+
+
+def worst_case_names(levels: int) -> Sequence[str]:
+    """Return the name of WCAR at each level."""
+    if levels == len(MAGNITUDES):
+        return MAGNITUDES
+    return (*(f"{WCAR} at level {level}" for level in range(1, levels)), WCAR)
+
+
+WORST_CASES = [Metric(name, 1, of_clean=True) for name in (*MAGNITUDES, *worst_case_names(MAX_BUDGETS))]
+"""WCAR at every level that a data set may have."""
+
+
+def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
+    """Yield the results of an evaluation on adversarial images, together with those that continue it.
+
+    Evaluations that are part of the results of an earlier one have none of their own.
+    """
+    group = shown_together(evaluation, context)
+    if group[0] is not evaluation:
+        return
+    for each in group:
+        warn_of_attack(each, context)
+    attack, white_box = attack_of(evaluation), is_white_box(evaluation)
+    columns = read_attacks(group)
+    entries = {entry.name: entry for each in group for entry in attack_of(each).attacks}
+    expected = list(dict.fromkeys(name for each in group for name in attack_of(each).expected))
+    common = common_images({id(column.images): column.images for column in columns.values()}.values())
+    warn_of_samples(columns, len(common.ids), evaluation.folder, context)
+    before = read_before(evaluation, common, context) if common.ids else None
+    measures = list(_worst_cases(evaluation, columns, before, entries, expected, context))
+    if before:
+        measures += means_of([CLEAN_ACCURACY], before.right[before.known][:, None], context.resamples)
+    attacked = context.name_of_attacked(evaluation)
+    title = section_title(attack.clean.name, attack.recipe, "white box" if white_box else f"transfer from {attacked}")
+    levels = {name: sorted(key.level for key in columns if key.transform == name) for name in entries}
+    imagenet = has_imagenet_labels(evaluation) and validation_rows(common.ids) is not None
+    results = context.results(
+        REPORT,
+        evaluation,
+        common,
+        data_set=title,
+        measures=[*measures, *_of_attacks(evaluation, columns, levels, context)],
+        counts={
+            "images": (len(common.ids), 0),
+            **({"right before the attacks": (int(before.right.sum()), 0)} if before else {}),
+        },
+        transforms={
+            name: TransformNames(
+                NORMS[entries[name].norm],
+                name in expected,
+                levels={
+                    level: attack_text(name, entries[name].norm, entries[name].budgets[level - 1])
+                    for level in levels[name]
+                },
+            )
+            for name in dict.fromkeys(key.transform for key in columns)
+        },
+        clean_images=before.encoded if before else "",
+        clean_accuracy=float(before.right[before.known].mean()) if before else math.nan,
+        published=attack.recipe if white_box and imagenet and attack.recipe in PUBLISHED_RECIPES else "",
+        details={
+            "clean_data_set": attack.clean.name,
+            "recipe": attack.recipe,
+            "attacked": attacked,
+            "white_box": white_box,
+            "worst_cases": _attacks_in(columns, entries, expected) if before and before.right.any() else {},
+        },
+    )
+    failed = sum(each.table.data_set.failed for each in group)
+    counts = {**results.counts, "failed": (failed, 0)}
+    alone = not white_box and len(group) == 1  # each attacked model has images of its own
+    yield replace(results.titled(title), counts=counts, manifest_sha256=results.manifest_sha256 if alone else "")
+
+
+def section_title(clean: str, recipe: str, what: str) -> str:
+    """Return the title of a section on the attacks of one recipe on one data set, in which models are compared."""
+    return f"{printable(clean)}, {printable(recipe or UNNAMED)}: {what}"
+
+
+# Measures
+
+
+def _of_attacks(
+    evaluation: Evaluation, columns: Columns, levels: Mapping[str, Sequence[int]], context: Context
+) -> Iterator[Measure]:
+    """Yield the measures of each attack and budget, over its own images. Attacks of one budget have no level."""
+
+    def rates(metric: Metric, conditions: Sequence[Condition], values: Flags) -> Iterator[Measure]:
+        for condition, each in zip(
+            conditions, means_of([metric] * len(conditions), values, context.resamples), strict=True
+        ):
+            level = condition.level if len(levels[condition.transform]) > 1 else None
+            yield replace(each, transform=condition.transform, level=level, draws=None)
+
+    for images in {id(column.images): column.images for column in columns.values()}.values():
+        conditions = [condition for condition, column in columns.items() if column.images is images]
+        after = np.stack([columns[condition].values for condition in conditions], axis=1)
+        yield from rates(AFTER_ATTACK, conditions, after)
+        before = read_before(evaluation, images, context)
+        if before is None:
+            continue
+        yield from rates(ROBUST_ACCURACY, conditions, (before.right[:, None] & after)[before.known])
+        if before.right.any():
+            yield from rates(AR, conditions, metrics.robust_by_image(before.right, after))
+        if before.both is not None and before.both.any():
+            yield from rates(SUCCESS_RATE, conditions, ~metrics.robust_by_image(before.both, after))
+
+
+def _attacks_in(
+    columns: Columns, entries: Mapping[str, AttackEntry], expected: Sequence[str]
+) -> dict[str, dict[str, list[str]]]:
+    """Return the attacks that WCAR of each name is over, and those of the recipe that it lacks.
+
+    It is over the attacks of the recipe, or over all if there are none of them.
+    """
+    counted_ = {name for name in entries if name in expected} or set(entries)
+    names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
+    found: dict[str, dict[str, list[str]]] = {}
+    for level in sorted({condition.level for condition in columns}):
+        attacks = [key.transform for key in columns if key.level == level and key.transform in counted_]
+        if attacks:
+            found[names[level - 1]] = {
+                "attacks": attacks,
+                "missing": [each for each in expected if each not in attacks],
+            }
+    return found
+
+
+def _worst_cases(
+    evaluation: Evaluation,
+    columns: Columns,
+    before: Before | None,
+    entries: Mapping[str, AttackEntry],
+    expected: Sequence[str],
+    context: Context,
+) -> Iterator[Measure]:
+    """Yield WCAR at each level of budgets, over the images that all attacks have."""
+    if before is None or not before.right.any():
+        return
+    scores = join_columns(evaluation, columns)
+    robust = metrics.robust_by_image(before.right, scores.values)
+    names = worst_case_names(max(len(entry.budgets) for entry in entries.values()))
+    worst = _attacks_in(columns, entries, expected)
+    survived = [
+        robust[:, [scores.keys.index(Condition(attack, names.index(name) + 1)) for attack in each["attacks"]]].all(
+            axis=1
+        )
+        for name, each in worst.items()
+    ]
+    found = means_of([Metric(name) for name in worst], np.stack(survived, axis=1), context.resamples)
+    for each, (attacks, missing) in zip(found, (tuple(each.values()) for each in worst.values()), strict=True):
+        total = counted(len(attacks) + len(missing), "attack")
+        yield replace(each, covers=f"{len(attacks)} of {total}" if missing else "")
+
+
+# Tables
+
+
+def _worst_case_table(section: Section) -> Iterator[Table]:
+    """Yield the table of the attacks that WCAR is over: one row per model, or several if they depend on the level."""
+    rows: list[Sequence[Cell]] = []
+    for model, results in section.models.items():
+        names: dict[tuple[str, str], list[str]] = {}
+        for name, worst in results.details["worst_cases"].items():
+            names.setdefault((", ".join(worst["attacks"]), ", ".join(worst["missing"]) or NOTHING), []).append(name)
+        rows += ([model, ", ".join(of_attacks), *attacks] for attacks, of_attacks in names.items())
+    columns = [Column(title, number=False) for title in ("model", "figures", "attacks", "missing")]
+    note = (
+        "WCAR counts the images that are classified correctly after all of these attacks. With the missing attacks, it "
+        "may be lower."
+    )
+    if rows:
+        yield Table(section.title, "attacks in WCAR", note, columns, rows)
+
+
+def transfer_tables(found: Iterable[Results]) -> Iterator[Table]:
+    """Yield the matrix of attacks that were transferred to at least one other model, one for each set of images.
+
+    Rows are attacks and attacked models, columns evaluated models. The rate of the attacked model itself is 1 - AR.
+    """
+    matrices: dict[str, dict[tuple[str, str], dict[str, Number]]] = {}
+    encoders: dict[str, set[str]] = {}
+    transferred: set[str] = set()
+    for results in found:
+        facts, model = results.details, printable(results.model)
+        title = section_title(facts["clean_data_set"], facts["recipe"], "transfer matrix")
+        lossy = results.clean_images.endswith(LOSSY)
+        transferred |= set() if facts["white_box"] else {title}
+        for each in results.measures:
+            rate = complement(each, SUCCESS_RATE.name) if facts["white_box"] else each
+            if each.transform and each.metric == (AR if facts["white_box"] else SUCCESS_RATE).name:
+                row = results.condition(each.transform, each.level), facts["attacked"]
+                cell = Number(rate.value, rate.low, rate.high, short=True, lossy=lossy)
+                matrices.setdefault(title, {}).setdefault(row, {})[model] = cell
+                encoders.setdefault(title, set()).update({f"{model}: {results.clean_images}"} if lossy else ())
+    for title, matrix in matrices.items():
+        if title in transferred:
+            yield _transfer_table(title, matrix, encoders[title])
+
+
+def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Number]], lossy: set[str]) -> Table:
+    """Return the matrix of one set of images, with a heat map for each attack."""
+    targets = list(dict.fromkeys(target for row in matrix.values() for target in row))
+    attacks = list(dict.fromkeys(attack for attack, _ in matrix))
+    missing = Number(math.nan)
+    rows = [
+        [*key, *(matrix[key].get(target, missing) for target in targets)]
+        for attack in attacks
+        for key in matrix
+        if key[0] == attack
+    ]
+    panels = [
+        Panel(
+            attack,
+            [
+                Series(attacked, targets, [1 - row.get(target, missing).value for target in targets])
+                for (name, attacked), row in matrix.items()
+                if name == attack
+            ],
+            Axis("evaluated model", COUNT),
+            Axis("accuracy of images that both get right"),
+        )
+        for attack in attacks
+    ]
+    note = (
+        "Attack success rate in percent: of the images that the attacked and the evaluated model both get right, those "
+        "that the evaluated one gets wrong after the attack; ± is half the width of the 95 % confidence interval. "
+        "Columns: evaluated models. The maps show the accuracy on these images, 100 minus the rate."
+    )
+    if lossy:
+        note += f" {LOSSY_CLEAN} depends on clean images that were compressed again: {'; '.join(sorted(lossy))}."
+    columns = [Column("attack", number=False), Column("attacked model", number=False), *map(Column, targets)]
+    return Table(title, "attack success rate", note, columns, rows, Plot("heat map", panels))
+
+
+REPORT = FamilyReport(
+    family=FAMILY.name,
+    key="adversarial",
+    measure=measure,
+    metrics=(*WORST_CASES, CLEAN_ACCURACY, AR, ROBUST_ACCURACY, AFTER_ATTACK, SUCCESS_RATE),
+    leads=[each.name for each in WORST_CASES],
+    note="Percent, with the 95 % confidence interval over images in brackets. Higher is better. WCAR: images that "
+    "are right before the attacks and after every one of them, divided by those that are right before.",
+    tables=(
+        Pivot(
+            "by attack and budget",
+            [AR.name, ROBUST_ACCURACY.name, AFTER_ATTACK.name, SUCCESS_RATE.name],
+            "Percent; ± is half the width of the 95 % confidence interval. Budgets are norms of the perturbation of an "
+            "image, for pixel values 0 to 1. Higher is better, except for the attack success rate.",
+            rows="condition, model",
+            columns="metric",
+            head=["attack"],
+            plot="small lines",
+        ),
+    ),
+    more=_worst_case_table,
+    joint=transfer_tables,
+    glossary=(
+        (
+            "AR, WCAR",
+            "Adversarial robustness: of the images that a model gets right, the fraction that it still gets right "
+            "after an attack. Worst-case adversarial robustness: after every attack of a set. Small, middle and "
+            "large are the three magnitudes of budgets of RobustART.",
+        ),
+        ("Robust accuracy", "The fraction of all images that are right before and after an attack."),
+        (
+            "White box, transfer",
+            "White box: the evaluated model is the one that was attacked. Transfer: another model was attacked. "
+            "Attack success rate: of the images that both models get right, the fraction that the evaluated "
+            "one gets wrong after the attack.",
+        ),
+    ),
+    sources=(
+        "Tang et al., arXiv 2109.05211 (RobustART: AR, WCAR)",
+        "Liu et al., arXiv 2302.14301 (ARES-Bench)",
+    ),
+)

@@ -1,0 +1,381 @@
+"""The report on ImageNet-C and its editions, and what ImageNet-C-bar has in common with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+import corruptions
+from pipeline.evaluate import metrics
+from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, SEVERITIES, alexnet_errors
+from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.calibration import CALIBRATION, calibration_of, read_scores
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.grid import Grid, Means
+from pipeline.evaluate.report.join import CleanError
+from pipeline.evaluate.report.load import Evaluation
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
+from pipeline.evaluate.report.real_labels import complete_images
+from pipeline.evaluate.report.scores import Scores, condition_scores
+from pipeline.evaluate.report.views import COUNT
+from pipeline.transforms.family import Condition
+from pipeline.transforms.imagenet_c import FAMILY
+
+CATEGORIES: Mapping[str, Sequence[str]] = {
+    category: [name for name in corruptions.names("benchmark") if corruptions.get(name).group == category]
+    for category in dict.fromkeys(corruptions.get(name).group for name in corruptions.names("benchmark"))
+}
+"""Corruptions of the benchmark by category."""
+
+MCE, CE = Metric("mCE", -1, "ratio"), Metric("CE", -1, "ratio")
+RELATIVE_MCE = Metric("relative mCE", -1, "ratio", of_clean=True)
+RELATIVE_CE = Metric("relative CE", -1, "ratio", of_clean=True)
+ROBUSTNESS = Metric("1 - mCE", 1, "ratio")
+MEAN_ERROR = Metric("mean corruption error (unnormalised)", -1)
+MEAN_CORRUPTION_ACCURACY = Metric("mean corruption accuracy (unnormalised)", 1)
+REAL_ACCURACY = Metric("accuracy (ReaL)", 1)
+OF_CATEGORY = {category: Metric(f"mean CE ({category})", -1, "ratio") for category in CATEGORIES}
+RESIDUAL_ROBUSTNESS = Metric("residual robustness", -1, "difference", of_clean=True)
+CLEAN_ERROR = Metric("clean error", -1, of_clean=True)
+ERROR = Metric("mean error (unnormalised)", -1)
+ACCURACY, MEAN_ACCURACY = Metric("accuracy", 1), Metric("mean accuracy", 1)
+
+ALEXNET = "AlexNet (published)"
+ALEXNET_IMAGES = 50_000
+ALEXNET_CLASSES, ALEXNET_PROFILE = 1000, "imagenet"
+"""Number of classes and profile of the data that AlexNet was measured on."""
+
+
+# Baseline
+
+
+@dataclass(frozen=True)
+class ErrorBaseline:
+    """Errors of the baseline.
+
+    Attributes:
+        name: Name of the baseline.
+        errors: Its errors over all images of the evaluation, (transforms, levels); NaN where unknown.
+        relative_errors: Its errors over the images that have a clean version, for relative metrics.
+        clean_error: Its error on clean images, 0..1; NaN if unknown.
+    """
+
+    name: str
+    errors: Floats
+    relative_errors: Floats
+    clean_error: float
+
+
+def has_published_baseline(evaluation: Evaluation) -> bool:
+    """Return whether AlexNet's published results apply: 1000 classes, images of 224 x 224."""
+    table = evaluation.table
+    return table.data_set.profile == ALEXNET_PROFILE and table.labels == ALEXNET_CLASSES
+
+
+def warn_of_image_count(evaluation: Evaluation, images: int, context: Context) -> None:
+    """Warn if results normalised by AlexNet's do not cover the same number of images."""
+    if images != ALEXNET_IMAGES:
+        context.warn(
+            f"{evaluation.folder}: AlexNet's errors were published for {ALEXNET_IMAGES:,} images, but this evaluation "
+            f"has {images:,}, so normalised metrics are approximate"
+        )
+
+
+def error_baseline(
+    evaluation: Evaluation,
+    scores: Scores[Condition],
+    grid: Grid,
+    clean: CleanError | None,
+    context: Context,
+    benchmark: Sequence[str],
+) -> ErrorBaseline | None:
+    """Return the baseline of an evaluation's errors; None if there is none.
+
+    Args:
+        evaluation: Evaluation to normalise.
+        scores: Its scores.
+        grid: Its errors.
+        clean: Its clean error, if known.
+        context: State of the report.
+        benchmark: Corruptions that means are over.
+
+    Raises:
+        UserError: If the evaluated baseline does not match the evaluation.
+    """
+    if not context.baseline:
+        if not has_published_baseline(evaluation):
+            return None
+        errors = _published_errors(grid)
+        return ErrorBaseline(ALEXNET, errors, errors, ALEXNET_CLEAN_ERROR)
+    found = context.baseline_values(evaluation, scores, condition_scores, lambda key: key.transform in benchmark)
+    if found is None:
+        return None
+
+    def means(rows: np.ndarray | slice) -> Floats:
+        return grid.cells(
+            np.array([found.values[key][rows].mean() if key in found.values else np.nan for key in scores.keys])
+        )
+
+    name = context.baseline[0].table.model.name
+    if clean is None:
+        return ErrorBaseline(name, means(slice(None)), np.full_like(grid.means.cells, np.nan), math.nan)
+    images = scores.images.take(clean.rows)
+    reference = context.clean_error_of_baseline(found.evaluation, images)
+    if reference is not None and len(reference.rows) < len(images.ids):
+        context.warn(
+            f"{evaluation.folder}: the baseline has only {len(reference.rows):,} of its {len(images.ids):,} clean "
+            "images, so relative metrics are omitted"
+        )
+        reference = None
+    clean_error = reference.value if reference else math.nan
+    return ErrorBaseline(name, means(slice(None)), means(clean.rows), clean_error)
+
+
+def _published_errors(grid: Grid) -> Floats:
+    """Return AlexNet's errors at the levels that each transform has; NaN where none is published."""
+    errors = np.full_like(grid.means.cells, np.nan)
+    for row, name in enumerate(grid.transforms):
+        known = np.flatnonzero(~np.isnan(grid.means.cells[row]))
+        levels = [grid.levels[column] for column in known]
+        if set(levels) <= set(SEVERITIES):
+            errors[row, known] = alexnet_errors([name], levels)[0]
+    return errors
+
+
+# Measures
+
+
+def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
+    """Yield the results of an evaluation on ImageNet-C or one of its editions.
+
+    Means are over the benchmark's corruptions in the data set; if it has none of them, over all its corruptions.
+    """
+    benchmark, published = corruptions.names("benchmark"), set(corruptions.names("all"))
+    scores, clean, grid, base = read_errors(evaluation, context, benchmark)
+    calibration, bins = calibration_of(
+        evaluation, scores, context, benchmark=benchmark, what="corruption", levels=SEVERITIES
+    )
+    measures = [
+        *error_measures(grid, base),
+        *_of_benchmark(grid, base),
+        *_of_clean(evaluation, scores, clean, base, context),
+        *_reassessed(evaluation, scores, context),
+        *calibration,
+    ]
+    normalised = any(each.metric == CE.name for each in measures)
+    if normalised and not context.baseline:
+        warn_of_image_count(evaluation, grid.images, context)
+    robustness = next((each for each in measures if each.metric == ROBUSTNESS.name), None)
+    yield context.results(
+        REPORT,
+        evaluation,
+        scores.images,
+        measures=measures,
+        counts={"images": (grid.images, complete_images(evaluation, scores.images.ids))},
+        transforms={
+            name: TransformNames(corruptions.get(name).group if name in published else "", name in benchmark)
+            for name in grid.transforms
+        },
+        baseline=base.name if base and normalised else "",
+        published="imagenet-c" if base and base.name == ALEXNET and normalised else "",
+        clean_images=clean.encoded if clean else "",
+        clean_accuracy=1 - clean.value if clean else math.nan,
+        natural={ROBUSTNESS.name: robustness} if robustness and grid.is_complete else {},
+        details={"complete": grid.is_complete, **bins},
+    )
+
+
+def read_errors(
+    evaluation: Evaluation, context: Context, benchmark: Sequence[str]
+) -> tuple[Scores[Condition], CleanError | None, Grid, ErrorBaseline | None]:
+    """Return the scores of an evaluation, its clean error, its errors by corruption and severity, and the baseline."""
+    scores = read_scores(evaluation)
+    clean = context.clean_error(evaluation, scores.images)
+    grid = context.grid(scores, scores.values[..., 0], benchmark=benchmark, what="corruption", levels=SEVERITIES)
+    return scores, clean, grid, error_baseline(evaluation, scores, grid, clean, context, benchmark)
+
+
+def error_measures(grid: Grid, base: ErrorBaseline | None) -> Iterator[Measure]:
+    """Yield accuracies and errors by corruption and severity, their means, and those divided by the baseline's."""
+    yield from grid.estimate(MEAN_ERROR, lambda means: grid.mean(means.cells))
+    yield from grid.estimate(ACCURACY, lambda means: 1 - means.cells, "both")
+    yield from grid.estimate(ACCURACY, lambda means: 1 - metrics.mean_error(means.cells), "transform")
+    yield from grid.estimate(ERROR, lambda means: metrics.mean_error(means.cells), "transform")
+    curve = lambda means: metrics.robustness_curve(1 - means.cells[..., grid.counted, :])  # noqa: E731
+    yield from grid.estimate(MEAN_ACCURACY, curve, "level")
+    if base:
+        yield from grid.estimate(CE, lambda means: metrics.corruption_error(means.cells, base.errors), "transform")
+        yield from grid.estimate(MCE, partial(_mean_ce, base.errors, grid.counted))
+
+
+def _mean_ce(baseline: Floats, among: np.ndarray, means: Means) -> Floats:
+    """Return the mean CE over some corruptions, (...)."""
+    return np.asarray(metrics.mean_corruption_error(means.cells[..., among, :], baseline[among]))
+
+
+def _of_benchmark(grid: Grid, base: ErrorBaseline | None) -> Iterator[Measure]:
+    """Yield further means over the benchmark, and over its categories."""
+    yield from grid.estimate(MEAN_CORRUPTION_ACCURACY, lambda means: 1 - grid.mean(means.cells))
+    if base is None:
+        return
+    yield from grid.estimate(ROBUSTNESS, lambda means: 1 - _mean_ce(base.errors, grid.counted, means))
+    for category, names in CATEGORIES.items():
+        if (among := grid.among(names)).any():
+            covers = grid.covers(names, f"{category} corruption")
+            yield from grid.estimate(OF_CATEGORY[category], partial(_mean_ce, base.errors, among), covers=covers)
+
+
+def _of_clean(
+    evaluation: Evaluation,
+    scores: Scores[Condition],
+    clean: CleanError | None,
+    base: ErrorBaseline | None,
+    context: Context,
+) -> Iterator[Measure]:
+    """Yield the metrics that are relative to the clean error, over the images that have a clean version."""
+    if clean is None:
+        return
+    paired = clean_grid(scores, clean, context, corruptions.names("benchmark"))
+    error = lambda means: means.others[..., 0]  # noqa: E731
+    yield from paired.estimate(
+        RESIDUAL_ROBUSTNESS, lambda means: metrics.residual_robustness(1 - error(means), 1 - paired.mean(means.cells))
+    )
+    yield from paired.estimate(CLEAN_ERROR, error, covers="")
+    if base is None:
+        return
+
+    def relative(means: Means) -> Floats:
+        found = metrics.relative_corruption_error(means.cells, error(means), base.relative_errors, base.clean_error)
+        return np.where(np.isnan(metrics.corruption_error(paired.means.cells, base.errors)), np.nan, found)
+
+    yield from paired.estimate(RELATIVE_CE, relative, "transform")
+    yield from paired.estimate(RELATIVE_MCE, lambda means: relative(means)[..., paired.counted].mean(axis=-1))
+
+
+def clean_grid(scores: Scores[Condition], clean: CleanError, context: Context, benchmark: Sequence[str]) -> Grid:
+    """Return the errors of the images that have a clean version, with their clean errors."""
+    errors = scores.values[clean.rows, :, 0]
+    options = {"benchmark": benchmark, "what": "corruption", "levels": SEVERITIES}
+    return context.grid(scores, errors, others=clean.errors[:, None], **options)
+
+
+def _reassessed(evaluation: Evaluation, scores: Scores[Condition], context: Context) -> Iterator[Measure]:
+    """Yield accuracies by the reassessed labels, over the images that have one."""
+    real = context.real_images(evaluation, scores.images)
+    if real is None:
+        return
+    hits = [metrics.real_hits(column.astype(int), real.labels) for column in scores.values[real.rows, :, 4].T]
+    benchmark = corruptions.names("benchmark")
+    grid = context.grid(scores, np.stack(hits, axis=1), benchmark=benchmark, what="corruption", levels=SEVERITIES)
+    yield from grid.estimate(REAL_ACCURACY, lambda means: grid.mean(means.cells))
+    yield from grid.estimate(REAL_ACCURACY, lambda means: metrics.mean_over(means.cells), "transform")
+    yield from grid.estimate(REAL_ACCURACY, lambda means: means.cells, "both")
+    yield Measure("images (ReaL)", grid.images)
+
+
+# Tables
+
+CURVE_TABLE = Pivot(
+    "accuracy by severity",
+    [MEAN_ACCURACY.name],
+    "Top-1 accuracy in percent, averaged over the corruptions of the benchmark, with the 95 % confidence interval "
+    "over images in brackets. Higher is better.",
+    rows="level",
+    head=["severity"],
+    plot="lines",
+    axis="severity",
+    ticks=SEVERITIES,
+)
+ACCURACY_TABLE = Pivot(
+    "accuracy by corruption and severity",
+    [ACCURACY.name],
+    "Top-1 accuracy in percent by severity; ± is half the width of the 95 % confidence interval. Higher is better.",
+    rows="transform, model",
+    columns="level",
+    head=["corruption"],
+    plot="small lines",
+    axis="severity",
+    ticks=SEVERITIES,
+)
+CE_TABLE = Pivot(
+    "corruption error (CE)",
+    [CE.name, RELATIVE_CE.name],
+    "Errors in percent of the baseline's errors; ± is half the width of the 95 % confidence interval. Lower is "
+    "better; 100 equals the baseline.",
+    head=["corruption"],
+    plot="bars",
+)
+ERROR_TABLE = Pivot(
+    "mean error over the severities (unnormalised)",
+    [ERROR.name],
+    "Error rate in percent, with the 95 % confidence interval over images in brackets. Lower is better.",
+    head=["corruption"],
+    plot="bars",
+    unless=CE.name,
+)
+REAL_TABLE = Pivot(
+    "accuracy by reassessed labels (ReaL)",
+    [REAL_ACCURACY.name],
+    "Mean accuracy over the severities in percent, with the 95 % confidence interval over images in brackets. Higher "
+    "is better.",
+    head=["corruption"],
+)
+
+REPORT = FamilyReport(
+    family=FAMILY.name,
+    key="corruptions",
+    measure=measure,
+    metrics=(
+        MCE,
+        RELATIVE_MCE,
+        ROBUSTNESS,
+        MEAN_ERROR,
+        MEAN_CORRUPTION_ACCURACY,
+        REAL_ACCURACY,
+        Metric("images (ReaL)", 0, "count", COUNT),
+        *OF_CATEGORY.values(),
+        RESIDUAL_ROBUSTNESS,
+        CLEAN_ERROR,
+        CE,
+        RELATIVE_CE,
+        ERROR,
+        ACCURACY,
+        MEAN_ACCURACY,
+        *CALIBRATION,
+    ),
+    leads=(MCE.name, MEAN_ERROR.name),
+    note="Percent, with the 95 % confidence interval over images in brackets. Lower is better, except for "
+    "accuracies. Residual robustness is the clean accuracy minus the mean accuracy on corrupted images.",
+    normalised_note="mCE and relative mCE are in percent of the baseline's errors. For 1 - mCE, higher is better.",
+    tables=(CURVE_TABLE, ACCURACY_TABLE, CE_TABLE, ERROR_TABLE, REAL_TABLE),
+    calibrated=("corruption", "severity"),
+    reassessed=True,
+    glossary=(
+        (
+            "CE, mCE",
+            "Corruption error: the error rates at all severities, summed and divided by the baseline's sum. mCE is the "
+            "mean CE over the 15 corruptions of the benchmark. Below 100, the model makes fewer errors than the "
+            "baseline.",
+        ),
+        (
+            "Relative CE, relative mCE",
+            "As CE and mCE, but with the clean error rate subtracted from every error rate of the model and of the "
+            "baseline. They measure how much accuracy corruptions cost, regardless of the accuracy on clean images.",
+        ),
+        (
+            "Mean corruption error (unnormalised)",
+            "The mean error rate over the corruptions of the benchmark and their severities. It is not divided by a "
+            "baseline, so it must not be compared with mCE.",
+        ),
+        (
+            "Residual robustness",
+            "The clean accuracy minus the mean accuracy on corrupted images, in percentage points. 0 means that "
+            "corruptions cost no accuracy.",
+        ),
+    ),
+    sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
+)

@@ -1,0 +1,216 @@
+"""The report on ImageNet-P and its editions: how often predictions change within sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import perturbations
+from pipeline.errors import UserError
+from pipeline.evaluate import metrics
+from pipeline.evaluate.metrics.alexnet import ALEXNET_FLIP_PROBABILITIES
+from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.families.imagenet_c import ALEXNET, has_published_baseline, warn_of_image_count
+from pipeline.evaluate.report.grid import Grid
+from pipeline.evaluate.report.load import Evaluation, reading
+from pipeline.evaluate.report.measures import FamilyReport, Measure, Metric, Pivot, Results, TransformNames
+from pipeline.evaluate.report.scores import ConditionImages, ImageValues, Scores, join_columns
+from pipeline.evaluate.report.views import PLAIN
+from pipeline.text import printable
+from pipeline.transforms.family import Condition
+from pipeline.transforms.imagenet_p import FAMILY
+
+MFR, FLIP_RATE = Metric("mFR", -1, "ratio"), Metric("flip rate", -1, "ratio")
+MEAN_FLIPS = Metric("mean flip probability (unnormalised)", -1)
+FLIPS = Metric("flip probability", -1)
+NMFP = Metric("NmFP", 1, "negated fraction")
+MT5D, T5D = Metric("mT5D", -1, "ratio"), Metric("T5D", -1, "ratio")
+MEAN_DISTANCE = Metric("mean top-5 distance (unnormalised)", -1, "ranks, 0 to 15", PLAIN)
+DISTANCE = Metric("top-5 distance", -1, "ranks, 0 to 15", PLAIN)
+
+
+def sequence_scores(evaluation: Evaluation) -> dict[int, Scores[str]]:
+    """Return flip probability and top-5 distance of sequences, (S, perturbations, 2), by difficulty.
+
+    Raises:
+        UserError: If a transform is not a perturbation of ImageNet-P, or all sequences have one frame.
+    """
+    columns: dict[int, dict[str, ImageValues]] = {}
+    images, difficulties = ConditionImages(evaluation), evaluation.levels()
+    for predicted in evaluation.predictions():
+        name = predicted.condition.transform
+        if name not in FAMILY.names:
+            raise UserError(
+                f"{evaluation.folder}: {printable(name)!r} is not a perturbation of ImageNet-P, so no metric is "
+                "defined for it"
+            )
+        ordered = not FAMILY.grain(name)
+        # Noise sequences are built for each difficulty. For other perturbations, a higher difficulty compares frames
+        # that are further apart.
+        for difficulty in difficulties if ordered else [predicted.condition.level]:
+            options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
+            if difficulty < predicted.top1.shape[1]:
+                with reading(evaluation.folder):
+                    flips = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
+                    distances = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
+                values = np.stack([flips, distances], axis=1)
+                columns.setdefault(difficulty, {})[name] = ImageValues(images(predicted), values)
+    if not columns:
+        raise UserError(
+            f"{evaluation.folder} contains sequences of one frame: at least two are needed to compare predictions"
+        )
+    return {difficulty: join_columns(evaluation, columns[difficulty]) for difficulty in sorted(columns)}
+
+
+def measure(evaluation: Evaluation, context: Context) -> Iterator[Results]:
+    """Yield the results of an evaluation on ImageNet-P or one of its editions, one for each difficulty.
+
+    Means are over the benchmark's perturbations in the data set; if it has none of them, over all its perturbations.
+    """
+    cache: dict[str, dict[int, Scores[str]]] = {}
+    benchmark = perturbations.names("benchmark")
+    for difficulty, scores in sequence_scores(evaluation).items():
+        baseline, reference = _baseline(evaluation, scores, difficulty, context, cache)
+        conditions = [Condition(name, difficulty) for name in scores.keys]
+        flips, distances = (
+            Grid(
+                scores.values[..., column],
+                conditions,
+                resamples=context.resamples,
+                benchmark=benchmark,
+                what="perturbation",
+            )
+            for column in (0, 1)
+        )
+        measures = [*_measures(flips, distances, reference)]
+        normalised = any(each.metric in {FLIP_RATE.name, T5D.name} for each in measures)
+        if normalised and not context.baseline:
+            warn_of_image_count(evaluation, len(scores.images.ids), context)
+        results = context.results(
+            REPORT,
+            evaluation,
+            scores.images,
+            measures=measures,
+            counts={"sequences": (len(scores.images.ids), 0)},
+            transforms={name: TransformNames(perturbations.get(name).group, name in benchmark) for name in scores.keys},
+            level=difficulty,
+            baseline=baseline if normalised else "",
+            published="imagenet-p" if baseline == ALEXNET and normalised and difficulty == 1 else "",
+            details={"difficulty": difficulty, "complete": flips.is_complete},
+        )
+        yield results if difficulty == 1 else results.titled(f"{results.data_set}, difficulty {difficulty}")
+
+
+def _baseline(
+    evaluation: Evaluation,
+    scores: Scores[str],
+    difficulty: int,
+    context: Context,
+    cache: dict[str, dict[int, Scores[str]]],
+) -> tuple[str, Floats]:
+    """Return the name of the baseline, and its flip probabilities and top-5 distances, (perturbations, 2) or NaN.
+
+    Raises:
+        UserError: If the evaluated baseline does not match the evaluation.
+    """
+    unknown = np.full((len(scores.keys), 2), np.nan)
+    if not context.baseline:
+        if difficulty != 1 or not has_published_baseline(evaluation):
+            return "", unknown
+        unknown[:, 0] = [ALEXNET_FLIP_PROBABILITIES.get(name, np.nan) for name in scores.keys]
+        return ALEXNET, unknown
+
+    def read(other: Evaluation) -> Scores[str] | None:
+        if other.location not in cache:
+            cache[other.location] = sequence_scores(other)
+        return cache[other.location].get(difficulty)
+
+    name, benchmark = context.baseline[0].table.model.name, set(perturbations.names("benchmark"))
+    found = context.baseline_values(evaluation, scores, read, lambda key: key in benchmark)
+    if found is None and cache:
+        raise UserError(
+            f"{evaluation.folder}: the baseline {name!r} was not evaluated at difficulty {difficulty}: evaluate it on "
+            "the same data set"
+        )
+    if found is None:
+        return "", unknown
+    return name, np.array(
+        [found.values[key].mean(axis=0) if key in found.values else [np.nan] * 2 for key in scores.keys]
+    )
+
+
+def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measure]:
+    """Yield flip probabilities and top-5 distances, their means, and those divided by the baseline's."""
+    for grid, reference, each, mean, ratio, mean_ratio, rate, mean_rate in (
+        (flips, baseline[:, 0], FLIPS, MEAN_FLIPS, FLIP_RATE, MFR, metrics.flip_rate, metrics.mean_flip_rate),
+        (distances, baseline[:, 1], DISTANCE, MEAN_DISTANCE, T5D, MT5D, metrics.top5_ratio, metrics.mean_top5_distance),
+    ):
+        counted = grid.counted
+        divisors = np.where(reference > 0, reference, np.nan)
+        yield from grid.estimate(
+            mean_ratio, lambda means, of=mean_rate, at=counted, by=divisors: of(means.cells[..., at, 0], by[at])
+        )
+        yield from grid.estimate(mean, lambda means, of=grid: of.mean(means.cells))
+        if grid is flips:
+            yield from grid.estimate(
+                NMFP, lambda means: metrics.negative_mean_flip_probability(means.cells[..., flips.counted, 0])
+            )
+        yield from grid.estimate(each, lambda means: means.cells[..., 0], "transform")
+        yield from grid.estimate(ratio, lambda means, of=rate, by=divisors: of(means.cells[..., 0], by), "transform")
+
+
+REPORT = FamilyReport(
+    family=FAMILY.name,
+    key="perturbations",
+    measure=measure,
+    metrics=(MFR, MEAN_FLIPS, NMFP, MT5D, MEAN_DISTANCE, FLIPS, FLIP_RATE, DISTANCE, T5D),
+    leads=(MFR.name, MEAN_FLIPS.name),
+    note="Percent, except top-5 distances, which range from 0 to 15; with the 95 % confidence interval over "
+    "sequences in brackets. Lower is better, except for NmFP, the negated mean flip probability.",
+    normalised_note="mFR and mT5D are in percent of the baseline's values.",
+    tables=(
+        Pivot(
+            "flip probability",
+            [FLIPS.name],
+            "How often the predicted class differs between successive frames (for noise: between the first frame and "
+            "each other one), in percent, with the 95 % confidence interval over sequences in brackets. Lower is "
+            "better.",
+            head=["perturbation"],
+            plot="bars",
+        ),
+        Pivot(
+            "flip rate (FR)",
+            [FLIP_RATE.name],
+            "Flip probability in percent of the baseline's, with the 95 % confidence interval over sequences in "
+            "brackets. Lower is better; 100 equals the baseline.",
+            head=["perturbation"],
+            plot="bars",
+        ),
+        Pivot(
+            "top-5 distance",
+            [DISTANCE.name, T5D.name],
+            "How much the ranking of the five most probable classes differs between the same frames, from 0 to 15. "
+            "Lower is better. T5D, if shown, is in percent of the baseline's top-5 distance.",
+            head=["perturbation"],
+        ),
+    ),
+    glossary=(
+        (
+            "Flip probability, flip rate",
+            "Flip probability: how often the predicted class differs between successive frames (for noise: between the "
+            "first frame and each other one). Flip rate: the flip probability divided by the baseline's. mFR is the "
+            "mean flip rate over the ten perturbations of the benchmark; NmFP is the negated mean flip probability.",
+        ),
+        (
+            "Top-5 distance, T5D",
+            "How much the ranking of the five most probable classes differs between the same frames: 0 if it is "
+            "identical, 15 if none of the five classes remains. T5D is the top-5 distance divided by the baseline's; "
+            "mT5D is its mean over the ten perturbations of the benchmark.",
+        ),
+    ),
+    sources=("Hendrycks and Dietterich, ICLR 2019 (ImageNet-C, ImageNet-P)",),
+    needs_labels=False,
+)

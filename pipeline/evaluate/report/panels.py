@@ -1,0 +1,378 @@
+"""One panel of a plot, drawn by matplotlib: lines, bars, a heat map, a reliability diagram, or points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, Literal
+
+from pipeline.evaluate.report.labels import (
+    GAP,
+    LETTER,
+    LONGEST_LABEL,
+    NEAR,
+    TEXT_LINE,
+    finite,
+    label,
+    limits,
+    places,
+    points,
+    shortened,
+)
+from pipeline.evaluate.report.views import PERCENT, Axis, Panel, Plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK, SOFT, LINE, PAPER, HEAT = "#191d23", "#566070", "#e1e5ea", "#ffffff", "#d55e00"
+"""Colours of text, of secondary text, of grids, of the background, and of heat maps."""
+
+COLOURS = ("#0072b2", "#d45e00", "#009e73", "#c25e9b", "#7a5c00", "#444b54")
+"""Colours of models, close to those of Okabe and Ito, but dark enough for lines on white."""
+
+MARKERS = "os^Dv"
+
+DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----")
+
+SMALL = 6
+"""Line plots with more panels than this have small ones."""
+
+DENSE = 25
+"""Lines with more points than this have no markers."""
+
+LONGEST_TICK, LONGEST_TITLE = 12, 32
+"""Maximum number of characters of a text of a tick, and of the title of an axis."""
+
+BAR, BAR_GAP = 0.135, 0.7
+"""Height of a bar in inches, and the space between two groups as a fraction of it."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Size of a panel and its margins, in inches; ``labelled`` if its axes have titles of their own."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    bottom: float
+    top: float
+    labelled: bool = True
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """Width and height of the axes."""
+        return self.width - self.left - self.right, self.height - self.bottom - self.top
+
+
+def is_small(plot: Plot) -> bool:
+    """Return whether the panels are small, so that the names of the axes are outside of them."""
+    return plot.kind == "reliability" or (plot.kind == "lines" and len(plot.panels) > SMALL)
+
+
+def index_of(name: str, models: Sequence[str]) -> int:
+    """Return the position of a model, which decides its look."""
+    return models.index(name) if name in models else 0
+
+
+def by_name(panel: Panel) -> dict[str, dict[str, float]]:
+    """Return the finite values of bars by name and model."""
+    found: dict[str, dict[str, float]] = {str(name): {} for series in panel.series for name in series.x}
+    for series in panel.series:
+        for index in finite(series):
+            found[str(series.x[index])][series.name] = series.y[index]
+    return {name: values for name, values in found.items() if values}
+
+
+def _range(plot: Plot, coordinate: Literal["x", "y"]) -> tuple[float, float]:
+    """Return the smallest and the largest value of all panels, with intervals."""
+    values = [
+        float(row[index])
+        for panel in plot.panels
+        for series in panel.series
+        for row in ((series.y, series.low, series.high) if coordinate == "y" else (series.x,))
+        for index in finite(series)
+        if len(row) > 0
+    ]
+    return min(values, default=0.0), max(values, default=1.0)
+
+
+def _ticks(axis: Axis, low: float, high: float, count: int = 5) -> dict[float, str]:
+    """Return positions and texts of the ticks of an axis between two values."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    if axis.ticks is not None:
+        texts = shortened(list(axis.ticks.values()), LONGEST_TICK)
+        return {at: texts[text] for at, text in axis.ticks.items()}
+    scale = axis.format.scale
+    if axis.logarithmic:
+        for subs in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+            marks = list(LogLocator(subs=subs).tick_values(low * scale, high * scale))
+            inside = [each for each in marks if low * scale <= each <= high * scale]
+            if len(inside) <= count:
+                break
+        if len(inside) > 1:
+            return {each / scale: f"{each:g}" for each in inside}
+    steps = MaxNLocator(count, steps=[1, 2, 5, 10]).tick_values(low * scale, high * scale)
+    return {
+        float(each) / scale: f"{round(float(each), 9) + 0:g}".replace("-", "\u2212")
+        for each in steps
+        if low * scale - 1e-9 <= each <= high * scale + 1e-9
+    }
+
+
+def draw(
+    figure: Figure,
+    room: Room,
+    corner: tuple[float, float],
+    plot: Plot,
+    panel: Panel,
+    models: Sequence[str],
+    numbers: Mapping[str, int],
+) -> None:
+    """Draw a panel into a room of a figure whose lower left corner is given in inches."""
+    width, height = figure.get_size_inches()
+    x, y = (corner[0] + room.left) / width, (corner[1] + room.bottom) / height
+    axes = figure.add_axes((x, y, room.inner[0] / width, room.inner[1] / height), facecolor="none")
+    if plot.kind == "lines":
+        _draw_lines(axes, room, plot, panel, models)
+    elif plot.kind == "bars":
+        _draw_bars(axes, room, plot, panel, models)
+    elif plot.kind == "heat map":
+        _draw_heat_map(axes, plot, panel)
+    elif plot.kind == "reliability":
+        _draw_reliability(axes, plot, panel, models)
+    else:
+        _draw_scatter(axes, room, plot, panel, models, numbers)
+
+
+def titled(axis: Axis) -> str:
+    """Return the title of an axis: the name of its metric, and percent if they are its unit."""
+    name = shortened([axis.name], LONGEST_TITLE)[axis.name]
+    return f"{name} (%)" if axis.format.scale == PERCENT.scale else name
+
+
+def _set_axis(axes: Any, name: Literal["x", "y"], ticks: Mapping[float, str], title: Axis | None = None) -> None:
+    from matplotlib.ticker import NullLocator
+
+    axis = getattr(axes, f"{name}axis")
+    axis.set_ticks(list(ticks), labels=list(ticks.values()))
+    axis.set_minor_locator(NullLocator())
+    if title and title.name:
+        axis.set_label_text(titled(title))
+        axis.labelpad = 2
+
+
+def _draw_lines(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+    low, high = _range(plot, "y")
+    percent = panel.y.format == PERCENT
+    low, high = (min(low, 0.0), max(high, 1.0)) if percent else (low, high)
+    margin = 0.0 if percent else 0.05 * (high - low) or 0.05
+    first, last = _range(plot, "x")
+    axes.set_ylim(low - margin, high + margin)
+    points = sorted({float(at) for each in plot.panels for series in each.series for at in series.x})
+    if panel.x.logarithmic:
+        axes.set_xscale("log")
+        axes.set_xlim(first / 1.1, last * 1.1)
+    else:
+        pad = 0.05 * (last - first) or 0.5
+        axes.set_xlim(first - pad, last + pad)
+    few = len(points) <= 10 and panel.x.ticks is None and not panel.x.logarithmic
+    x_ticks = {at: panel.x.format.text(at) for at in points} if few else _ticks(panel.x, first, last)
+    _set_axis(axes, "x", x_ticks, panel.x if room.labelled else None)
+    count = 5 if room.labelled else 3
+    y_ticks = {step / 4: f"{25 * step}" for step in range(0, 5, 1 if room.labelled else 2)} if percent else None
+    _set_axis(axes, "y", y_ticks or _ticks(panel.y, low, high, count), panel.y if room.labelled else None)
+    axes.grid(axis="y")
+    for series in panel.series:
+        shown = finite(series)
+        slot = index_of(series.name, models)
+        colour = COLOURS[slot % len(COLOURS)]
+        x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
+        if len(series.low) > 0:
+            band = ([row[each] for each in shown] for row in (series.low, series.high))
+            axes.fill_between(x, *band, color=colour, alpha=0.18, linewidth=0)
+        marks = (len(shown) <= DENSE) * shown if series.marked is None else series.marked
+        axes.plot(
+            x, y, color=colour, linestyle=DASHES[slot % len(DASHES)], marker=MARKERS[slot % len(MARKERS)],
+            markevery=[index for index, each in enumerate(shown) if each in marks], markeredgecolor=PAPER,
+            markeredgewidth=0.5, markersize=4.6 if room.labelled else 3.6, clip_on=False,
+        )  # fmt: skip
+
+
+def _draw_bars(axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+    low, high = _range(plot, "y")
+    low, high = min(low, 0.0), max(high, plot.limit or 0.0, 0.0)
+    groups = by_name(panel)
+    axes.set_xlim(low, high + 0.02 * (high - low or 1))
+    _set_axis(axes, "x", _ticks(panel.y, low, high, 4), panel.y if room.labelled else None)
+    places, at = {}, 0.0
+    centres: dict[float, str] = {}
+    for name, values in groups.items():
+        for model in values:
+            places[name, model] = at + 0.5
+            at += 1
+        centres[at - len(values) / 2] = label(shortened(list(groups), 2 * LONGEST_LABEL - 4)[name], LONGEST_LABEL)
+        at += BAR_GAP
+    axes.set_ylim(max(at - BAR_GAP, 1) + 0.3, -0.3)
+    _set_axis(axes, "y", centres)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["bottom"].set_visible(False)
+    axes.grid(axis="x")
+    for series in panel.series:
+        slot = index_of(series.name, models)
+        shown = [(places[str(series.x[each]), series.name], each) for each in finite(series)]
+        rows, lengths = [row for row, _ in shown], [series.y[each] for _, each in shown]
+        axes.barh(
+            rows, lengths, 0.8, color=COLOURS[slot % len(COLOURS)], hatch=HATCHES[slot % len(HATCHES)],
+            edgecolor=PAPER, linewidth=0,
+        )  # fmt: skip
+        if len(series.low) > 0:
+            lows, highs = ([row[each] for _, each in shown] for row in (series.low, series.high))
+            axes.hlines(rows, lows, highs, color=INK, linewidth=0.8)
+            axes.plot([*lows, *highs], [*rows, *rows], "|", color=INK, markersize=3.5, markeredgewidth=0.8)
+        for row, length in zip(rows, lengths, strict=True):
+            axes.text(
+                1.01, row, panel.y.format.text(length), transform=axes.get_yaxis_transform(), va="center_baseline"
+            )
+    if plot.limit is not None:
+        axes.axvline(plot.limit, color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
+
+
+def _draw_heat_map(axes: Any, plot: Plot, panel: Panel) -> None:
+    from matplotlib.patches import Rectangle
+
+    columns, rows, best = _columns(plot), _rows(plot), _best(plot, panel)
+    largest = max((abs(_best(plot, each) - value) for each in plot.panels for value in _cells(each)), default=0) or 1
+    axes.set_xlim(0, max(len(columns), 1))
+    axes.set_ylim(max(len(rows), 1), 0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes.xaxis.tick_top()
+    names = shortened(columns, LONGEST_LABEL)
+    many = _is_slanted(plot)
+    _set_axis(
+        axes,
+        "x",
+        {index + 0.5: names[name] if many else label(names[name], 8, 3) for index, name in enumerate(columns)},
+    )
+    names = shortened(rows, LONGEST_LABEL)
+    _set_axis(axes, "y", {index + 0.5: names[name] for index, name in enumerate(rows)})
+    axes.tick_params(length=0, pad=2)
+    if many:
+        for text in axes.get_xticklabels():
+            text.set(rotation=55, ha="left", va="bottom", rotation_mode="anchor")
+    values = {(str(series.x[each]), series.name): series.y[each] for series in panel.series for each in finite(series)}
+    from matplotlib.colors import to_rgba
+
+    for (x, column), (y, row) in product(enumerate(columns), enumerate(rows)):
+        value = values.get((column, row))
+        if value is None:
+            edge: dict[str, Any] = {"facecolor": "none", "edgecolor": SOFT, "linestyle": (0, (2, 2)), "linewidth": 0.5}
+            axes.add_artist(Rectangle((x + 0.05, y + 0.08), 0.9, 0.84, **edge))
+            continue
+        strength = abs(best - value) / largest if plot.strong == "low" else min(max(value / largest, 0), 1)
+        axes.add_artist(Rectangle((x, y), 1, 1, facecolor=to_rgba(HEAT, 0.04 + 0.66 * strength), linewidth=0))
+        axes.text(x + 0.5, y + 0.5, panel.y.format.text(value), ha="center", va="center")
+
+
+def _draw_reliability(axes: Any, plot: Plot, panel: Panel, models: Sequence[str]) -> None:
+    colour = COLOURS[index_of(panel.title, models) % len(COLOURS)]
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    for name in ("x", "y"):
+        _set_axis(axes, name, {0.0: "0", 0.5: "50", 1.0: "100"})
+    axes.grid()
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+    levels = _rows(plot)
+    for series in panel.series:
+        shown, opacity = finite(series), opacity_of(levels.index(series.name), len(levels))
+        x, y = [series.x[each] for each in shown], [series.y[each] for each in shown]
+        axes.plot(x, y, color=colour, alpha=opacity, linewidth=1)
+        areas = [max(60 * series.sizes[each], 2) for each in shown] if len(series.sizes) > 0 else 12
+        axes.scatter(x, y, areas, color=colour, alpha=opacity, linewidth=0, clip_on=False)
+
+
+def _draw_scatter(
+    axes: Any, room: Room, plot: Plot, panel: Panel, models: Sequence[str], numbers: Mapping[str, int]
+) -> None:
+    for name, axis, (low, high) in zip(("x", "y"), (panel.x, panel.y), limits(panel), strict=True):
+        if axis.logarithmic:
+            getattr(axes, f"set_{name}scale")("log")
+        getattr(axes, f"set_{name}lim")(low, high)
+        _set_axis(axes, name, _ticks(axis, low, high), axis)  # type: ignore[arg-type]
+    axes.grid()
+    labels = places(panel, room.inner, numbers)
+    for index, (series, x, y) in enumerate(points(panel)):
+        slot = index_of(series.name, models)
+        look = {"marker": MARKERS[slot % len(MARKERS)], "color": COLOURS[slot % len(COLOURS)], "markeredgecolor": PAPER}
+        if series.published:
+            look = {"marker": "o", "color": PAPER, "markeredgecolor": SOFT}
+        axes.plot([x], [y], linestyle="", markersize=5.5, markeredgewidth=0.9 if series.published else 0.5, **look)
+        text, place = labels[index]
+        place = place or NEAR[0]
+        leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        axes.annotate(
+            text, (x, y), place[:2], textcoords="offset points", ha=place[2], va="center", annotation_clip=False,
+            arrowprops=leader if math.hypot(*place[:2]) > 1.8 * GAP else None,
+        )  # fmt: skip
+
+
+def room_of(plot: Plot, panel: Panel, width: float) -> Room:
+    """Return the room of a panel of a width in inches."""
+    title = 2.6 * TEXT_LINE
+    if is_small(plot):
+        height = 0.72 * width if plot.kind == "lines" else width
+        return Room(width, height, 0.3, 0.13, 0.2, 0.08, labelled=False)
+    if plot.kind == "bars":
+        bars = sum(len(values) for values in by_name(panel).values())
+        tall = max(bars + BAR_GAP * (len(by_name(panel)) - 1), 1) + 0.6
+        names = chain.from_iterable(map(by_name, plot.panels))
+        left = 0.1 + LETTER * min(LONGEST_LABEL, max(map(len, names), default=1))
+        return Room(width, tall * BAR + 0.08 + title, left, 0.4, title, 0.08)
+    if plot.kind == "heat map":
+        columns, rows = _columns(plot), _rows(plot)
+        longest = max(map(len, columns), default=0)
+        above = (
+            LETTER * 0.85 * min(longest, LONGEST_LABEL) + 0.1
+            if _is_slanted(plot)
+            else max(label(name, 8, 3).count("\n") + 1.3 for name in [*columns, ""]) * TEXT_LINE
+        )
+        left = 0.1 + LETTER * min(LONGEST_LABEL, max(map(len, rows), default=1))
+        width = max(width, left + 0.32 * len(columns) + 0.05)
+        right = min(0.6 * above, 0.5) if _is_slanted(plot) else 0.05
+        return Room(width, 0.27 * len(rows) + above + 0.04, left, right, 0.04, above)
+    if plot.kind == "scatter":
+        return Room(width, width * 0.8, 0.5, 0.12, title, 0.1)
+    return Room(width, 0.72 * width, 0.5, 0.1, title, 0.08)
+
+
+def _columns(plot: Plot) -> list[str]:
+    return list(dict.fromkeys(str(x) for panel in plot.panels for series in panel.series for x in series.x))
+
+
+def _rows(plot: Plot) -> list[str]:
+    return list(dict.fromkeys(series.name for panel in plot.panels for series in panel.series))
+
+
+def _cells(panel: Panel) -> list[float]:
+    return [series.y[index] for series in panel.series for index in finite(series)]
+
+
+def _best(plot: Plot, panel: Panel) -> float:
+    """Return the value of a heat map's palest cell."""
+    return max(_cells(panel), default=0.0) if plot.strong == "low" else 0.0
+
+
+def _is_slanted(plot: Plot) -> bool:
+    """Return whether the names of a heat map's columns are too long for lines of their own."""
+    return len(_columns(plot)) > 4
+
+
+def opacity_of(index: int, count: int) -> float:
+    """Return the opacity of one of several levels, of which the last is the strongest."""
+    return 1 - 0.7 * (count - 1 - index) / max(count - 1, 1)

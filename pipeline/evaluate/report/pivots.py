@@ -1,0 +1,297 @@
+"""Measures as tables and plots: cells with their marks, and pivots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.evaluate.report.labels import words
+from pipeline.evaluate.report.load import LOSSY
+from pipeline.evaluate.report.measures import Measure, Metric, Pivot, Results, Section, TransformNames
+from pipeline.evaluate.report.views import (
+    COUNT,
+    EXTRA,
+    LOSSY_CLEAN,
+    PARTIAL,
+    Axis,
+    Cell,
+    Column,
+    Number,
+    Panel,
+    Plot,
+    PlotKind,
+    Series,
+    Table,
+)
+from pipeline.text import printable
+
+EXTRA_GROUP = "not in the benchmark"
+"""Title of the plot of transforms that are not in the benchmark."""
+
+MISSING = Number(math.nan)
+
+
+# Cells and their notes
+
+
+def cell(
+    results: Results, metric: Metric, measure: Measure | None, *, short: bool = False, best: bool = False
+) -> Number:
+    """Return the cell of a measure, with marks; a missing one for None."""
+    if measure is None:
+        return replace(MISSING, format=metric.format)
+    lossy = metric.of_clean and results.clean_images.endswith(LOSSY)
+    return Number(
+        measure.value,
+        measure.low,
+        measure.high,
+        metric.format,
+        short=short,
+        partial=bool(measure.covers),
+        lossy=lossy,
+        best=best,
+    )
+
+
+def lossy_note(section: Section) -> str:
+    """Return the explanation of the mark of numbers that depend on lossy clean images; empty if there are none."""
+    encoders = {model: each.clean_images for model, each in section.models.items()}
+    lossy = "; ".join(f"{model}: {encoder}" for model, encoder in encoders.items() if encoder.endswith(LOSSY))
+    return lossy and f"{LOSSY_CLEAN} depends on clean images that were compressed again: {lossy}."
+
+
+def _part_notes(section: Section, metrics: Sequence[str]) -> Iterator[str]:
+    """Yield a note on the metrics that cover only part of the benchmark, with the models that they are of."""
+    parts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for model, each in section.models.items():
+        marked: dict[str, dict[str, None]] = {}
+        for measure in each.measures:
+            if measure.covers and not measure.transform and measure.metric in metrics:
+                marked.setdefault(measure.covers, {})[measure.metric] = None
+        for covers, names in marked.items():
+            parts.setdefault((covers, tuple(names)), []).append(model)
+    for (covers, names), models in parts.items():
+        yield f"{PARTIAL} {', '.join(models)}: {', '.join(names)} averaged over {covers}."
+
+
+def notes(section: Section, note: str, metrics: Sequence[Metric], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return a note with the explanations of all marks in a table."""
+    extra = any(str(row[0]).endswith(f" {EXTRA}") for row in rows)
+    numbers = [each for row in rows for each in row if isinstance(each, Number)]
+    parts = _part_notes(section, [metric.name for metric in metrics]) if any(each.partial for each in numbers) else ()
+    notes = (
+        note,
+        f"{EXTRA} not in the benchmark, so not included in means." if extra else "",
+        *parts,
+        lossy_note(section) if any(each.lossy for each in numbers) else "",
+    )
+    return " ".join(filter(None, notes))
+
+
+# Pivots
+
+Found = Mapping[tuple[str, str, int | None, str], Measure]
+"""Measures by model, transform, level and metric."""
+
+
+def pivot_tables(section: Section, pivot: Pivot) -> Iterator[Table]:
+    """Yield the tables of a pivot: one, or one for each group of transforms."""
+    if pivot.unless and all(any(m.metric == pivot.unless for m in each.measures) for each in section.models.values()):
+        return
+    names = transforms_of(section)
+    if "{group}" not in pivot.title:
+        yield _pivot_table(section, pivot, names)
+        return
+    for group in dict.fromkeys(each.group for each in names.values()):
+        named = replace(pivot, title=pivot.title.format(group=group), head=[group])
+        yield _pivot_table(section, named, {name: each for name, each in names.items() if each.group == group})
+
+
+def transforms_of(section: Section) -> dict[str, TransformNames]:
+    """Return how each transform is shown; transforms of the benchmark come first."""
+    found: dict[str, TransformNames] = {}
+    for each in section.models.values():
+        for name, names in each.transforms.items():
+            found.setdefault(name, names)
+    return dict(sorted(found.items(), key=lambda each: not each[1].benchmark))
+
+
+def marked(name: str, names: Mapping[str, TransformNames]) -> list[str]:
+    """Return the cells that name a transform, with a mark if it is not in a benchmark that others are in."""
+    extra = not names[name].benchmark and any(each.benchmark for each in names.values())
+    labels = names[name].labels or (name,)
+    return [printable(label) + (f" {EXTRA}" if extra else "") for label in labels]
+
+
+def _pivot_table(section: Section, pivot: Pivot, names: Mapping[str, TransformNames]) -> Table:
+    """Return the table of the measures of some transforms, or of levels."""
+    of_data_set = pivot.rows == "level"
+    found = {
+        (model, each.transform, each.level, each.metric): each
+        for model, results in section.models.items()
+        for each in results.measures
+        if each.metric in pivot.metrics and (each.transform in names or (of_data_set and not each.transform))
+        if not (of_data_set and each.level is None)
+    }
+    if pivot.rows == "transform" and pivot.columns == "model":
+        found = {key: each for key, each in found.items() if each.level is None}
+    metrics = [
+        metric for metric in map(section.report.metric, pivot.metrics) if any(key[3] == metric.name for key in found)
+    ]
+    levels = sorted({key[2] for key in found if key[2] is not None})
+    by_model = pivot.rows.endswith("model")
+    columns = _columns(section, pivot, metrics, levels)
+    rows: list[Sequence[Cell]] = []
+    for labels, transform, level in _row_keys(section, pivot, names, found, levels):
+        for models in [[model] for model in section.models] if by_model else [list(section.models)]:
+            keys = [
+                (model, transform, at if pivot.columns == "level" else level, metric.name)
+                for model in models
+                for metric in metrics
+                for at in ([*levels, None] if pivot.columns == "level" else [None])
+            ]
+            measures = [(key[0], section.report.metric(key[3]), found.get(key)) for key in keys]
+            if any(each for _, _, each in measures):
+                short = len(columns) > len(section.models) or by_model
+                cells = [cell(section.models[model], metric, each, short=short) for model, metric, each in measures]
+                rows.append([*labels, *(models if by_model else ()), *cells])
+    head = [Column(title, number=False) for title in (*pivot.head, *(("model",) if by_model else ()))]
+    note = notes(section, pivot.note, metrics, rows)
+    plot = pivot.plot(section) if callable(pivot.plot) else _plot(section, pivot, names, found)
+    return Table(section.title, pivot.title, note, [*head, *columns], rows, plot)
+
+
+def _columns(section: Section, pivot: Pivot, metrics: Sequence[Metric], levels: Sequence[int]) -> list[Column]:
+    """Return the columns of numbers."""
+    if pivot.columns == "level":
+        return [*(Column(f"{pivot.level}{level}") for level in levels), Column("mean")]
+    if pivot.columns == "metric":
+        return [Column(metric.name) for metric in metrics]
+    if len(metrics) == 1:
+        return [Column(model) for model in section.models]
+    return [Column(metric.name, model) for model in section.models for metric in metrics]
+
+
+def _row_keys(
+    section: Section, pivot: Pivot, names: Mapping[str, TransformNames], found: Found, levels: Sequence[int]
+) -> Iterator[tuple[Sequence[str], str, int | None]]:
+    """Yield label cells, transform and level of the rows."""
+    if pivot.rows == "level":
+        yield from (([str(level)], "", level) for level in levels)
+        return
+    for name in names:
+        if not pivot.rows.startswith("condition"):
+            yield marked(name, names), name, None
+            continue
+        of_name = {key[2] for key in found if key[1] == name}
+        for level in sorted(of_name, key=lambda level: level or 0):
+            labels = {each.condition(name, level) for each in section.models.values() if name in each.transforms}
+            mark = "".join(marked(name, names)).removeprefix(printable(name))
+            yield [", ".join(sorted(map(printable, labels))) + mark], name, level
+
+
+# Plots
+
+
+def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], found: Found) -> Plot | None:
+    """Return the plot of a pivot; None if there is nothing to draw."""
+    if not found or not pivot.plot:
+        return None
+    metric = section.report.metric(pivot.metrics[0])
+    of_metric = {key[:3]: each for key, each in found.items() if key[3] == metric.name}
+    y = Axis(metric.name, metric.format)
+    ticks = {float(level): str(level) for level in pivot.ticks} or None
+    panels: list[Panel] = []
+    kind: PlotKind = "lines"
+    if pivot.plot == "lines":
+        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, COUNT, ticks=ticks), y)]
+    elif pivot.plot == "small lines" and (ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1):
+        panels = [
+            Panel(
+                words(" ".join(marked(name, names))),
+                _curves(section, name, of_metric),
+                Axis(pivot.axis, COUNT, ticks=ticks),
+                y,
+            )
+            for name in names
+        ]
+    elif pivot.plot == "heat map":
+        kind = "heat map"
+        columns, lines = ({names[name].labels[axis]: None for name in names} for axis in (0, 1))
+        by_labels = {names[name].labels: name for name in names}
+        panels = [
+            Panel(
+                model,
+                [
+                    Series(
+                        line,
+                        list(columns),
+                        [_value(of_metric, model, by_labels.get((column, line))) for column in columns],
+                    )
+                    for line in lines
+                ],
+                Axis(pivot.head[0], COUNT),
+                y,
+            )
+            for model in section.models
+        ]
+    else:
+        kind = "bars"
+        groups: dict[str, list[str]] = {}
+        for name in names:
+            groups.setdefault(printable(names[name].group) if names[name].benchmark else EXTRA_GROUP, []).append(name)
+        panels = [
+            Panel(group, _bars(section, members, of_metric), Axis(pivot.head[0], COUNT), y)
+            for group, members in groups.items()
+        ]
+    panels = [panel for panel in panels if any(not math.isnan(y) for each in panel.series for y in each.y)]
+    baselines = dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)
+    limit = 1.0 if kind == "bars" and metric.normalised else None
+    return Plot(kind, panels, limit, f"baseline: {', '.join(baselines)}" if limit else "") if panels else None
+
+
+def bars_of_models(sections: Iterable[Section], metric: str) -> Plot | None:
+    """Return the plot of a metric of whole data sets, one panel for each; None if no model has it."""
+    panels, normalised = [], False
+    for section in sections:
+        found = section.report.metric(metric)
+        measures = {model: measure for model, each in section.models.items() if (measure := each.whole(metric))}
+        series = [Series(model, [metric], [each.value], [each.low], [each.high]) for model, each in measures.items()]
+        if series:
+            panels.append(Panel(section.title, series, Axis(""), Axis(metric, found.format)))
+            normalised |= found.normalised
+    return Plot("bars", panels, 1.0 if normalised else None, "baseline") if panels else None
+
+
+def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int | None], Measure]) -> list[Series]:
+    """Return the values of a transform by level, one curve per model that has some."""
+    curves = []
+    for model in section.models:
+        points = sorted(
+            (key[2], each) for key, each in found.items() if key[:2] == (model, transform) and key[2] is not None
+        )
+        if points:
+            levels, measures = zip(*points, strict=True)
+            ends = [[m.low for m in measures], [m.high for m in measures]]
+            curves.append(Series(model, [float(each) for each in levels], [m.value for m in measures], *ends))
+    return curves
+
+
+def _bars(
+    section: Section, members: Sequence[str], found: Mapping[tuple[str, str, int | None], Measure]
+) -> list[Series]:
+    """Return the values of some transforms, one series per model."""
+    known = [name for name in members if any((model, name, None) in found for model in section.models)]
+    missing = Measure("", math.nan)
+    series = []
+    for model in section.models:
+        measures = [found.get((model, name, None), missing) for name in known]
+        ends = [[m.low for m in measures], [m.high for m in measures]]
+        series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], *ends))
+    return series
+
+
+def _value(found: Mapping[tuple[str, str, int | None], Measure], model: str, transform: str | None) -> float:
+    measure = found.get((model, transform or "", None))
+    return measure.value if measure else math.nan

@@ -1,0 +1,359 @@
+"""The report on evaluations and searches: their results, the tidy table of all measures, and the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from pipeline.errors import UserError
+from pipeline.evaluate.metrics.bootstrap import RESAMPLES
+from pipeline.evaluate.report import calibration
+from pipeline.evaluate.report.across import (
+    PublishedFigure,
+    Ranking,
+    mean_ranks,
+    missing_images,
+    natural_robustness,
+    published_figures,
+)
+from pipeline.evaluate.report.combine import (
+    as_built,
+    check_duplicates,
+    check_model_names,
+    manifests_of_content,
+    model_names,
+    renamed,
+    warn_of_different_images,
+)
+from pipeline.evaluate.report.comparison import (
+    SIZES,
+    ReportModel,
+    comparison_tables,
+    model_table,
+    models_of,
+    rankings_of,
+)
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.families import budgets, report_on, reports
+from pipeline.evaluate.report.load import Evaluation, open_evaluation, open_folders
+from pipeline.evaluate.report.measures import Results, Section, table_of
+from pipeline.evaluate.report.pivots import cell
+from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
+from pipeline.evaluate.report.sections import sections_of, tables_of
+from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
+from pipeline.software import versions
+from pipeline.text import LONGEST_MESSAGE, printable
+from pipeline.transforms.registry import FAMILIES
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The contents of a report.
+
+    Attributes:
+        results: Results of each model on each data set, in the order of the report.
+        warnings: Warnings for the reader.
+        models: Notes and sizes of the models.
+        published: Published figures of reference models on the same data sets.
+        provenance: Facts on how the values came about.
+    """
+
+    results: Sequence[Results]
+    warnings: Sequence[str]
+    models: Sequence[ReportModel]
+    published: Sequence[PublishedFigure]
+    provenance: Mapping[str, str]
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """The results by data set; models of one data set share a section."""
+        return sections_of(self.results)
+
+    @cached_property
+    def rankings(self) -> list[Ranking]:
+        """The ranks of the models on each data set that at least two can be compared on."""
+        return rankings_of(self.sections)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
+        empty = dict.fromkeys(("data_set", "family", "transform", "covers", "baseline", "clean_images", "unit"), "")
+        blank: dict[str, Any] = empty | {"level": None, "low": float("nan"), "high": float("nan"), "images": 0}
+        yield from table_of(self.results)
+        for model in self.models:
+            for attribute, _ in SIZES.values():
+                if (size := getattr(model, attribute)) is not None:
+                    metric = attribute.replace("_", "-")
+                    yield {
+                        **blank,
+                        "model": model.name,
+                        "family": "models",
+                        "metric": metric,
+                        "value": size,
+                        "unit": "count",
+                    }
+        for each in self.rankings:
+            common = blank | {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
+            for model, (first, last) in each.ranks.items():
+                value = (first + last) / 2
+                yield common | {
+                    "model": model,
+                    "metric": f"rank by {each.metric.name}",
+                    "value": value,
+                    "low": first,
+                    "high": last,
+                }
+        for model, mean in self.mean_ranks.items():
+            yield blank | {"model": model, "family": "comparison", "metric": "mean rank", "value": mean, "unit": "rank"}
+        for figure in self.published:
+            yield blank | {
+                "model": figure.model,
+                "data_set": figure.section,
+                "family": figure.family,
+                "transform": figure.transform,
+                "metric": figure.metric,
+                "value": figure.value,
+                "baseline": figure.baseline,
+            }
+
+    @property
+    def mean_ranks(self) -> dict[str, float]:
+        """The mean rank of each model; empty if fewer than two data sets have all models."""
+        return mean_ranks(self.rankings, dict.fromkeys(model for each in self.sections for model in each.models))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the contents as built-in types that can be written as JSON: the tidy table, grouped by results."""
+        return {
+            "provenance": dict(self.provenance),
+            "warnings": list(self.warnings),
+            "results": [_facts(each) for each in self.results],
+            "models": [asdict(model) for model in self.models],
+            "rankings": [
+                {
+                    "data_set": each.section.title,
+                    "family": each.section.report.key,
+                    "metric": each.metric.name,
+                    "higher_is_better": each.metric.better > 0,
+                    "ranks": each.ranks,
+                }
+                for each in self.rankings
+            ],
+            "mean_ranks": self.mean_ranks,
+            "published": [asdict(each) for each in self.published],
+        }
+
+    def document(self, title: str = "") -> Document:
+        """Return the report as it is shown."""
+        models = list(dict.fromkeys(model for section in self.sections for model in section.models))
+        overview = [
+            *model_table(self.models),
+            *comparison_tables(self.sections, self.rankings, self.models, self.published),
+        ]
+        joint = [
+            table
+            for report, group in groupby(self.results, key=lambda each: each.report)
+            for table in report.joint(list(group))
+        ]
+        chapters = [
+            *_chapters(overview),
+            *(
+                Chapter(
+                    section.title,
+                    list(section.models),
+                    list(dict.fromkeys(printable(each.baseline) for each in section.models.values() if each.baseline)),
+                    tables_of(section, self.published),
+                )
+                for section in self.sections
+            ),
+            *_chapters(joint),
+        ]
+        used = list({each.report.key: each.report for each in self.results}.values())
+        return Document(
+            printable(title),
+            [printable(warning, LONGEST_MESSAGE) for warning in self.warnings],
+            models,
+            {printable(model.name): printable(model.note, LONGEST_MESSAGE) for model in self.models if model.note},
+            {model: list(_headlines(self.sections, model)) for model in models},
+            len(self.sections),
+            chapters,
+            [*(term for report in used for term in report.glossary), *calibration.GLOSSARY],
+            list(dict.fromkeys([*(each for report in used for each in report.sources), *calibration.SOURCES])),
+            list(self.provenance.items()),
+        )
+
+
+def _facts(results: Results) -> dict[str, Any]:
+    """Return results as built-in types; the columns that all rows of the tidy table share are given once."""
+    shared = ("model", "data_set", "family")
+    rows = [{key: value for key, value in row.items() if key not in shared} for row in table_of([results])]
+    finite = [{key: None if value != value else value for key, value in row.items()} for row in rows]  # noqa: PLR0124
+    return {
+        "family": results.report.key,
+        "section": results.section,
+        "data_set": results.data_set,
+        "model": results.model,
+        "baseline": results.baseline,
+        "clean_images": results.clean_images,
+        "manifest_sha256": results.manifest_sha256,
+        "source_ids_sha256": results.source_ids_sha256,
+        **results.details,
+        "measures": finite,
+    }
+
+
+def _chapters(tables: Iterable[Table]) -> Iterator[Chapter]:
+    """Yield the chapters of tables that are not about one data set."""
+    for title, group in groupby((table for table in tables if table.rows), key=lambda table: table.section):
+        yield Chapter(title, (), (), list(group))
+
+
+def _headlines(sections: Iterable[Section], model: str) -> Iterator[Headline]:
+    """Yield the most important metric of a model on each data set."""
+    for section in sections:
+        results = section.models.get(model)
+        lead = next((name for name in section.report.leads if results and results.whole(name)), None)
+        if results is None or lead is None:
+            continue
+        metric, measure = section.report.metric(lead), results.whole(lead)
+        number = cell(results, metric, measure)
+        part = (measure.covers if measure else "") or missing_images(results)
+        baseline = printable(results.baseline) if metric.normalised else ""
+        yield Headline(section.title, lead, number, baseline, part, results.clean_images if number.lossy else "")
+
+
+def make_report(
+    folders: Sequence[str],
+    baselines_from: Sequence[str] = (),
+    clean: Sequence[str] = (),
+    resamples: int = RESAMPLES,
+    *,
+    real: str | None = None,
+    published: bool = False,
+    rename: Mapping[str, str] | None = None,
+    command: str = "",
+) -> ReportData:
+    """Compute the metrics of one or more evaluations.
+
+    An evaluation on clean images provides the clean error of its model for its other evaluations.
+
+    Args:
+        folders: Folders or URLs that ``evaluate`` or ``budgets`` wrote, of one or more models.
+        baselines_from: Evaluations of the baseline model on the same images. Default: AlexNet's published results for
+            models of 1000 classes on images of 224 x 224, otherwise no baseline.
+        clean: Evaluations on clean images to use for clean errors if a model has several. Those that are not in
+            ``folders`` are added.
+        resamples: Number of bootstrap draws.
+        real: File of the reassessed labels (ReaL) of the ImageNet validation images. Default: that of the package timm,
+            if it is installed.
+        published: Whether to add the published figures of reference models.
+        rename: Recorded name of a model -> name to display.
+        command: Command that makes the report, for its provenance.
+
+    Returns:
+        The metrics, and warnings about evaluations that are not fully comparable.
+
+    Raises:
+        UserError: If a folder has no evaluation, a family has no report, two models have the same name, a model was
+            evaluated twice on one data set, two evaluations could give the same clean error, the baseline has other
+            images, ``real`` is invalid or does not fit the images, or a name of ``rename`` is unknown or invalid.
+        UnfinishedError: If an evaluation is incomplete.
+    """
+    baseline = [open_evaluation(folder) for folder in baselines_from]
+    evaluations, searches = open_folders(folders)
+    chosen = _chosen(clean)
+    warnings: list[str] = []
+    names = model_names([*evaluations, *searches, *chosen.values(), *baseline], rename or {}, warnings.append)
+    manifests = manifests_of_content([*evaluations, *baseline, *chosen.values()])
+    evaluations, baseline = (
+        [as_built(renamed(each, names), manifests) for each in group] for group in (evaluations, baseline)
+    )
+    searches = [renamed(each, names) for each in searches]
+    chosen = {location: as_built(renamed(each, names), manifests) for location, each in chosen.items()}
+    given = {each.location for each in (*evaluations, *baseline)}
+    evaluations += [each for location, each in chosen.items() if location not in given]
+    found = [report_on(each.table.data_set.family, each.table.task) for each in evaluations]
+    check_model_names([*evaluations, *searches, *baseline])
+    check_duplicates(evaluations)
+    reassessed = [
+        each.folder
+        for each, report in zip(evaluations, found, strict=True)
+        if report.reassessed and not each.groups_digest
+    ]
+    context = Context(evaluations, baseline, chosen.keys(), resamples, _real_labels(real, reassessed))
+    for warning in warnings:
+        context.warn(warning)
+    results = [
+        each
+        for evaluation, report in zip(evaluations, found, strict=True)
+        for each in report.measure(evaluation, context)
+    ]
+    several = list(natural_robustness(results))
+    results += budgets.measure_searches(searches, resamples)
+    order = list(reports())
+    results = sorted(results, key=lambda each: order.index(each.report.key)) + several
+    warn_of_different_images(evaluations, context.images, context.warn)
+    for evaluation in evaluations:
+        _warn_of_samples(evaluation, context)
+    families = {name: list(family.names) for name, family in FAMILIES.items()}
+    figures = list(published_figures(sections_of(results), families)) if published else []
+    tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
+    provenance = _provenance(evaluations, baseline, resamples, command)
+    return ReportData(results, context.warnings, models_of(tested), figures, provenance)
+
+
+def _real_labels(path: str | None, reassessed: Sequence[str]) -> RealLabels | Reason:
+    """Return the reassessed labels in a file or an installed package. Raise UserError if a file has no use."""
+    if path is None:
+        return find_real_labels()
+    if not reassessed:
+        raise UserError(
+            f"--real {path} has no effect, because no evaluation is on validation images of ImageNet, clean or with "
+            "corruptions: omit it, or add such an evaluation"
+        )
+    return read_real_labels(path)
+
+
+def _chosen(folders: Sequence[str]) -> dict[str, Evaluation]:
+    """Return evaluations on clean images by their location. Raise UserError if images are not clean."""
+    chosen = [open_evaluation(folder) for folder in folders]
+    for evaluation in chosen:
+        if evaluation.role != "clean":
+            images = f"of the role {evaluation.role!r}" if evaluation.role else "with a transform"
+            raise UserError(f"{evaluation.folder} has images {images}: choose an evaluation on clean images")
+    return {each.location: each for each in chosen}
+
+
+def _warn_of_samples(evaluation: Evaluation, context: Context) -> None:
+    """Warn of samples that failed, or that decoded to other pixels than when they were built."""
+    changed, checked = evaluation.changed_samples()
+    if changed:
+        context.warn(
+            f"{evaluation.folder}: {changed:,} of {checked:,} checked samples were decoded to other pixels than when "
+            "they were built, because the decoder differs: results may differ too"
+        )
+    if failed := evaluation.table.data_set.failed:
+        context.warn(f"{evaluation.folder}: {failed:,} samples of the data set failed to build and are not included")
+
+
+def _provenance(
+    evaluations: Sequence[Evaluation], baseline: Sequence[Evaluation], resamples: int, command: str
+) -> dict[str, str]:
+    """Return facts on how the values of a report came about, by name."""
+    facts = {
+        "software": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        **({"command": printable(command, LONGEST_MESSAGE)} if command else {}),
+        "confidence intervals": f"bootstrap over images, {resamples:,} draws, seed 0",
+    }
+    of_baseline = {each.location for each in baseline}
+    for each in {each.location: each for each in (*baseline, *evaluations)}.values():
+        table, role = each.table, "baseline, " if each.location in of_baseline else ""
+        data_set, run = table.data_set, table.run
+        facts[f"{role}{each.model} on {printable(data_set.name)}"] = (
+            f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}, "
+            f"seed {'unknown' if data_set.seed is None else data_set.seed}; recipe and images "
+            f"{(data_set.content_sha256 or 'unknown')[:12]}; manifest {data_set.manifest_sha256[:12]}; weights "
+            f"{table.model.digest[:12]}; batch {run.batch}, {run.precision}, {run.device}"
+        )
+    return facts

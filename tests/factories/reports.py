@@ -1,0 +1,53 @@
+"""Access to the measures of reports in tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.evaluate.report.measures import Measure, Results
+from pipeline.evaluate.report.report import ReportData, make_report
+from pipeline.evaluate.report.views import Table
+
+
+def results_of(report: ReportData, family: str) -> list[Results]:
+    """Return the results of a family, by its key, in the order of the report."""
+    return [each for each in report.results if each.report.key == family]
+
+
+def only(report: ReportData, family: str) -> Results:
+    """Return the only results of a family, by its key."""
+    (found,) = results_of(report, family)
+    return found
+
+
+def measure(results: Results, metric: str, transform: str = "", level: int | None = None) -> Measure:
+    """Return the only measure of a metric of the data set, or of a transform or level."""
+    place = (metric, transform, level)
+    (found,) = (each for each in results.measures if (each.metric, each.transform, each.level) == place)
+    return found
+
+
+def value(results: Results, metric: str, transform: str = "", level: int | None = None) -> float:
+    """Return the value of a measure."""
+    return measure(results, metric, transform, level).value
+
+
+def has(results: Results, metric: str) -> bool:
+    """Return whether results have a measure of a metric."""
+    return any(each.metric == metric for each in results.measures)
+
+
+def tables_of(report: ReportData) -> list[Table]:
+    """Return all tables of a report."""
+    return report.document().tables
+
+
+def table(report: ReportData, title: str, section: str = "") -> Table:
+    """Return the only table of a title; ``section`` tells tables of several data sets apart."""
+    (found,) = (each for each in tables_of(report) if each.title == title and section in each.section)
+    return found
+
+
+def report_on(*folders: str, **options: Any) -> ReportData:
+    """Return the report on some evaluations."""
+    return make_report(folders, **options)
