@@ -16,7 +16,7 @@ from pipeline.tasks.library import load
 from pipeline.tasks.schema import Role, Task
 from tests.conftest import Run
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, value
+from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, tables_of, value
 
 DROP, ALL_OUTPUTS, LOWEST = "drop (percentage points)", "accuracy (all outputs)", "lowest accuracy of a folder"
 GROUPS = ((1,), (3,), (5,))
@@ -151,7 +151,7 @@ def test_a_shift_set_has_both_conventions_and_the_drop(tmp_path: Path) -> None:
     assert (value(found, "clean accuracy"), drop.value) == (1.0, 0.25)
     assert drop.low < 0.25 < drop.high
     assert not has(found, LOWEST)
-    shown = cells(table(report, "key figures", "a"))
+    shown = cells(tables_of(report)[0])
     assert shown["images"] == ["4 of 5"]
     assert shown[ALL_OUTPUTS][0].startswith("25.0 [")
 
@@ -227,7 +227,7 @@ def test_aupr_of_known_scores(tmp_path: Path, anomalous: float, other: float, ar
     assert [number for number, _ in found.counts.values()][:2] == [ANOMALIES, OTHERS]
     (line,) = [line for line in lines(report) if line["metric"] == "AUPR"]
     assert (line["family"], line["data_set"], float(line["value"])) == ("anomalies", "imagenet-o", aupr.value)
-    assert cells(table(report, "key figures", "imagenet-o"))["AUPR"][0].startswith(f"{shown} [")
+    assert cells(tables_of(report)[0])["AUPR"][0].startswith(f"{shown} [")
 
 
 def test_anomalies_need_clean_images_of_the_same_groups(tmp_path: Path) -> None:
