@@ -13,13 +13,14 @@ import pytest
 
 import corruptions
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals
-from pipeline.evaluate.report.across import PublishedFigure
+from pipeline.evaluate.report.across import PublishedFigure, ranking
 from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.report import ReportData
 from pipeline.evaluate.report.text import to_markdown
 from pipeline.evaluate.report.views import Axis, Number, Panel
 from pipeline.tasks.schema import Task
 from tests.conftest import Run
+from tests.evaluate.test_tables import made, results
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.reports import cells, lines, measure, only, report_on, table, tables_of, value, values
 
@@ -136,8 +137,8 @@ def test_models_that_differ_by_few_images_are_a_tie(tmp_path: Path, apart: int, 
 def test_paired_intervals_are_narrower_than_unpaired_ones(tmp_path: Path) -> None:
     """Images that are hard for both models are in the same draws of both."""
     report = report_on(fog(tmp_path, "a", wrong(*range(10))), fog(tmp_path, "b", wrong(*range(12))))
-    (ranking,) = report.rankings
-    paired = ranking.difference("b", "a")
+    (found,) = report.rankings
+    paired = found.difference("b", "a")
     assert paired is not None
     one, other = (np.arange(IMAGES) < count for count in (12, 10))
     low, high = intervals(Bootstrap.of(one).draws - Bootstrap.of(other, seed=1).draws)
@@ -152,23 +153,27 @@ def test_of_many_models_neighbours_are_compared(tmp_path: Path) -> None:
     assert pairs[7] == [f"m{number} - m{number + 1}" for number in range(6)]
 
 
-def test_only_comparable_values_are_ranked(tmp_path: Path) -> None:
-    """The third model has other images, the fourth only part of the corruptions."""
-    both = dict.fromkeys((("fog", 1), ("snow", 1)), wrong(1))
-    names = [f"other{number}" for number in range(IMAGES)]
-    folders = [
-        write_evaluation(tmp_path / "a", both, LABELS, model="a"),
-        write_evaluation(tmp_path / "b", both, LABELS, model="b"),
-        write_evaluation(tmp_path / "c", both, LABELS, model="c", names=names),
-        fog(tmp_path, "d", wrong(1)),
-        *(clean(tmp_path, name, wrong(2), names=names if name == "c" else None) for name in "abcd"),
-    ]
-    report = report_on(*folders, resamples=20)
-    ranking, _ = report.rankings
-    assert (list(ranking.values), ranking.ranks) == (["a", "b", "c", "d"], {"a": (1, 2), "b": (1, 2)})
-    assert ranking.difference("a", "c") is None
-    assert list(points(panels(report)[0])) == ["a", "b"]
-    assert report_on(folders[0], folders[2], resamples=20).rankings == []
+@pytest.mark.parametrize(
+    ("metric", "other"),
+    [
+        ("mCE", {"source_ids_sha256": "1"}),
+        ("mCE", {"counts": {"images": (39, 50)}}),
+        ("mCE", {"covers": "2 of 15 corruptions"}),
+        ("mCE", {"baseline": "other"}),
+        ("clean error", {"clean_images": "jpeg (lossy)"}),
+    ],
+    ids=lambda each: "".join(each) if isinstance(each, dict) else each,
+)
+def test_only_comparable_values_are_ranked(metric: str, other: dict[str, Any]) -> None:
+    accuracy = {"clean_accuracy": 0.9}
+    report = made(*(results(name, **accuracy) for name in "ab"), results("c", **accuracy, **other))
+    (section,) = report.sections
+    found = ranking(section, section.report.metric(metric))
+    assert found is not None
+    assert (list(found.values), found.ranks) == (["a", "b", "c"], {"a": (1, 2), "b": (1, 2)})
+    assert found.difference("a", "c") is None
+    assert list(points(panels(report)[0])) == (["a", "b"] if metric == "mCE" else ["a", "b", "c"])
+    assert ranking(replace(section, models={name: section.models[name] for name in "ac"}), found.metric) is None
 
 
 def test_one_model_has_no_comparison(three: list[str]) -> None:

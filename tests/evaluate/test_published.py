@@ -14,6 +14,7 @@ import pytest
 
 import corruptions
 import perturbations
+import robustshards as rs
 from corruptions import c_bar
 from pipeline.evaluate import metrics
 from pipeline.evaluate.report.across import MARK, NATURAL_REPORT, PublishedFigure
@@ -108,6 +109,7 @@ def test_published_figures_change_nothing_else(folders: list[str]) -> None:
     assert with_published.published
     assert without.published == []
     assert {**with_published.facts(), "published": []} == without.facts()
+    assert rs.report(folders, published=True).data.published == with_published.published
     assert not any(MARK in str(cell) for each in tables_of(without) for row in each.rows for cell in row[:1])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import corruptions
+import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate.report import real_labels
 from pipeline.evaluate.report.real_labels import MAX_LABELS, PACKAGE_FILE, read_real_labels
@@ -72,6 +73,7 @@ def test_images_with_labels_are_counted_by_hand(tmp_path: Path, file: Path, robu
     accuracy = measure(found, ACCURACY)
     assert (value(found, "top-1 error"), accuracy.value, value(found, COUNTED)) == (0, 40 / 45, 45)
     assert accuracy.low < 40 / 45 < accuracy.high
+    assert rs.report(folder, real=file).table(ACCURACY)["value"].to_pylist() == [40 / 45]
     done = robustshards("report", folder, "--real", file)
     assert done.returncode == 0, done.stderr
     assert "accuracy (ReaL) 88.9 [" in " ".join(done.stdout.split())

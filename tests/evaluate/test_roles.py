@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.tasks.library import load
 from pipeline.tasks.schema import Role, Task
@@ -75,6 +76,7 @@ def test_two_clean_evaluations_of_the_same_images_need_a_choice(tmp_path: Path, 
             report = report_on(*folders, clean=[clean], resamples=20)
             assert value(only(report, "corruptions"), "clean error") == error
             assert len(results_of(report, "clean")) == max(len(folders) - 1, 1)
+        assert rs.report(fog, clean=clean).table("clean error")["value"].to_pylist() == [error]
     with pytest.raises(UserError, match=r"one and .*two both have clean"):
         report_on(one, two, clean=[one, two])
     with pytest.raises(UserError, match="fog has images with a transform: choose"):

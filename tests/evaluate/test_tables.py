@@ -50,10 +50,8 @@ def results(
         ),
     ]
     transforms = {name: TransformNames("weather", name in BENCHMARK) for name in names}
-    counts = {"images": (40, 50), "failed": (0, 0)}
-    return Results(
-        imagenet_c.REPORT, "C", "C", model, measures, counts, transforms, baseline=baseline, clean_images="png", **more
-    )
+    fields = {"counts": {"images": (40, 50), "failed": (0, 0)}, "baseline": baseline, "clean_images": "png", **more}
+    return Results(imagenet_c.REPORT, "C", "C", model, measures, transforms=transforms, **fields)
 
 
 def test_models_with_and_without_a_baseline_share_tables() -> None:
