@@ -146,6 +146,15 @@ def test_paired_intervals_are_narrower_than_unpaired_ones(tmp_path: Path) -> Non
     assert paired.high - paired.low < 0.5 * (high - low)
 
 
+def test_images_in_another_order_are_not_paired(tmp_path: Path) -> None:
+    """Draws of images in another order have other images, so the models share ranks and have no difference."""
+    names = [f"image{number}" for number in range(IMAGES)]
+    one = fog(tmp_path, "a", wrong(*range(10)), names=names)
+    other = fog(tmp_path, "b", wrong(*range(30)), names=names[::-1], manifest="1" * 64)
+    (found,) = report_on(one, other, resamples=20).rankings
+    assert (found.ranks, found.difference("a", "b")) == ({"a": (1, 2), "b": (1, 2)}, None)
+
+
 def test_of_many_models_neighbours_are_compared(tmp_path: Path) -> None:
     folders = [fog(tmp_path, f"m{number}", wrong(*range(4 * number))) for number in range(7)]
     pairs = {count: list(cells(table(report_on(*folders[:count], resamples=20), "differences"))) for count in (6, 7)}

@@ -186,9 +186,9 @@ def best_model(section: Section, metric: Metric) -> str:
     measures = {model: section.models[model].whole(metric.name) for model in models}
     known = {model: each for model, each in measures.items() if each}
     best = max(known, key=lambda model: metric.better * known[model].value, default="")
-    others = [each for model, each in known.items() if model != best]
+    others = [model for model in known if model != best]
     for other in others:
-        found = difference(known[best], other)
+        found = difference(section, metric, best, other)
         if found is None or metric.better * (found.low if metric.better > 0 else found.high) <= 0:
             return ""
     return best if others else ""
