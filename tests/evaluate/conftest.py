@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
+from pipeline.evaluate.report import real_labels
+
 
 @pytest.fixture(scope="module")
 def golden(shared: Path) -> dict[str, Any]:
     return json.loads((shared / "golden" / "metrics.json").read_text())
+
+
+@pytest.fixture
+def no_real_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide an installed timm, which contains the reassessed labels."""
+    monkeypatch.setattr(real_labels, "PACKAGE", "no_such_package")

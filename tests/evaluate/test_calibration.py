@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,15 +15,10 @@ from hypothesis import strategies as st
 
 import manifests
 from pipeline.evaluate import metrics
-from pipeline.evaluate.report.plots import Diagrams
-from pipeline.evaluate.report.reliability_plots import reliability_plots
-from pipeline.evaluate.report.sections import tables
-from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.summary import Summary
-from pipeline.evaluate.report.text import to_csv
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.tasks.schema import Task
 from tests.factories.evaluations import write_evaluation
+from tests.factories.reports import has, measure, only, report_on, table, tables_of, value, values
 
 # References
 
@@ -69,16 +62,6 @@ def test_errors_equal_their_definition(made: tuple[list[float], list[bool]], bin
     assert adaptive == pytest.approx(adaptive_error_by_definition(confidences, correct, bins), abs=1e-12)
 
 
-@given(images, st.randoms(use_true_random=False))
-@settings(deadline=None)
-def test_the_order_of_images_does_not_matter(made: tuple[list[float], list[bool]], random: Any) -> None:
-    pairs = list(zip(*made, strict=True))
-    random.shuffle(pairs)
-    shuffled = [np.array(values) for values in zip(*pairs, strict=True)]
-    for metric in (metrics.expected_calibration_error, metrics.adaptive_calibration_error):
-        assert metric(*shuffled) == pytest.approx(metric(*map(np.array, made)), abs=1e-12)
-
-
 @given(st.integers(1, 6), st.integers(1, 30), st.integers(0, 2**32))
 @settings(deadline=None)
 def test_likelihood_and_brier_score_equal_their_definition(classes: int, count: int, seed: int) -> None:
@@ -96,23 +79,14 @@ def test_likelihood_and_brier_score_equal_their_definition(classes: int, count: 
 # By hand
 
 
-def test_a_calibrated_model_has_no_error() -> None:
+def test_calibrated_and_always_certain_models() -> None:
     """Of the images with confidence k/10, k of 10 are correct."""
     confidences = np.repeat(np.arange(1, 11) / 10, 10)
     correct = np.concatenate([np.arange(10) < hits for hits in range(1, 11)])
-    assert metrics.expected_calibration_error(confidences, correct) == pytest.approx(0, abs=1e-15)
-    assert metrics.adaptive_calibration_error(confidences, correct, bins=10) == pytest.approx(0, abs=1e-15)
-    found = metrics.reliability(confidences, correct, bins=10)
-    assert found.images.tolist() == [10] * 10
-    assert found.accuracy == pytest.approx(found.confidence)
-
-
-def test_always_certain_and_half_wrong_is_an_error_of_a_half() -> None:
-    correct = np.array([True, False] * 50)
+    half = np.array([True, False] * 50)
     for metric in (metrics.expected_calibration_error, metrics.adaptive_calibration_error):
-        assert metric(np.ones(100), correct) == 0.5
-        assert metric(np.ones(100), ~correct) == 0.5
-        assert metric(np.full(100, 0.5), correct) == 0
+        assert metric(confidences, correct, 10) == pytest.approx(0, abs=1e-15)
+        assert metric(np.ones(100), half) == metric(np.ones(100), ~half) == 0.5
         assert metric(np.full(100, 0.2), np.ones(100, bool)) == pytest.approx(0.8)
 
 
@@ -127,6 +101,8 @@ def test_bins_of_equal_width_include_their_upper_edge() -> None:
     assert found.images.tolist() == [2, 1, *[0] * 12, 1]
     assert found.accuracy[[0, 1, 14]].tolist() == [0.5, 1.0, 1.0]
     assert np.isnan(found.accuracy[2:14]).all()
+    several = metrics.reliability(np.ones((2, 3, 20)), np.ones((2, 3, 20), bool), 4)
+    assert several.images.shape == several.accuracy.shape == several.confidence.shape == (2, 3, 4)
 
 
 def test_adaptive_bins_have_equally_many_images() -> None:
@@ -152,20 +128,6 @@ def test_a_stored_probability_of_zero_is_the_smallest_float32() -> None:
     assert zero.tolist() == pytest.approx([one, one])
     assert metrics.negative_log_likelihoods([np.float32(2**-148)])[0] == pytest.approx(148 * math.log(2))
     assert metrics.negative_log_likelihood([0.0, 1.0]) == pytest.approx(one / 2)
-
-
-def test_metrics_accept_leading_axes() -> None:
-    generator = np.random.default_rng(3)
-    values, correct = generator.random((2, 3, 20)), generator.random((2, 3, 20)) < 0.5
-    rows = list(zip(values.reshape(6, 20), correct.reshape(6, 20), strict=True))
-    for metric in (metrics.expected_calibration_error, metrics.adaptive_calibration_error):
-        found = np.asarray(metric(values, correct))
-        assert found.shape == (2, 3)
-        assert found.ravel().tolist() == [metric(*row) for row in rows]
-    assert np.shape(metrics.negative_log_likelihood(values)) == (2, 3)
-    assert np.shape(metrics.brier_score(values, values)) == (2, 3)
-    binned = metrics.reliability(values, correct, 4)
-    assert binned.images.shape == binned.accuracy.shape == binned.confidence.shape == (2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -210,40 +172,46 @@ FOG_1, FOG_3, SNOW_1 = 0.15, (2 * 0.1 + 2 * 0.2) / 4, 0.7
 """ECE by hand: in "fog" at level 3, two images of confidence 0.7 are half right."""
 
 
-def lines(summary: Summary) -> dict[tuple[str, str, str], float]:
-    """Return the values of a report as CSV, by transform, level and figure."""
-    rows = csv.DictReader(to_csv(summary).splitlines())
-    return {(row["transform"], row["level"], row["figure"]): float(row["value"]) for row in rows}
-
-
 def test_corrupted_images_have_a_calibration_by_corruption_and_severity(tmp_path: Path) -> None:
-    summary = summarise([write_evaluation(tmp_path / "c", FOG, LABELS)], resamples=20)
-    found = lines(summary)
-    assert found["fog", "1", "ECE"] == pytest.approx(FOG_1)
-    assert found["fog", "3", "ECE"] == pytest.approx(FOG_3)
-    assert found["snow", "1", "ECE"] == pytest.approx(SNOW_1)
-    assert found["fog", "", "ECE"] == pytest.approx((FOG_1 + FOG_3) / 2)
-    assert found["", "1", "ECE"] == pytest.approx((FOG_1 + SNOW_1) / 2)
-    assert found["", "3", "ECE"] == pytest.approx(FOG_3)
-    assert found["", "", "ECE"] == pytest.approx(((FOG_1 + FOG_3) / 2 + SNOW_1) / 2)
-    assert found["fog", "1", "NLL"] == pytest.approx(-math.log(0.9 * 0.8) / 2)
-    assert found["snow", "1", "NLL"] == pytest.approx(-math.log(0.1))
-    assert found["snow", "1", "Brier score"] == pytest.approx(0.7**2 + 0.9**2 + 2 * 0.1**2, abs=1e-6)
-    assert found["fog", "1", "adaptive ECE"] == pytest.approx(FOG_1)
-    (json_facts,) = json.loads(json.dumps(summary.facts()))["corruptions"]
-    facts = json_facts["calibration"]
-    assert facts["transforms"]["fog"]["levels"]["3"]["ece"] == pytest.approx(FOG_3)
-    assert facts["overall"]["mean"]["ece"] == found["", "", "ECE"]
-    first = facts["reliability"]["1"]
-    assert [(each["images"], round(each["confidence"], 6), each["accuracy"]) for each in first] == [
+    report = report_on(write_evaluation(tmp_path / "c", FOG, LABELS), resamples=20)
+    found = only(report, "corruptions")
+    fog, overall = (FOG_1 + FOG_3) / 2, ((FOG_1 + FOG_3) / 2 + SNOW_1) / 2
+    by_condition = {("fog", 1): FOG_1, ("fog", 3): FOG_3, ("snow", 1): SNOW_1}
+    by_level = {("", 1): (FOG_1 + SNOW_1) / 2, ("", 3): FOG_3}
+    assert values(found, "ECE") == pytest.approx(by_condition | by_level | {"fog": fog, "snow": SNOW_1, "": overall})
+    assert value(found, "NLL", "fog", 1) == pytest.approx(-math.log(0.9 * 0.8) / 2)
+    assert value(found, "NLL", "snow", 1) == pytest.approx(-math.log(0.1))
+    assert value(found, "Brier score", "snow", 1) == pytest.approx(0.7**2 + 0.9**2 + 2 * 0.1**2, abs=1e-6)
+    assert value(found, "adaptive ECE", "fog", 1) == pytest.approx(FOG_1)
+    assert math.isnan(measure(found, "ECE").low)
+    likelihood = measure(found, "NLL")
+    assert likelihood.low < likelihood.value < likelihood.high
+    shown = table(report, "calibration")
+    rows = {(str(row[0]), str(row[1])): [str(cell) for cell in row[2:6]] for row in shown.rows}
+    assert rows == {
+        ("mean", "made"): ["42.5 *", "15.0 *", "42.5 *", "42.5 *"],
+        ("fog", "made"): ["15.0"] * 4,
+        ("snow", "made"): ["70.0", "—", "70.0", "70.0"],
+    }
+    assert "averaged over 2 of 15 corruptions" in shown.note
+
+
+def test_reliability_diagrams_have_points_at_the_means_of_bins(tmp_path: Path) -> None:
+    """Bins are those of all transforms at a level; areas of points are numbers of images."""
+    report = report_on(write_evaluation(tmp_path / "c", FOG, LABELS), resamples=20)
+    bins = only(report, "corruptions").details["reliability"]
+    assert [(each["images"], round(each["confidence"], 6), each["accuracy"]) for each in bins["1"]] == [
         (4, 0.7, 0.0), (2, 0.8, 1.0), (2, 0.9, 1.0),
     ]  # fmt: skip
-    (table,) = [each for each in tables(summary) if each.title == "calibration"]
-    cells = {(str(row[0]), str(row[1])): [str(cell) for cell in row[2:6]] for row in table.rows}
-    assert cells["fog", "made"] == ["15.0", "15.0", "15.0", "15.0"]
-    assert cells["snow", "made"] == ["70.0", "—", "70.0", "70.0"]
-    assert cells["mean", "made"] == ["42.5 *", "15.0 *", "42.5 *", "42.5 *"]
-    assert "averaged over 2 of 15 corruptions" in table.note
+    plot = table(report, "calibration").plot
+    assert plot is not None
+    (panel,) = plot.panels
+    found = [(each.name, each.x, each.y, each.sizes) for each in panel.series]
+    assert (plot.kind, panel.title, panel.x.name, panel.y.name) == ("reliability", "made", "confidence", "accuracy")
+    assert found == [
+        ("severity 1", pytest.approx([0.7, 0.8, 0.9]), [0, 1, 1], [1, 0.5, 0.5]),
+        ("severity 3", pytest.approx([0.7, 0.9]), [0.5, 1], [1, 1]),
+    ]
 
 
 def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
@@ -251,23 +219,22 @@ def test_natural_images_have_a_calibration(tmp_path: Path) -> None:
     task = Task(name="v2", outputs=4, outputs_are="made", role="shift")
     clean = write_evaluation(tmp_path / "clean", logits, LABELS, family="none")
     shift = write_evaluation(tmp_path / "shift", logits, LABELS, family="none", task=task)
-    summary = summarise([clean, shift], resamples=20)
+    report = report_on(clean, shift, resamples=20)
     for key in ("clean", "shifts"):
-        calibration = summary.families[key][0].calibration
-        assert calibration.overall.mean.ece == pytest.approx(0.25)
-        assert calibration.overall.mean.brier_score.value == pytest.approx(0.5)
-        assert calibration.overall.mean.nll.value == pytest.approx(149 * math.log(2) / 4)
-        assert calibration.transforms == {}
-    assert [each.section for each in tables(summary) if each.title == "calibration"] == ["v2", "made-none"]
-    assert sum("stored as 0 for 1 of 4 predictions" in text for text in summary.warnings) == 2
+        found = only(report, key)
+        assert values(found, "ECE") == {"": pytest.approx(0.25)}
+        assert values(found, "Brier score") == {"": pytest.approx(0.5)}
+        assert values(found, "NLL") == {"": pytest.approx(149 * math.log(2) / 4)}
+    assert [each.section for each in tables_of(report) if each.title == "calibration"] == ["v2", "made-none"]
+    assert sum("stored as 0 for 1 of 4 predictions" in text for text in report.warnings) == 2
 
 
 def test_other_families_have_a_calibration(tmp_path: Path) -> None:
     pair = {("pillow_pillow-bilinear", 0): sure([0, 1, 2, 0], [0.5] * 4)}
-    noise = summarise([write_evaluation(tmp_path / "s", pair, LABELS, family="system-noise")], resamples=20)
-    assert lines(noise)["pillow_pillow-bilinear", "0", "ECE"] == pytest.approx(0.25)
-    (table,) = [each for each in tables(noise) if each.title == "calibration"]
-    assert [column.title for column in table.columns] == ["pair", "model", "ECE", "adaptive ECE", "NLL", "Brier score"]
+    noise = report_on(write_evaluation(tmp_path / "s", pair, LABELS, family="system-noise"), resamples=20)
+    assert value(only(noise, "system_noise"), "ECE", "pillow_pillow-bilinear", 0) == pytest.approx(0.25)
+    columns = [column.title for column in table(noise, "calibration").columns]
+    assert columns == ["pair", "model", "ECE", "adaptive ECE", "NLL", "Brier score"]
 
 
 def test_predictions_of_an_earlier_version_have_no_brier_score(tmp_path: Path) -> None:
@@ -278,21 +245,8 @@ def test_predictions_of_an_earlier_version_have_no_brier_score(tmp_path: Path) -
     kept = {key: value for key, value in facts.items() if not key.startswith("ARROW")}
     pq.write_table(earlier.replace_schema_metadata(manifests.with_blank_seal(kept)), path)
     manifests.seal_file(path)
-    summary = summarise([folder], resamples=20)
-    found = lines(summary)
-    assert found["fog", "3", "ECE"] == pytest.approx(FOG_3)
-    assert not any(figure == "Brier score" for _, _, figure in found)
-    assert any("no Brier score" in text and "evaluate again into a new folder" in text for text in summary.warnings)
-
-
-def test_a_reliability_diagram_has_its_marks_at_the_bins(tmp_path: Path) -> None:
-    summary = summarise([write_evaluation(tmp_path / "c", FOG, LABELS)], resamples=20)
-    calibration = summary.families["corruptions"][0].calibration
-    (plot,) = reliability_plots(Diagrams({"made": calibration.reliability}, "severity"), {"made": 0})
-    lowest, highest = plot.curves
-    assert [(round(spot.x, 3), spot.y) for spot in lowest.spots] == [(70, plot.height), (80, 0), (90, 0)]
-    assert [(round(spot.x, 3), spot.y) for spot in highest.spots] == [(70, plot.height / 2), (90, 0)]
-    assert lowest.opacity < highest.opacity == 1
-    assert lowest.spots[0].radius == pytest.approx(lowest.spots[1].radius * 2**0.5)
-    assert "severity 3 50.0 at 70.0, 100.0 at 90.0" in plot.description
-    assert [shade.text for shade in plot.shades] == ["severity 1", "severity 3"]
+    report = report_on(folder, resamples=20)
+    found = only(report, "corruptions")
+    assert value(found, "ECE", "fog", 3) == pytest.approx(FOG_3)
+    assert not has(found, "Brier score")
+    assert any("no Brier score" in text and "evaluate again into a new folder" in text for text in report.warnings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,22 @@ import corruptions
 import perturbations
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_ERRORS, ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.report.baseline import ALEXNET
-from pipeline.evaluate.report.summarise import summarise
+from pipeline.evaluate.metrics.alexnet import ALEXNET_CLEAN_ERROR, ALEXNET_FLIP_PROBABILITIES, alexnet_errors
+from pipeline.evaluate.metrics.bootstrap import wilson
+from pipeline.evaluate.report import families
+from pipeline.evaluate.report.context import Context
+from pipeline.evaluate.report.families import imagenet_c
+from pipeline.evaluate.report.load import Evaluation
+from pipeline.evaluate.report.measures import Metric, Results
+from pipeline.evaluate.report.page import page
+from pipeline.evaluate.report.write import latex_tables
 from tests.conftest import Run
 from tests.factories.evaluations import votes, write_evaluation
+from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, value, values
 
+ALEXNET = "AlexNet (published)"
 LABELS = (0, 1, 2, 3)
+FEW = "fewer than 30 images"
 
 
 def predictions(right: int, classes: int = 7) -> np.ndarray:
@@ -30,153 +41,148 @@ def predictions(right: int, classes: int = 7) -> np.ndarray:
 
 def test_without_a_baseline_nothing_is_normalised(tmp_path: Path) -> None:
     logits = {("fog", 1): predictions(3), ("fog", 2): predictions(1), ("snow", 1): predictions(4)}
-    folder = write_evaluation(tmp_path / "r", logits, LABELS)
-    (found,) = summarise([folder]).families["corruptions"]
-    assert (found.baseline, found.mean_corruption_error, found.complete, found.images) == (None, None, False, 4)
-    assert found.robustness is None
-    fog, snow = found.rows
-    assert {level: error.value for level, error in fog.errors.items()} == {1: 0.25, 2: 0.75}
-    assert (fog.mean_error.value, snow.mean_error.value) == (0.5, 0.0)
-    assert found.mean_error is not None
-    assert found.mean_error.value == 0.25
-    assert found.mean_error.low <= 0.25 <= found.mean_error.high
-    assert {level: each.value for level, each in found.curve.items()} == {1: pytest.approx(0.875), 2: 0.25}
-    assert fog.errors[1].low == 0.0
-    assert (found.clean_error, found.residual_robustness) == (None, None)
+    report = report_on(write_evaluation(tmp_path / "r", logits, LABELS))
+    found = only(report, "corruptions")
+    assert (found.baseline, found.details["complete"], found.images) == ("", False, 4)
+    accuracies = {("fog", 1): 0.75, ("fog", 2): 0.25, ("snow", 1): 1, "fog": 0.5, "snow": 1}
+    assert values(found, "accuracy") == accuracies
+    assert values(found, "mean error (unnormalised)") == {"fog": 0.5, "snow": 0}
+    assert values(found, "mean accuracy") == {("", 1): pytest.approx(0.875), ("", 2): 0.25}
+    mean = measure(found, "mean corruption error (unnormalised)")
+    assert mean.low <= mean.value == 0.25 <= mean.high
+    assert measure(found, "accuracy", "fog", 1).high == 1
+    assert not any(has(found, metric) for metric in ("mCE", "CE", "1 - mCE", "clean error", "residual robustness"))
+    assert FEW in table(report, "key figures").note
+
+
+def test_shares_of_all_or_no_images_have_the_interval_of_wilson(tmp_path: Path) -> None:
+    logits = {("fog", 1): predictions(4), ("snow", 1): votes([6] * 4)}
+    found = only(report_on(write_evaluation(tmp_path / "r", logits, LABELS)), "corruptions")
+    for transform, hits in (("fog", 4), ("snow", 0)):
+        for level in (None, 1):
+            each = measure(found, "accuracy", transform, level)
+            assert (each.value, each.low, each.high) == (hits / 4, *wilson(hits, 4))
 
 
 def test_alexnet_is_the_baseline_of_imagenet_at_224(tmp_path: Path) -> None:
     names, generator = corruptions.names("benchmark"), np.random.default_rng(0)
-    labels = generator.integers(0, 1000, 40).tolist()
-    logits: dict[tuple[str, int], np.ndarray] = {}
-    errors: dict[str, list[float]] = {}
-    for name in names:
-        for level in range(1, 6):
-            wrong = generator.random(40) < 0.1 * level
-            logits[name, level] = votes(np.where(wrong, 999, labels).tolist(), 1000)
-            errors.setdefault(name, []).append(float(np.mean(wrong & (np.array(labels) != 999))))
-    clean = {("none", 0): votes([*labels[:-4], 999, 999, 999, 999], 1000)}
-    common: dict[str, Any] = {"profile": "imagenet", "model": "made"}
-    folders = [
-        write_evaluation(tmp_path / "c", logits, labels, **common),
-        write_evaluation(tmp_path / "clean", clean, labels, family="none", **common),
-    ]
-    summary = summarise(folders)
-    (found,) = summary.families["corruptions"]
-    assert (found.baseline, found.complete) == (ALEXNET, True)
-    assert found.mean_corruption_error is not None
-    clean_error = summary.families["clean"][0].error.value
-    assert clean_error == pytest.approx(0.1)
-    assert found.mean_corruption_error.value == pytest.approx(metrics.mean_corruption_error(errors, ALEXNET_ERRORS))
-    assert found.robustness.value == pytest.approx(1 - metrics.mean_corruption_error(errors, ALEXNET_ERRORS))
-    assert found.robustness.low == pytest.approx(1 - found.mean_corruption_error.high)
-    assert found.relative_mean_corruption_error == pytest.approx(
-        metrics.relative_mean_corruption_error(errors, clean_error, ALEXNET_ERRORS, ALEXNET_CLEAN_ERROR)
+    labels = generator.integers(0, 999, 40)
+    wrong = generator.random((15, 5, 40)) < 0.1 * np.arange(1, 6)[:, None]
+    logits = {
+        (name, level): votes(np.where(wrong[row, level - 1], 999, labels).tolist(), 1000)
+        for row, name in enumerate(names)
+        for level in range(1, 6)
+    }
+    clean = {("none", 0): votes([*labels[:-4].tolist(), *[999] * 4], 1000)}
+    evaluation = write_evaluation(tmp_path / "c", logits, labels.tolist(), profile="imagenet")
+    of_clean = write_evaluation(tmp_path / "clean", clean, labels.tolist(), family="none", profile="imagenet")
+    report = report_on(evaluation, of_clean)
+    found = only(report, "corruptions")
+    assert (found.baseline, found.details["complete"]) == (ALEXNET, True)
+    errors, baseline = wrong.mean(axis=-1), alexnet_errors(names)
+    mce = metrics.mean_corruption_error(errors, baseline)
+    expected = {
+        "mCE": mce,
+        "relative mCE": metrics.relative_mean_corruption_error(errors, 0.1, baseline, ALEXNET_CLEAN_ERROR),
+        "1 - mCE": 1 - mce,
+        "residual robustness": errors.mean() - 0.1,
+        "clean error": 0.1,
+    }
+    for metric, wanted in expected.items():
+        each = measure(found, metric)
+        assert each.value == pytest.approx(wanted), metric
+        assert each.low < each.value < each.high, metric
+        assert each.covers == "", metric
+    assert value(only(report, "clean"), "top-1 error") == pytest.approx(0.1)
+    assert measure(found, "1 - mCE").low == pytest.approx(1 - measure(found, "mCE").high)
+    assert values(found, "CE") == pytest.approx(
+        dict(zip(names, metrics.corruption_error(errors, baseline), strict=True))
     )
-    assert found.residual_robustness == pytest.approx(metrics.unnormalised_mean_error(errors) - clean_error)
-    for row in found.rows:
-        assert row.corruption_error is not None
-        assert row.corruption_error.value == pytest.approx(
-            metrics.corruption_error(errors[row.name], ALEXNET_ERRORS[row.name])
-        )
-        assert row.corruption_error.low < row.corruption_error.value < row.corruption_error.high
-    other = write_evaluation(tmp_path / "c299", logits, labels, profile="inception")
-    assert summarise([other]).families["corruptions"][0].baseline is None
+    for metric in ("CE", "relative CE"):
+        assert all(each.low < each.value < each.high for each in found.measures if each.metric == metric)
+    assert FEW not in table(report, "key figures", "corruptions").note
+    other = write_evaluation(tmp_path / "c299", logits, labels.tolist(), profile="inception")
+    assert only(report_on(other), "corruptions").baseline == ""
 
 
 def test_an_evaluated_model_can_be_the_baseline(tmp_path: Path) -> None:
+    base: dict[str, Any] = {"model": "base"}
     mine = write_evaluation(tmp_path / "r", {("fog", 1): predictions(3), ("snow", 1): predictions(2)}, LABELS)
-    base = write_evaluation(
-        tmp_path / "b", {("fog", 1): predictions(2), ("snow", 1): predictions(0)}, LABELS, model="base"
-    )
-    clean = write_evaluation(tmp_path / "bc", {("none", 0): predictions(3)}, LABELS, family="none", model="base")
+    other = write_evaluation(tmp_path / "b", {("fog", 1): predictions(2), ("snow", 1): predictions(0)}, LABELS, **base)
+    clean = write_evaluation(tmp_path / "bc", {("none", 0): predictions(3)}, LABELS, family="none", **base)
     own = write_evaluation(tmp_path / "rc", {("none", 0): predictions(4)}, LABELS, family="none")
-    (found,) = summarise([mine, own], [base, clean]).families["corruptions"]
-    assert found.baseline == "base"
-    ratios = {row.name: row.corruption_error and row.corruption_error.value for row in found.rows}
-    assert ratios == {"fog": 0.5, "snow": 0.5}
-    assert found.mean_corruption_error is not None
-    assert found.mean_corruption_error.value == 0.5
-    relative = {row.name: row.relative_corruption_error for row in found.rows}
-    assert relative == {"fog": pytest.approx(0.25 / 0.25), "snow": pytest.approx(0.5 / 0.75)}
+    found = only(report_on(mine, own, baselines_from=[other, clean]), "corruptions")
+    assert (found.baseline, value(found, "mCE")) == ("base", 0.5)
+    assert values(found, "CE") == {"fog": 0.5, "snow": 0.5}
+    assert values(found, "relative CE") == {"fog": pytest.approx(0.25 / 0.25), "snow": pytest.approx(0.5 / 0.75)}
     with pytest.raises(UserError, match=r"2 models \(base, made\): give evaluations of one model"):
-        summarise([mine], [base, mine])
+        report_on(mine, baselines_from=[other, mine])
 
 
 def test_flip_probability_compares_neighbours_or_the_first_frame(tmp_path: Path) -> None:
     """Noise frames are compared with the first frame, others with the frame ``difficulty`` frames before."""
-    walk = [[0, 0, 1, 1, 0, 0], [2, 2, 2, 2, 2, 3]]
-    frames = np.stack([votes(classes) for classes in walk])
+    frames = np.stack([votes(classes) for classes in ([0, 0, 1, 1, 0, 0], [2, 2, 2, 2, 2, 3])])
     logits = {("gaussian_noise", 1): frames, ("gaussian_noise", 2): frames[:, ::-1], ("tilt", 1): frames}
-    folder = write_evaluation(tmp_path / "r", logits, (0, 2), family="perturbations")
-    easy, hard = summarise([folder]).families["perturbations"]
-    assert (easy.difficulty, hard.difficulty, easy.complete, easy.baseline) == (1, 2, False, None)
-    assert {row.name: row.flip_probability.value for row in easy.rows} == {
-        "gaussian_noise": pytest.approx((2 + 1) / 10),
-        "tilt": pytest.approx((2 + 1) / 10),
-    }
-    assert {row.name: row.flip_probability.value for row in hard.rows} == {
-        "gaussian_noise": pytest.approx((2 + 5) / 10),
-        "tilt": pytest.approx((4 + 1) / 8),
-    }
+    report = report_on(write_evaluation(tmp_path / "r", logits, (0, 2), family="perturbations"))
+    assert [each.title for each in report.sections] == ["made-perturbations", "made-perturbations, difficulty 2"]
+    easy, hard = results_of(report, "perturbations")
+    assert [(each.level, each.details["complete"], each.baseline) for each in (easy, hard)] == [
+        (1, False, ""),
+        (2, False, ""),
+    ]
+    assert values(easy, "flip probability") == pytest.approx({"gaussian_noise": (2 + 1) / 10, "tilt": (2 + 1) / 10})
+    assert values(hard, "flip probability") == pytest.approx({"gaussian_noise": (2 + 5) / 10, "tilt": (4 + 1) / 8})
     ranks = metrics.ordinal_ranks(frames)
-    assert {row.name: row.top5_distance.value for row in easy.rows} == {
-        "gaussian_noise": pytest.approx(metrics.top5_distance(ranks, ordered=False)),
-        "tilt": pytest.approx(metrics.top5_distance(ranks, ordered=True)),
-    }
-    assert easy.mean_flip_probability is not None
-    assert easy.mean_flip_probability.value == pytest.approx(0.3)
-    assert easy.nmfp.value == pytest.approx(-0.3)
-    assert easy.nmfp.low == pytest.approx(-easy.mean_flip_probability.high)
+    ordered = {"gaussian_noise": False, "tilt": True}
+    distances = {name: metrics.top5_distance(ranks, ordered=each) for name, each in ordered.items()}
+    assert values(easy, "top-5 distance") == pytest.approx(distances)
+    mean, negated = measure(easy, "mean flip probability (unnormalised)"), measure(easy, "NmFP")
+    assert mean.value == pytest.approx(0.3)
+    assert (negated.value, negated.low) == pytest.approx((-0.3, -mean.high))
 
 
 def test_alexnet_has_flip_probabilities_but_no_top5_distances(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
-    logits = {
-        (name, 1): generator.normal(size=(5, 6, 1000)).astype(np.float32) for name in perturbations.names("benchmark")
-    }
-    folder = write_evaluation(tmp_path / "r", logits, [0] * 5, family="perturbations", profile="imagenet")
-    (found,) = summarise([folder]).families["perturbations"]
-    assert (found.baseline, found.complete, found.mean_top5_ratio) == (ALEXNET, True, None)
-    flips = {row.name: row.flip_probability.value for row in found.rows}
-    assert found.mean_flip_rate is not None
-    assert found.mean_flip_rate.value == pytest.approx(metrics.mean_flip_rate(flips, ALEXNET_FLIP_PROBABILITIES))
-    base = write_evaluation(tmp_path / "b", logits, [0] * 5, family="perturbations", model="base", profile="imagenet")
-    (found,) = summarise([folder], [base]).families["perturbations"]
-    assert found.mean_top5_ratio is not None
-    assert found.mean_top5_ratio.value == pytest.approx(1)
-    assert found.baseline == "base"
+    names = perturbations.names("benchmark")
+    logits = {(name, 1): generator.normal(size=(5, 6, 1000)).astype(np.float32) for name in names}
+    options: dict[str, Any] = {"family": "perturbations", "profile": "imagenet"}
+    folder = write_evaluation(tmp_path / "r", logits, [0] * 5, **options)
+    found = only(report_on(folder), "perturbations")
+    assert (found.baseline, found.details["complete"], has(found, "mT5D")) == (ALEXNET, True, False)
+    flips = [value(found, "flip probability", name) for name in names]
+    alexnet = [ALEXNET_FLIP_PROBABILITIES[name] for name in names]
+    assert value(found, "mFR") == pytest.approx(metrics.mean_flip_rate(flips, alexnet))
+    base = write_evaluation(tmp_path / "b", logits, [0] * 5, model="base", **options)
+    found = only(report_on(folder, baselines_from=[base]), "perturbations")
+    assert (found.baseline, value(found, "mT5D")) == ("base", pytest.approx(1))
 
 
 def test_system_noise_has_accuracy_by_pair_and_nsd(tmp_path: Path) -> None:
     logits = {("pillow_pillow-bilinear", 0): predictions(4), ("opencv_pillow-bilinear", 0): predictions(2)}
-    folder = write_evaluation(tmp_path / "r", logits, LABELS, family="system-noise")
-    (found,) = summarise([folder]).families["system_noise"]
-    assert [(row.decoder, row.resize, row.accuracy.value) for row in found.rows] == [
-        ("pillow", "pillow-bilinear", 1.0),
-        ("opencv", "pillow-bilinear", 0.5),
+    found = only(report_on(write_evaluation(tmp_path / "r", logits, LABELS, family="system-noise")), "system_noise")
+    assert values(found, "accuracy") == {"pillow_pillow-bilinear": 1.0, "opencv_pillow-bilinear": 0.5}
+    assert [each.labels for each in found.transforms.values()] == [
+        ("pillow", "pillow-bilinear"),
+        ("opencv", "pillow-bilinear"),
     ]
-    assert found.mean_accuracy.value == 0.75
-    assert found.nsd.value == pytest.approx(-25)
-    assert found.nsd.low <= found.nsd.value <= found.nsd.high
+    nsd = measure(found, "NSD (percentage points)")
+    assert (value(found, "mean accuracy"), nsd.value) == (0.75, pytest.approx(-25))
+    assert nsd.low <= nsd.value <= nsd.high
 
 
 def test_clean_errors(tmp_path: Path) -> None:
-    usual = write_evaluation(
-        tmp_path / "r", {("none", 0): votes([0, 1, 6, 6]) * 4 + np.arange(7)}, LABELS, family="none"
-    )
-    summary = summarise([usual])
-    assert summary.families["clean"][0].error.value == 0.5
-    assert summary.families["clean"][0].top5_error.value == 0.0
+    logits = {("none", 0): votes([0, 1, 6, 6]) * 4 + np.arange(7)}
+    found = only(report_on(write_evaluation(tmp_path / "r", logits, LABELS, family="none")), "clean")
+    assert (value(found, "top-1 error"), value(found, "top-5 error")) == (0.5, 0.0)
 
 
 def test_only_images_with_every_transform_are_used(tmp_path: Path) -> None:
     """An image that failed under one corruption is omitted from all, so that intervals are over the same images."""
     logits = {("fog", 1): predictions(2), ("snow", 1): predictions(4)}
     folder = write_evaluation(tmp_path / "r", logits, LABELS, only={("snow", 1): (1, 2, 3)})
-    (found,) = summarise([folder]).families["corruptions"]
+    found = only(report_on(folder), "corruptions")
     assert found.images == 3
-    assert [row.mean_error.value for row in found.rows] == [pytest.approx(2 / 3), 0.0]
+    assert values(found, "mean error (unnormalised)") == {"fog": pytest.approx(2 / 3), "snow": 0}
 
 
 def test_an_unfinished_evaluation_is_refused(tmp_path: Path) -> None:
@@ -184,25 +190,73 @@ def test_an_unfinished_evaluation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r" / "predictions.parquet").unlink()
     (tmp_path / "r" / "parts" / "snow-1-000000.parquet").unlink()
     with pytest.raises(UnfinishedError, match="1 of 2 shards are missing: snow-1-000000"):
-        summarise([folder])
+        report_on(folder)
 
 
-def test_the_command_writes_all_formats(tmp_path: Path, robustshards: Run) -> None:
+def test_a_new_metric_is_defined_computed_and_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These three edits of a family's file show it in every output."""
+    median = Metric("median error", -1)
+
+    def measured(evaluation: Evaluation, context: Context) -> Iterator[Results]:
+        for each in imagenet_c.measure(evaluation, context):
+            *_, grid, _ = imagenet_c.read_errors(evaluation, context, corruptions.names("benchmark"))
+            found = grid.estimate(median, lambda means: np.nanmedian(means.cells, axis=(-2, -1)))
+            yield replace(each, report=report, measures=[*each.measures, *found])
+
+    report = replace(imagenet_c.REPORT, measure=measured, metrics=(*imagenet_c.REPORT.metrics, median))
+    monkeypatch.setattr(families, "REPORTS", (report, *families.REPORTS[1:]))
+    logits = {("fog", level): predictions(right) for level, right in ((1, 3), (2, 2), (3, 0))}
+    made = report_on(write_evaluation(tmp_path / "r", logits, LABELS))
+    each = measure(only(made, "corruptions"), "median error")
+    assert each.value == 0.5
+    assert each.low < 0.5 < each.high
+    assert cells(table(made, "key figures"))["median error"][0].startswith("50.0 [")
+    row = {"unit": "fraction", "covers": "1 of 15 corruptions", "value": "0.5"}
+    assert [line for line in lines(made) if line["metric"] == "median error" and row.items() <= line.items()]
+    document = made.document("t")
+    for text in (page(document), *list(latex_tables(document, intervals=True).values())[:1], json.dumps(made.facts())):
+        assert "median error" in text
+
+
+def test_provenance_names_what_the_values_depend_on(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"digest": "1" * 64, "manifest": "2" * 64, "failed": 3, "encoder": "png compression=3"}
+    mine = write_evaluation(tmp_path / "r", {("fog", 1): predictions(3)}, LABELS, **options)
+    base = write_evaluation(tmp_path / "b", {("fog", 1): predictions(3)}, LABELS, model="base")
+    made = report_on(mine, baselines_from=[base], resamples=20, command="robustshards report r")
+    facts = made.provenance
+    parts = ("4 samples, 3 failed, png compression=3 (lossless)", "manifest 222222222222", "weights 111111111111")
+    for part in (*parts, "batch 8, fp32, cpu"):
+        assert part in facts["made on made-corruptions"]
+    assert facts["baseline, base on made-corruptions"].startswith("4 samples, 0 failed, ")
+    assert facts["command"] == "robustshards report r"
+    assert facts["confidence intervals"] == "bootstrap over images, 20 draws, seed 0"
+    assert "numpy" in facts["software"]
+    assert made.facts()["provenance"] == facts
+    (latex, *_) = latex_tables(made.document(), intervals=False).values()
+    assert "% made on made-corruptions: 4 samples" in latex
+
+
+def test_the_command_writes_all_formats_with_equal_bytes(tmp_path: Path, robustshards: Run) -> None:
     logits = {("fog", 1): predictions(3), ("snow", 1): predictions(2)}
     mine = write_evaluation(tmp_path / "r", logits, LABELS, model="a <b> & c")
     clean = write_evaluation(tmp_path / "k", {("none", 0): predictions(4)}, LABELS, family="none", model="a <b> & c")
-    done = robustshards("report", mine, clean, "--out", tmp_path / "out", "--title", "Fog & snow")
+    command = ("report", mine, clean, "--out", tmp_path / "out", "--title", "Fog & snow", "--json")
+    done = robustshards(*command)
     assert done.returncode == 0, done.stderr
-    assert "mean corruption error (unnormalised)" in done.stdout.lower()
-    assert "mCE" not in done.stdout
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "Fog &amp; snow" in page
-    assert "a &lt;b&gt; &amp; c" in page
-    assert "<b>" not in page.replace("<b>a", "")
+    written = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert {path.suffix for path in written} >= {".html", ".md", ".csv", ".parquet", ".json", ".tex"}
+    assert robustshards(*command).stdout == done.stdout
+    assert {path: path.read_bytes() for path in written} == written
+    shown = (tmp_path / "out" / "report.html").read_text()
+    assert "Fog &amp; snow" in shown
+    assert "a &lt;b&gt; &amp; c" in shown
+    assert "<b>" not in shown
     facts = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert facts["corruptions"][0]["rows"][0]["errors"]["1"]["value"] == 0.25
-    lines = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
-    assert {line["model"] for line in lines} == {"a <b> & c"}
-    assert "mean corruption error (unnormalised)" in (tmp_path / "out" / "report.md").read_text().lower()
-    done = robustshards("report", mine, "--json")
-    assert json.loads(done.stdout)["corruptions"][0]["mean_error"]["value"] == 0.375
+    found = next(each for each in facts["results"] if each["family"] == "corruptions")
+    fog = {"metric": "accuracy", "transform": "fog", "level": 1, "value": 0.75}
+    assert any(fog.items() <= each.items() for each in found["measures"])
+    rows = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
+    assert {row["model"] for row in rows} == {"a <b> & c"}
+    assert facts == {"generator": facts["generator"], **json.loads(done.stdout)}
+    assert "mean corruption error (unnormalised)" in shown
+    assert "mCE" not in (tmp_path / "out" / "report.md").read_text()

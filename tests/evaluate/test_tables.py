@@ -1,237 +1,173 @@
-"""Tables of a report: every metric is in all formats under the same name, and missing ones are omitted."""
+"""Tables of measures: rows, columns, marks and their notes; and the tidy table, which has all measures."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from pipeline.evaluate.report.family import Table
-from pipeline.evaluate.report.formats import NOTHING
-from pipeline.evaluate.report.summary import Summary
-from rich.console import Console
+import numpy as np
+import pytest
 
 import corruptions
-from pipeline.evaluate.report.sections import sections, tables
-from pipeline.evaluate.report.text import CSV_COLUMNS, to_csv, to_markdown, to_terminal
-from tests.factories.summaries import (
-    ALEXNET,
-    EMPTY,
-    MODELS,
-    made_clean,
-    made_corruptions,
-    made_perturbations,
-    made_summary,
-    other_corruptions,
-    summary_of,
-)
+from pipeline.evaluate.report.families import imagenet_c
+from pipeline.evaluate.report.measures import Measure, Results, TransformNames
+from pipeline.evaluate.report.report import ReportData
+from pipeline.evaluate.report.text import to_markdown, to_text
+from pipeline.evaluate.report.views import NOTHING
+from pipeline.evaluate.report.write import SCHEMA, to_csv
+from tests.factories.evaluations import votes, write_evaluation
+from tests.factories.reports import cells, lines, measure, report_on, table, tables_of
+
+BENCHMARK = corruptions.names("benchmark")
+MEAN = "mean corruption error (unnormalised)"
+CE_TABLE, ERROR_TABLE = "corruption error (CE)", "mean error over the severities (unnormalised)"
 
 
-def table(found: Iterable[Table], section: str, title: str) -> dict[str, Sequence[str]]:
-    """Return the cells of each row of a table as text, by the first cell."""
-    (one,) = [each for each in found if (each.section, each.title) == (section, title)]
-    return {str(row[0]): [str(cell) for cell in row[1:]] for row in one.rows}
+def made(*results: Results) -> ReportData:
+    return ReportData(results, [], [], [], {})
 
 
-def terminal_text(found: Sequence[Table], width: int = 100) -> str:
-    """Return the output of a terminal of this width."""
-    console = Console(width=width, file=io.StringIO(), highlight=False, soft_wrap=True)
-    with console.capture() as captured:
-        for part in to_terminal(found):
-            console.print(part)
-    return captured.get()
+def results(
+    model: str = "a", names: Sequence[str] = ("fog", "snow"), *, baseline: str = "base", covers: str = "", **more: Any
+) -> Results:
+    """Return results on ImageNet-C with an error of 10 % under the first corruption, 20 % under the second and so on.
 
-
-def csv_rows(summary: Summary) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(to_csv(summary), newline="")))
-
-
-def estimates(facts: Any) -> Iterator[dict[str, float]]:
-    """Yield every estimate in a summary's facts."""
-    if isinstance(facts, dict) and set(facts) == {"value", "low", "high"}:
-        yield facts
-    elif isinstance(facts, dict | list | tuple):
-        for each in facts.values() if isinstance(facts, dict) else facts:
-            yield from estimates(each)
-
-
-def test_metrics_of_one_model_are_in_all_formats() -> None:
-    summary = made_summary()
-    found = tables(summary)
-    figures = table(found, "ImageNet-C", "key figures")
-    assert figures["mCE"] == ["76.9 [76.6, 77.2]"]
-    assert figures["relative mCE"] == ["105.3"]
-    assert figures["1 - mCE"] == ["23.1 [22.8, 23.4]"]
-    assert figures["clean error"] == ["23.9"]
-    assert figures["baseline"] == [ALEXNET]
-    assert figures["images"] == ["50,000"]
-    assert table(found, "ImageNet-C", "corruption error (CE)")["fog"] == ["66.0 ±0.5", "78.5"]
-    assert table(found, "ImageNet-C", "accuracy by severity")["1"] == ["51.4 [51.1, 51.7]"]
-    assert table(found, "ImageNet-P", "flip rate (FR)")["zoom_blur"] == ["66.1 [64.9, 67.3]"]
-    assert table(found, "ImageNet-P", "flip probability")["zoom_blur"] == ["3.9 [3.8, 4.1]"]
-    flips = table(found, "ImageNet-P", "key figures")
-    assert flips["mean flip probability (unnormalised)"] == ["8.5 [8.4, 8.6]"]
-    assert flips["NmFP"] == ["-8.5 [-8.6, -8.4]"]
-    assert table(found, "ImageNet-P", "top-5 distance")["rotate"] == ["1.27 [1.24, 1.30]"]
-    assert table(found, "ImageNet-S", "key figures")["NSD (percentage points)"] == ["-1.43 [-1.51, -1.35]"]
-    assert table(found, "ImageNet", "key figures")["top-1 error"] == ["23.9 [23.5, 24.3]"]
-    assert table(found, "imagenet-o", "key figures")["AUPR"] == ["32.8 [31.8, 33.8]"]
-    markdown, text = to_markdown(found), terminal_text(found)
-    assert "| mCE | 76.9 [76.6, 77.2] |" in markdown
-    assert "mCE                                     76.9 [76.6, 77.2]" in text
-    for each in found:
-        for row in each.rows:
-            assert len(row) == len(each.columns)
-            assert all(map(str, row))
-
-
-def test_accuracy_is_one_minus_the_error() -> None:
-    row = made_corruptions().rows[3]
-    title = "accuracy by corruption and severity"
-    (one,) = [each for each in tables(made_summary()) if (each.section, each.title) == ("ImageNet-C", title)]
-    assert [str(cell) for cell in one.rows[3][:3]] == [
-        "defocus_blur",
-        "ResNet-50",
-        f"{100 - 100 * row.errors[1].value:.1f} ±0.4",
+    CE is twice, relative CE three times the error.
+    """
+    errors = {name: 0.1 * (index + 1) for index, name in enumerate(names)}
+    per_corruption = {"mean error (unnormalised)": 1, **({"CE": 2, "relative CE": 3} if baseline else {})}
+    measures = [
+        *([Measure("mCE", 0.3, 0.2, 0.4, covers=covers)] if baseline else []),
+        Measure(MEAN, 0.15, 0.1, 0.2, covers=covers),
+        Measure("clean error", 1 / 30, 0.01, 0.05),
+        Measure("mean accuracy", 0.85, 0.8, 0.9, level=2, covers=covers),
+        *(Measure("accuracy", 1 - error, 0.5, 0.95, name, 2) for name, error in errors.items()),
+        *(
+            Measure(metric, factor * error, factor * error - 0.05, factor * error + 0.05, name)
+            for metric, factor in per_corruption.items()
+            for name, error in errors.items()
+        ),
     ]
-    assert str(one.rows[3][-1]) == f"{100 - 100 * row.mean_error.value:.1f} ±0.3"
-
-
-def test_models_of_one_data_set_share_tables() -> None:
-    found = tables(made_summary(tuple(MODELS)))
-    assert len({(each.section, each.title) for each in found}) == len(found)
-    assert [cell[:4] for cell in table(found, "ImageNet-C", "key figures")["mCE"]] == ["76.9", "84.5", "50.7"]
-    errors = next(each for each in found if each.title == "corruption error (CE)")
-    assert [(column.model, column.title) for column in errors.columns][1:] == [
-        (model, title) for model in MODELS for title in ("CE", "relative CE")
-    ]
-
-
-def test_the_csv_has_every_estimate_in_full_precision() -> None:
-    summary = made_summary(tuple(MODELS))
-    rows = csv_rows(summary)
-    assert tuple(rows[0]) == CSV_COLUMNS
-    wanted = sorted((each["value"], each["low"], each["high"]) for each in estimates(summary.facts()))
-    assert sorted((float(r["value"]), float(r["low"]), float(r["high"])) for r in rows if r["low"]) == wanted
-    (ce,) = [r for r in rows if (r["model"], r["transform"], r["figure"]) == ("ResNet-18", "fog", "CE")]
-    assert (ce["family"], ce["data_set"], ce["level"]) == ("corruptions", "ImageNet-C", "")
-    assert (float(ce["value"]), ce["baseline"]) == (0.78, ALEXNET)
-    (error, *_) = [r for r in rows if (r["model"], r["transform"], r["level"]) == ("ResNet-18", "fog", "2")]
-    assert (error["figure"], error["baseline"]) == ("error", "")
-    assert float(error["value"]) == made_corruptions("ResNet-18").rows[9].errors[2].value
-    (relative,) = [r for r in rows if (r["model"], r["figure"]) == ("ResNet-50", "relative mCE")]
-    assert (relative["low"], float(relative["value"])) == ("", made_corruptions().relative_mean_corruption_error)
-    keys = [tuple(row[name] for name in CSV_COLUMNS[:6]) for row in rows]
-    assert len(set(keys)) == len(keys)
-
-
-def test_means_over_part_of_the_benchmark_are_marked() -> None:
-    few = made_corruptions(only=corruptions.names("all")[:12])
-    low = made_corruptions("ResNet-18", severities=(1, 3))
-    noise = made_perturbations(only=("gaussian_noise", "tilt"))
-    found = tables(summary_of(corruptions=[few, low], perturbations=[noise]))
-    figures = table(found, "ImageNet-C", "key figures")
-    for name in ("mCE", "relative mCE", "1 - mCE", "mean corruption error (unnormalised)"):
-        assert all(cell.endswith(" *") for cell in figures[name])
-    assert not any("*" in cell for cell in figures["clean error"])
-    assert all(cell.endswith(" *") for cell in table(found, "ImageNet-C", "accuracy by severity")["3"])
-    assert table(found, "ImageNet-C", "accuracy by severity").keys() == {"1", "2", "3", "4", "5"}
-    assert table(found, "ImageNet-C", "accuracy by severity")["2"][1] == NOTHING
-    note = found[0].note
-    assert "ResNet-50: mCE, relative mCE, 1 - mCE, mean corruption error (unnormalised)" in note
-    assert "over 12 of 15 corruptions." in note
-    assert "over 15 of 15 corruptions, with missing severities." in note
-    assert "over 2 of 10 perturbations." in to_markdown(found)
-    lead = sections(summary_of(corruptions=[few]))[0].headline("ResNet-50")
-    assert lead is not None
-    assert lead.part == "12 of 15 corruptions"
-
-
-def test_means_over_part_of_the_baseline_are_marked() -> None:
-    made = made_corruptions(baseline="mine")
-    rows = [replace(made.rows[0], corruption_error=None, relative_corruption_error=None), *made.rows[1:]]
-    found = tables(summary_of(corruptions=[replace(made, rows=rows)]))
-    figures = table(found, "ImageNet-C", "key figures")
-    assert figures["mCE"][0].endswith(" *")
-    assert not figures["mean corruption error (unnormalised)"][0].endswith(" *")
-    assert "* ResNet-50: mCE, relative mCE, 1 - mCE averaged over 14 of 15 corruptions." in found[0].note
-
-
-def test_without_a_baseline_nothing_is_normalised() -> None:
-    summary = summary_of(
-        corruptions=[made_corruptions(baseline=None)], perturbations=[made_perturbations(baseline=None)]
-    )
-    found = tables(summary)
-    figures = table(found, "ImageNet-C", "key figures")
-    assert figures["mean corruption error (unnormalised)"] == ["61.0 [60.8, 61.2]"]
-    assert figures["baseline"] == ["none"]
-    assert "No baseline" in found[0].note
-    assert table(found, "ImageNet-C", "mean error over the severities (unnormalised)")["snow"][0].startswith("67.6")
-    for text in (to_markdown(found), terminal_text(found), to_csv(summary)):
-        for word in ("mCE", "| CE", "relative", "mFR", "flip rate", ",CE,"):
-            assert word not in text
-    assert not any(row["baseline"] for row in csv_rows(summary))
+    transforms = {name: TransformNames("weather", name in BENCHMARK) for name in names}
+    fields = {"counts": {"images": (40, 50), "failed": (0, 0)}, "baseline": baseline, "clean_images": "png", **more}
+    return Results(imagenet_c.REPORT, "C", "C", model, measures, transforms=transforms, **fields)
 
 
 def test_models_with_and_without_a_baseline_share_tables() -> None:
-    both = [made_corruptions(), made_corruptions("ResNet-18", baseline=None)]
-    found = tables(summary_of(corruptions=both))
-    assert table(found, "ImageNet-C", "key figures")["mCE"] == ["76.9 [76.6, 77.2]", NOTHING]
-    assert table(found, "ImageNet-C", "corruption error (CE)")["fog"][2:] == [NOTHING, NOTHING]
-    assert "mean error over the severities (unnormalised)" in {each.title for each in found}
+    report = made(results(), results("b", baseline=""))
+    figures = table(report, "key figures")
+    assert [column.title for column in figures.columns] == ["metric", "a", "b"]
+    assert cells(figures) == {
+        "mCE": ["30.0 [20.0, 40.0]", NOTHING],
+        MEAN: ["15.0 [10.0, 20.0]"] * 2,
+        "clean error": ["3.3 [1.0, 5.0]"] * 2,
+        "baseline": ["base", "none"],
+        "clean images": ["png"] * 2,
+        "images": ["40 of 50"] * 2,
+        "failed": ["0"] * 2,
+    }
+    errors = table(report, CE_TABLE)
+    assert [(column.model, column.title) for column in errors.columns][1:] == [
+        (model, title) for model in "ab" for title in ("CE", "relative CE")
+    ]
+    assert cells(errors)["snow"] == ["40.0 ±5.0", "60.0 ±5.0", NOTHING, NOTHING]
+    assert cells(table(report, ERROR_TABLE))["snow"] == ["20.0 [15.0, 25.0]"] * 2
+    by_severity = table(report, "accuracy by corruption and severity")
+    assert [str(cell) for cell in by_severity.rows[0]] == ["fog", "a", "90.0 ±22.5", NOTHING]
+    assert all(each.caption.startswith("C, 40 images") for each in tables_of(report) if each.section == "C")
+    assert ERROR_TABLE not in [each.title for each in tables_of(made(results()))]
 
 
-def test_the_unnormalised_mean_has_the_same_name_in_all_formats() -> None:
-    summary = made_summary()
-    for text in (to_markdown(tables(summary)), terminal_text(tables(summary)), to_csv(summary)):
-        assert "mean corruption error (unnormalised)" in text
+def test_without_a_baseline_no_output_has_normalised_metrics() -> None:
+    report = made(results(baseline=""))
+    assert "No baseline" in table(report, "key figures").note
+    found = tables_of(report)
+    for text in (to_markdown(found), to_text(found), to_csv(report)):
+        assert MEAN in text
+        assert not any(word in text for word in ("mCE", "| CE", "relative", ",CE,"))
 
 
-def test_validation_transforms_are_marked_and_come_last() -> None:
-    found = tables(made_summary())
-    names = list(table(found, "ImageNet-C", "corruption error (CE)"))
-    assert names[-4:] == ["speckle_noise †", "gaussian_blur †", "spatter †", "saturate †"]
-    assert names[:15] == list(corruptions.names("benchmark"))
+def test_the_csv_has_every_measure_in_full_precision() -> None:
+    both = results(), results("b")
+    report = made(*both)
+    found = lines(report)
+    assert list(found[0]) == SCHEMA.names
+    wanted = [
+        (each.model, one.transform, str(one.level or ""), one.metric, one.value, one.low, one.high)
+        for each in both
+        for one in each.measures
+    ]
+    ranks = [line for line in found if line["unit"] in {"rank", "count"}]
+    rows = [line for line in found if line not in ranks]
+    keys = ("model", "transform", "level", "metric")
+    assert wanted == [
+        (*(row[key] for key in keys), *(float(row[end]) for end in ("value", "low", "high"))) for row in rows
+    ]
+    assert len({tuple(row[key] for key in keys) for row in found}) == len(found)
+    about = {row["metric"]: (row["unit"], row["baseline"], row["clean_images"], row["images"]) for row in rows}
+    assert about["mCE"] == ("ratio", "base", "", "40")
+    assert about["clean error"] == ("fraction", "", "png", "40")
+    assert [row["value"] for row in ranks if row["metric"] == "images"] == ["40.0"] * 2
 
 
-def test_other_corruptions_are_counted_and_not_marked() -> None:
-    found = tables(summary_of(corruptions=[other_corruptions()]))
-    assert "over 3 corruptions that are not in the benchmark." in found[0].note
-    assert "†" not in to_markdown(found)
+@pytest.mark.parametrize(
+    ("names", "severities", "covers"),
+    [
+        (corruptions.names("all")[:12], (1, 2, 3, 4, 5), "12 of 15 corruptions"),
+        (BENCHMARK, (1, 3), "15 of 15 corruptions, with missing severities"),
+        (BENCHMARK, (1, 2, 3, 4, 5), ""),
+        (("own", "fog"), (1,), "1 of 15 corruptions"),
+        (("own", "mine", "third"), (1,), "3 corruptions that are not in the benchmark"),
+        (("own",), (1,), "1 corruption that is not in the benchmark"),
+        (("gaussian_noise", "tilt"), (0,), "2 of 10 perturbations"),
+    ],
+)
+def test_means_name_the_part_of_the_benchmark_that_they_cover(
+    tmp_path: Path, names: Sequence[str], severities: Sequence[int], covers: str
+) -> None:
+    sequences = severities == (0,)
+    logits = {(name, level or 1): votes([0, 0]) for name in names for level in severities}
+    if sequences:
+        logits = {key: np.stack([value]) for key, value in logits.items()}
+    family = "perturbations" if sequences else "corruptions"
+    report = report_on(write_evaluation(tmp_path / "r", logits, [0] * (2 - sequences), family=family), resamples=20)
+    metric = "mean flip probability (unnormalised)" if sequences else MEAN
+    assert measure(report.results[0], metric).covers == covers
+    (headline,) = report.document().headlines["made"]
+    assert (headline.metric, headline.part) == (metric, covers)
+    assert (f"made: {metric}" in table(report, "key figures").note) == bool(covers)
+
+
+def test_partial_means_are_marked_with_one_note_per_table() -> None:
+    report = made(*(results(model, covers="2 of 15 corruptions") for model in "ab"), results("c"))
+    figures, curve = table(report, "key figures"), table(report, "accuracy by severity")
+    marked = [True, True, False]
+    for row in (cells(figures)["mCE"], cells(figures)[MEAN], cells(curve)["2"]):
+        assert [cell.endswith("] *") for cell in row] == marked
+    assert not any("*" in cell for cell in cells(figures)["clean error"])
+    assert figures.note.count("*") == curve.note.count("*") == 1
+    assert f"* a, b: mCE, {MEAN} averaged over 2 of 15 corruptions." in figures.note
+    assert "* a, b: mean accuracy averaged over 2 of 15 corruptions." in curve.note
+
+
+def test_validation_corruptions_are_marked_and_come_last() -> None:
+    report = made(results(names=("speckle_noise", "fog", "spatter", "snow")))
+    found = table(report, CE_TABLE)
+    assert list(cells(found)) == ["fog", "snow", "speckle_noise †", "spatter †"]
+    assert found.note.count("†") == 1
+    assert "†" not in to_markdown(tables_of(made(results(names=("own", "mine")))))
 
 
 def test_repeated_model_names_are_numbered() -> None:
-    found = tables(summary_of(clean=[made_clean(), made_clean("ResNet-18", name="ResNet-50")]))
-    (figures,) = [each for each in found if each.title == "key figures"]
-    assert [column.title for column in figures.columns] == ["metric", "ResNet-50", "ResNet-50 (2)"]
-    assert [cell[:4] for cell in table(found, "ImageNet", "key figures")["top-1 error"]] == ["23.9", "30.2"]
+    figures = table(made(results(), results()), "key figures")
+    assert [column.title for column in figures.columns] == ["metric", "a", "a (2)"]
 
 
-def test_difficulties_are_separate_sections() -> None:
-    made = [made_perturbations(difficulty=difficulty) for difficulty in (1, 3)]
-    assert [each.title for each in sections(summary_of(perturbations=made))] == [
-        "ImageNet-P",
-        "ImageNet-P, difficulty 3",
-    ]
-    assert {row["level"] for row in csv_rows(summary_of(perturbations=made))} == {"1", "3"}
-
-
-def test_an_empty_summary_is_an_empty_report() -> None:
-    assert tables(EMPTY) == []
-    assert to_markdown([]) == ""
-    assert to_terminal([]) == []
-    assert to_csv(EMPTY) == ",".join(CSV_COLUMNS) + "\n"
-
-
-def test_an_evaluation_without_rows_has_counts() -> None:
-    nothing = replace(made_corruptions(), rows=[], curve={}, mean_error=None, mean_corruption_error=None)
-    bare = replace(
-        nothing, relative_mean_corruption_error=None, residual_robustness=None, robustness=None, complete=False,
-        calibration=None, category_errors={},
-    )  # fmt: skip
-    found = tables(summary_of(corruptions=[bare]))
-    assert [each.title for each in found] == ["key figures"]
-    assert [row[0] for row in found[0].rows] == ["clean error", "baseline", "images", "failed"]
-    assert sections(summary_of(corruptions=[bare]))[0].headline("ResNet-50") is None
+def test_a_report_without_measures_has_counts_or_nothing() -> None:
+    bare = Results(imagenet_c.REPORT, "C", "C", "a", [], {"images": (0, 0)})
+    (only,) = tables_of(made(bare))
+    assert (only.title, cells(only)) == ("key figures", {"baseline": ["none"], "images": ["0"]})
+    assert made(bare).document().headlines == {"a": []}
+    assert tables_of(made()) == []
+    assert to_csv(made()) == ",".join(SCHEMA.names) + "\n"

@@ -45,8 +45,7 @@ class Ranking:
 
     def difference(self, one: str, other: str) -> Measure | None:
         """Return the difference of two models that can be compared; None for others."""
-        pair = [self.values[model] for model in (one, other) if model in self.ranks]
-        return difference(*pair) if len(pair) == 2 else None
+        return difference(self.section, self.metric, one, other) if {one, other} <= self.ranks.keys() else None
 
 
 def leading_metric(section: Section) -> Metric | None:
@@ -86,16 +85,21 @@ def missing_images(results: Results) -> str:
     )
 
 
-def difference(one: Measure, other: Measure) -> Measure | None:
+def difference(section: Section, metric: Metric, one: str, other: str) -> Measure | None:
     """Return the difference of a metric of two models on the same images, with the interval of the paired bootstrap.
 
-    None if their draws were not kept. The draws have the same images, so what is hard for both models cancels.
+    None if their draws were not kept, or have other images, because the order of images differs. The draws have the
+    same images, so what is hard for both models cancels.
     """
-    if one.draws is None or other.draws is None or len(one.draws) != len(other.draws):
+    first, second = section.models[one], section.models[other]
+    left, right = first.whole(metric.name), second.whole(metric.name)
+    if left is None or right is None or first.order_sha256 != second.order_sha256:
         return None
-    drawn = one.draws - other.draws
+    if left.draws is None or right.draws is None or len(left.draws) != len(right.draws):
+        return None
+    drawn = left.draws - right.draws
     low, high = intervals(drawn)
-    return Measure(one.metric, one.value - other.value, float(low), float(high), images=one.images, draws=drawn)
+    return Measure(metric.name, left.value - right.value, float(low), float(high), images=left.images, draws=drawn)
 
 
 def ranking(section: Section, metric: Metric | None) -> Ranking | None:
@@ -109,7 +113,7 @@ def ranking(section: Section, metric: Metric | None) -> Ranking | None:
     above = dict.fromkeys(models, 0)
     below = dict(above)
     for one, other in permutations(models, 2):
-        found = difference(values[one], values[other])
+        found = difference(section, metric, one, other)
         if found and metric.better * (found.low if metric.better > 0 else found.high) > 0:
             above[other] += 1
             below[one] += 1

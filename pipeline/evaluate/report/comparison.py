@@ -155,8 +155,9 @@ def _ranking_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -> T
     columns += [Column(_directed(each), each.section.title) for each in rankings]
     note = (
         "The most important metric of each data set, and the rank (#) of each model. Models share ranks, such as #2-3, "
-        "if their difference has a 95 % confidence interval that contains 0. Values on other images, with another "
-        "baseline or over another part of the benchmark are not ranked."
+        "if their difference has a 95 % confidence interval that contains 0, or has none because their images are in "
+        "another order. Values on other images, with another baseline or over another part of the benchmark are not "
+        "ranked."
     )
     if means:
         complete = sum(each.ranks.keys() == means.keys() for each in rankings)

@@ -62,16 +62,18 @@ def _key_figures(section: Section) -> Table:
     """Return the table of all metrics of the data set: metrics as rows, models as columns."""
     report, models = section.report, section.models
     rows: list[Sequence[Cell]] = []
+    shown: list[Metric] = []
     for metric in report.metrics:
         measures = {model: each.whole(metric.name) for model, each in models.items()}
         if metric.key and any(measures.values()):
             best = best_model(section, metric)
             cells = (cell(models[model], metric, each, best=model == best) for model, each in measures.items())
             rows.append([metric.name, *cells])
+            shown.append(metric)
     numbers = rows[:]
     normalised = report.normalised_note and any(metric.normalised for metric in report.metrics)
     if normalised:
-        rows.append(["baseline", *(printable(each.baseline) or "none" for each in models.values())])
+        rows.append(["baseline", *(printable(each.baseline) if each.baseline else "none" for each in models.values())])
     if any(each.clean_images for each in models.values()):
         rows.append(["clean images", *(each.clean_images or "none" for each in models.values())])
     for name in dict.fromkeys(name for each in models.values() for name in each.counts):
@@ -94,7 +96,7 @@ def _key_figures(section: Section) -> Table:
         )
     )
     columns = [Column("metric", number=False), *(Column(model) for model in models)]
-    return Table(section.title, "key figures", notes(section, note, report.metrics, numbers), columns, rows)
+    return Table(section.title, "key figures", notes(section, note, shown, numbers), columns, rows)
 
 
 def best_model(section: Section, metric: Metric) -> str:
@@ -103,9 +105,9 @@ def best_model(section: Section, metric: Metric) -> str:
     measures = {model: section.models[model].whole(metric.name) for model in models}
     known = {model: each for model, each in measures.items() if each}
     best = max(known, key=lambda model: metric.better * known[model].value, default="")
-    others = [each for model, each in known.items() if model != best]
+    others = [model for model in known if model != best]
     for other in others:
-        found = difference(known[best], other)
+        found = difference(section, metric, best, other)
         if found is None or metric.better * (found.low if metric.better > 0 else found.high) <= 0:
             return ""
     return best if others else ""
