@@ -40,15 +40,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Measurements:
-    """Values of M models.
+    """Values of M models: accuracies on clean images (M,), on C candidates (M, C), and by natural set (M,) each.
 
-    Attributes:
-        models: Names of the models.
-        clean: Accuracies on clean images, (M,).
-        names: Names of the C candidates.
-        candidates: Accuracies on the candidates, (M, C).
-        natural: Accuracies by natural set, (M,) each.
-        scores: Scores by other benchmark, (M,) each; smaller is better.
+    ``names`` are those of the candidates; ``scores`` are those of other benchmarks, (M,) each: smaller is better.
     """
 
     models: Sequence[str]
@@ -72,22 +66,14 @@ class Accuracies:
             raise UserError(f"the model {shown(model)} has two values for {shown(name)}, {known} and {value}: give one")
 
     def add_file(self, kind: Kind, location: str) -> None:
-        """Add the values of a table. Accuracies on clean images are in its column ``clean``, if there is one.
-
-        Raises:
-            UserError: The file is invalid, or another value is already known.
-        """
+        """Add the values of a table, as :func:`read_table` does. Its column ``clean`` is on clean images."""
         for model, by_name in read_table(location, fractions=kind is not Kind.SCORE).items():
             for name, value in by_name.items():
                 of_clean = name == CLEAN and kind is not Kind.SCORE
                 self.add(Kind.CLEAN if of_clean else kind, model, name, value)
 
     def measurements(self) -> Measurements | None:
-        """Return the values of all models; None if there are none.
-
-        Raises:
-            UserError: A kind of value is missing, there are fewer than three models, or one of them lacks a value.
-        """
+        """Return the values of all models, or None. Raise UserError if there are fewer than three, or values lack."""
         models = list(dict.fromkeys(model for sets in self._values.values() for row in sets.values() for model in row))
         if not models:
             return None

@@ -160,11 +160,8 @@ def _listed(names: Sequence[str]) -> str:
 def _pairs(facts: Facts, overlaps: str) -> list[tuple[str, dict[str, float | None]]]:
     """Return the known correlations of pairs; ``overlaps`` is the name of the first ones."""
     found = facts["categories"] or {"overlaps": None, "robustness": None}
-    return [
-        (of, means)
-        for of, means in ((overlaps, found["overlaps"]), ("residual robustness", found["robustness"]))
-        if means
-    ]
+    named = ((overlaps, found["overlaps"]), ("residual robustness", found["robustness"]))
+    return [(of, means) for of, means in named if means]
 
 
 def _overlap_table(names: Sequence[str], scores: Sequence[Sequence[float]], grouped: Sequence[str]) -> Table:

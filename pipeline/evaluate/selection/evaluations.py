@@ -47,11 +47,6 @@ def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) 
     images is a benchmark whose score is its mean residual robustness, and one of sequences is a benchmark whose score
     is its mean flip probability at the lowest difficulty.
 
-    Args:
-        folders: Folders or URLs that ``evaluate`` wrote.
-        accuracies: Collection to add to.
-        warn: Receives the warnings.
-
     Raises:
         UserError: A folder has no valid evaluation, images have no labels or are anomalous, the clean accuracy of a
             model is ambiguous, or a model was evaluated twice on one set.
