@@ -65,23 +65,22 @@ def add_evaluations(folders: Iterable[str], accuracies: Accuracies, warn: Warn) 
         clean = _clean(measured, warn)
         for one in measured:
             name, family = printable(names[one.evaluation.location]), FAMILIES[one.evaluation.table.data_set.family]
-            if one.kind is Kind.CLEAN and one is clean:
-                accuracies.add(Kind.CLEAN, model, CLEAN, one.mean(()))
+            found: Mapping[str, float] = {}
+            if one is clean or one.kind is Kind.CANDIDATE:
+                found = one.values
             elif one.kind is Kind.NATURAL:
-                accuracies.add(Kind.NATURAL, model, name, one.mean(()))
-            elif one.kind is Kind.CANDIDATE:
-                for candidate, accuracy in one.values.items():
-                    accuracies.add(Kind.CANDIDATE, model, candidate, accuracy)
+                found = {name: one.mean(())}
             elif one.kind is Kind.SCORE and family.sequences:
-                accuracies.add(Kind.SCORE, model, name, one.mean(perturbations.names("benchmark")))
+                found = {name: one.mean(perturbations.names("benchmark"))}
+            elif one.kind is Kind.SCORE and clean:
+                found = {name: clean.mean(()) - one.mean(corruptions.names("benchmark"))}
             elif one.kind is Kind.SCORE:
-                if clean is None:
-                    raise UserError(
-                        f"{one.evaluation.folder}: the clean accuracy of {one.evaluation.model!r} is unknown, so it "
-                        "has no residual robustness: add its evaluation on clean images"
-                    )
-                lost = clean.mean(()) - one.mean(corruptions.names("benchmark"))
-                accuracies.add(Kind.SCORE, model, name, lost)
+                raise UserError(
+                    f"{one.evaluation.folder}: the clean accuracy of {one.evaluation.model!r} is unknown, so it has no "
+                    "residual robustness: add its evaluation on clean images"
+                )
+            for column, value in found.items():
+                accuracies.add(one.kind, model, column, value)
 
 
 def _measured(evaluation: Evaluation) -> Measured:
