@@ -95,25 +95,25 @@ def test_blocks_become_categories(seed: int) -> None:
     same, different = selection.category_correlations(overlaps, found)
     assert same > 0.9
     assert different < 0
-
-
-def test_as_few_categories_as_exceed_the_threshold() -> None:
-    overlaps = selection.overlap_scores(trained())
-    numbers = [len(selection.categories(overlaps, threshold)) for threshold in (-1, 0.8)]
-    assert numbers == [2, 3]
+    assert len(selection.categories(overlaps, threshold=-1, seed=seed)) == 2  # as few as exceed the threshold
 
 
 def test_equal_corruptions_are_one_category() -> None:
-    overlaps = np.kron(np.eye(2), np.ones((3, 3)))
-    assert selection.categories(overlaps) == ((0, 1, 2), (3, 4, 5))
+    assert selection.categories(np.kron(np.eye(2), np.ones((3, 3)))) == ((0, 1, 2), (3, 4, 5))
+
+
+def test_corruptions_without_structure_have_many_categories() -> None:
+    places = np.random.default_rng(0).normal(size=(30, 3))
+    counts: list[int] = []
+    found = selection.categories(np.exp(-np.square(places[:, None] - places).sum(axis=2) / 2), 0.9, 0, counts.append)
+    assert counts == list(range(10, 18))
+    assert [len(members) for members in found] == [2, 2, 4, 1, 2, 1, 1, 3, 3, 3, 1, 2, 1, 1, 1, 1, 1]
 
 
 def test_category_correlations_without_pairs_are_nan() -> None:
     overlaps = [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]
-    same, different = selection.category_correlations(overlaps, [[0], [1], [2]])
-    assert np.isnan(same)
-    assert not np.isnan(different)
-    assert np.isnan(selection.category_correlations(overlaps, [[0, 1, 2]])[1])
+    means = [selection.category_correlations(overlaps, each) for each in ([[0], [1], [2]], [[0, 1, 2]])]
+    assert np.isnan(means).tolist() == [[True, False], [False, True]]
 
 
 # Benchmarks

@@ -137,13 +137,11 @@ def select(
     """
     with report_errors(as_json):
         from pipeline.cli.progress import current_step
-        from pipeline.evaluate.selection.accuracies import Accuracies, Kind, read_trained
-        from pipeline.evaluate.selection.analysis import analyse
+        from pipeline.evaluate.report.text import to_terminal
+        from pipeline.evaluate.selection.accuracies import Accuracies, Kind, read_categories, read_trained
+        from pipeline.evaluate.selection.analysis import SelectionSettings, analyse
+        from pipeline.evaluate.selection.document import document, terminal_tables, write_selection
         from pipeline.evaluate.selection.evaluations import add_evaluations
-        from pipeline.evaluate.selection.files import read_categories
-        from pipeline.evaluate.selection.records import SelectionSettings
-        from pipeline.evaluate.selection.terminal import renderables
-        from pipeline.evaluate.selection.write import write_selection
 
         settings = SelectionSettings(
             not unnormalised, threshold, _benchmarks(benchmark or ()), _sizes(sizes), count, seed
@@ -162,12 +160,13 @@ def select(
                 warnings,
                 on_step,
             )
+        shown = document(selection, title)
         if out is not None:
-            write_selection(selection, title, out)
+            write_selection(selection, shown, out)
         if as_json:
-            print_json(**selection.facts())
+            print_json(**selection)
             return
-        for part in renderables(selection):
+        for part in to_terminal(terminal_tables(shown)):
             print_renderable(part)
         for warning in warnings:
             warn(warning)

@@ -42,30 +42,21 @@ class Part:
     how: str
 
 
-def template(name: str, package: str = __package__) -> Template:
-    """Return the template of a page. It can import and include the templates of this package.
-
-    Args:
-        name: File name of the template.
-        package: Package that contains it.
-
-    Raises:
-        UserError: If Jinja2 is not installed.
-    """
+def _template() -> Template:
+    """Return the template of the page. Raise UserError if Jinja2 is not installed."""
     try:
         import jinja2
     except ImportError:
         raise UserError("HTML pages need Jinja2: pip install 'robustshards[evaluate]'") from None
-    loaders = [jinja2.PackageLoader(each, "") for each in dict.fromkeys((package, __package__))]
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders),
+        loader=jinja2.PackageLoader(__package__, ""),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.globals.update(colours=len(COLOURS), dashes=len(DASHES), hatches=len(HATCHES), shapes=SHAPES)
-    return environment.get_template(name)
+    return environment.get_template("report.html.j2")
 
 
 def frame(page: str, title: str) -> str:
@@ -91,7 +82,7 @@ def page(document: Document) -> str:
         [part(table, document.models, f"f{chapter}-{index}") for index, table in enumerate(each.tables, 1)]
         for chapter, each in enumerate(document.chapters, 1)
     ]
-    return template("report.html.j2").render(
+    return _template().render(
         document=document,
         slots={model: slot for slot, model in enumerate(document.models)},
         chapters=list(zip(document.chapters, parts, strict=True)),

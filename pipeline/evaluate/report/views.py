@@ -262,6 +262,7 @@ class Document:
         glossary: Terms and their definitions.
         sources: Papers that define the metrics.
         provenance: Facts on how the values came about, as pairs of a name and a text.
+        about: What is shown, below the title of the page; empty for models on data sets.
     """
 
     title: str
@@ -274,6 +275,7 @@ class Document:
     glossary: Sequence[tuple[str, str]]
     sources: Sequence[str]
     provenance: Sequence[tuple[str, str]] = ()
+    about: str = ""
 
     @property
     def tables(self) -> list[Table]:

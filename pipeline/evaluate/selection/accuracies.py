@@ -1,18 +1,29 @@
-"""Accuracies of several models on clean images, candidates and natural images."""
+"""Accuracies of several models on clean images, candidates and natural images, from untrusted CSV and JSON files."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.selection.files import CLEAN, read_table
 from pipeline.evaluate.selection.measures import MIN_MODELS
+from pipeline.storage import SMALL_FILE, find_place
 from pipeline.text import counted, shown
+
+MODEL, CLEAN = "model", "clean"
+"""Title of the first column of a CSV file, and name of the column of clean images and of the model trained on them."""
+
+MAX_NAMES = 1000
+"""Maximum number of rows and of columns of a table."""
 
 MIN_CORRUPTIONS, MAX_CORRUPTIONS = 3, 200
 """Numbers of corruptions with overlap scores: categories need three, and the time that they take grows fast."""
@@ -29,15 +40,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Measurements:
-    """Values of M models.
+    """Values of M models: accuracies on clean images (M,), on C candidates (M, C), and by natural set (M,) each.
 
-    Attributes:
-        models: Names of the models.
-        clean: Accuracies on clean images, (M,).
-        names: Names of the C candidates.
-        candidates: Accuracies on the candidates, (M, C).
-        natural: Accuracies by natural set, (M,) each.
-        scores: Scores by other benchmark, (M,) each; smaller is better.
+    ``names`` are those of the candidates; ``scores`` are those of other benchmarks, (M,) each: smaller is better.
     """
 
     models: Sequence[str]
@@ -55,32 +60,20 @@ class Accuracies:
         self._values: dict[Kind, dict[str, dict[str, float]]] = {kind: {} for kind in Kind}
 
     def add(self, kind: Kind, model: str, name: str, value: float) -> None:
-        """Add a value.
-
-        Raises:
-            UserError: Another value is already known.
-        """
+        """Add a value. Raise UserError if another value is already known."""
         known = self._values[kind].setdefault(name, {}).setdefault(model, value)
         if known != value:
             raise UserError(f"the model {shown(model)} has two values for {shown(name)}, {known} and {value}: give one")
 
     def add_file(self, kind: Kind, location: str) -> None:
-        """Add the values of a table. Accuracies on clean images are in its column ``clean``, if there is one.
-
-        Raises:
-            UserError: The file is invalid, or another value is already known.
-        """
+        """Add the values of a table, as :func:`read_table` does. Its column ``clean`` is on clean images."""
         for model, by_name in read_table(location, fractions=kind is not Kind.SCORE).items():
             for name, value in by_name.items():
                 of_clean = name == CLEAN and kind is not Kind.SCORE
                 self.add(Kind.CLEAN if of_clean else kind, model, name, value)
 
     def measurements(self) -> Measurements | None:
-        """Return the values of all models; None if there are none.
-
-        Raises:
-            UserError: A kind of value is missing, there are fewer than three models, or one of them lacks a value.
-        """
+        """Return the values of all models, or None. Raise UserError if there are fewer than three, or values lack."""
         models = list(dict.fromkeys(model for sets in self._values.values() for row in sets.values() for model in row))
         if not models:
             return None
@@ -94,17 +87,9 @@ class Accuracies:
         if len(models) < MIN_MODELS:
             names = " and ".join(map(shown, models))
             raise UserError(f"{names} are too few models for a correlation: give at least {MIN_MODELS}")
-        columns = {kind: self._columns(kind, models) for kind in Kind}
-        candidates = columns[Kind.CANDIDATE]
-        (clean,) = columns[Kind.CLEAN].values()
-        return Measurements(
-            models,
-            clean,
-            list(candidates),
-            np.stack(list(candidates.values()), axis=1),
-            columns[Kind.NATURAL],
-            columns[Kind.SCORE],
-        )
+        (clean,), candidates, natural, scores = ([*self._columns(kind, models).items()] for kind in Kind)
+        names, columns = zip(*candidates, strict=True)
+        return Measurements(models, clean[1], names, np.stack(columns, axis=1), dict(natural), dict(scores))
 
     def _columns(self, kind: Kind, models: Sequence[str]) -> dict[str, Floats]:
         """Return the values of all models, (M,), by set of images. Raise UserError if a model lacks one."""
@@ -115,6 +100,9 @@ class Accuracies:
                     "or leave it out"
                 )
         return {name: np.array([row[model] for model in models]) for name, row in self._values[kind].items()}
+
+
+# Files
 
 
 def read_trained(location: str) -> tuple[list[str], Floats]:
@@ -145,3 +133,126 @@ def read_trained(location: str) -> tuple[list[str], Floats]:
         )
     order = [CLEAN, *names]
     return names, np.array([[table[row][column] for column in order] for row in order])
+
+
+def read_table(location: str, fractions: bool = True) -> Mapping[str, Mapping[str, float]]:
+    """Return the values of a table in a CSV or JSON file by row and column. All rows have all columns.
+
+    Args:
+        location: Path or URL. A file that ends in ``.json`` holds an object of objects, row -> column -> number; any
+            other is CSV with the column ``model`` and one column per set of images.
+        fractions: Whether values must be fractions 0..1.
+
+    Raises:
+        UserError: The file is missing, too large or invalid, has no values, or a value is missing, not a number or
+            outside its range.
+    """
+    is_json = location.lower().endswith(".json")
+    cells = _json(location) if is_json else _csv_cells(_text(location), location)
+    if not isinstance(cells, dict) or not all(isinstance(row, dict) for row in cells.values()):
+        raise UserError(
+            f'{location} is not a table: write an object of objects, for example {{"resnet50": {{"clean": 0.76}}}}'
+        )
+    if not cells or not all(cells.values()):
+        raise UserError(f"{location} has no values: write a row per model and a column per set of images")
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    if max(len(cells), len(columns)) > MAX_NAMES:
+        raise UserError(f"{location} has {len(cells)} rows and {len(columns)} columns: at most {MAX_NAMES} are allowed")
+    return {
+        row: {
+            column: _number(by_column.get(column), f"{location}: {shown(row)}, column {shown(column)}", fractions)
+            for column in columns
+        }
+        for row, by_column in cells.items()
+    }
+
+
+def read_categories(location: str) -> Mapping[str, Sequence[str]]:
+    """Return the corruptions by category in a JSON file with an object, category -> list of corruptions.
+
+    Raises:
+        UserError: The file is missing, too large or invalid, a category is empty, or a corruption is in two categories.
+    """
+    content = _json(location)
+    groups = content.values() if isinstance(content, dict) else ()
+    lists = all(
+        isinstance(each, list) and each and all(isinstance(name, str) and name for name in each) for each in groups
+    )
+    if not groups or not lists:
+        raise UserError(
+            f'{location} has no categories: write an object of lists of names, for example {{"blurs": ["Blur"]}}'
+        )
+    names = [name for members in groups for name in members]
+    if len(names) > MAX_NAMES:
+        raise UserError(f"{location} has {len(names)} corruptions: at most {MAX_NAMES} are allowed")
+    if twice := _repeated(names):
+        raise UserError(f"{location} has the corruption {shown(twice[0])} twice: put it in one category")
+    return dict(content)
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
+
+
+def _text(location: str) -> str:
+    place = find_place(location)
+    if place is None:
+        raise UserError(f"the file {location} does not exist")
+    if place.is_folder or place.is_pattern:
+        raise UserError(f"{location} is not a file: give a .csv or .json file")
+    try:
+        return place.store.read(place.name, limit=SMALL_FILE).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{location} is not text: byte {error.start} is not UTF-8") from error
+
+
+def _json(location: str) -> Any:
+    """Return the content of a JSON file without repeated keys, NaN and infinity."""
+
+    def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        if twice := _repeated([name for name, _ in pairs]):
+            raise ValueError(f"the name {shown(twice[0])} occurs twice")
+        return dict(pairs)
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a number of JSON")
+
+    try:
+        return json.loads(_text(location), object_pairs_hook=unique, parse_constant=refuse)
+    except RecursionError:
+        raise UserError(f"{location} is not valid JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise UserError(f"{location} is not valid JSON: {error}") from error
+
+
+def _csv_cells(text: str, location: str) -> dict[str, dict[str, str]]:
+    try:
+        lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text), strict=True) if any(line)]
+    except csv.Error as error:
+        raise UserError(f"{location} is not valid CSV: {error}") from error
+    if not lines or lines[0][0] != MODEL:
+        first = shown(lines[0][0]) if lines else "nothing"
+        raise UserError(f"{location} starts with {first}: title the first column {MODEL!r}, and separate by commas")
+    (_, *columns), rows = lines[0], lines[1:]
+    for names, what in ((columns, "columns"), ([row[0] for row in rows], "rows")):
+        if faults := [name for name in names if not name] + _repeated(names):
+            raise UserError(f"{location} has {what} with the same or no name, {shown(faults[0])}: use different names")
+    for row in rows:
+        if len(row) != len(columns) + 1:
+            raise UserError(f"{location}: the row {shown(row[0])} has {len(row)} cells instead of {len(columns) + 1}")
+    return {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
+
+
+def _number(value: Any, where: str, fraction: bool) -> float:
+    """Return a cell as a number. Raise UserError if it is missing or invalid."""
+    if value is None or value == "":
+        raise UserError(f"{where} has no value: add it, or leave out the row or the column")
+    try:
+        number = float(value) if isinstance(value, str | float) or type(value) is int else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{where} is {shown(str(value))}: use a finite number")
+    if fraction and not 0 <= number <= 1:
+        raise UserError(f"{where} is {number}: use fractions 0..1, not percent")
+    return number

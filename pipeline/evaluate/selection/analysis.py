@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -12,25 +14,54 @@ import corruptions
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics import residual_robustness
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.selection import groups
-from pipeline.evaluate.selection import measures as metrics
+from pipeline.evaluate.selection import measures
 from pipeline.evaluate.selection.accuracies import Measurements
 from pipeline.evaluate.selection.measures import Indices
-from pipeline.evaluate.selection.records import (
-    Categories,
-    ChosenBenchmark,
-    Correlations,
-    Overlaps,
-    Prediction,
-    Selection,
-    SelectionSettings,
-)
 from pipeline.text import shown
 
 SYN2NAT = "ImageNet-Syn2Nat"
 
+SIZES, LENGTHS, PER_CATEGORY = ((2, 3), (3, 2), (6, 1), (4, 3), (6, 2), (6, 3)), (6, 12, 18), (1, 2, 3)
+"""Published sizes of benchmarks and their numbers of corruptions, and numbers for benchmarks of all categories."""
+
+DRAWS = 20
+"""Maximum number of draws for each benchmark of a group: some benchmarks of small groups may be unlikely."""
+
+SUBSTITUTED_LENGTH, SUBSTITUTIONS = 2, 5
+"""Number of corruptions of each category before substitutions, and number of successive substitutions."""
+
+LEAST_PART = 0.2
+"""A spread is listed if it has more benchmarks than this part of the balanced ones: 200 of 1000 in the paper."""
+
+Size = tuple[int, int]
+"""Number of categories, and number of corruptions of each."""
+
 Members = Mapping[str, Sequence[str]]
-"""Corruptions by category."""
+"""Corruptions by name of a category or benchmark."""
+
+Facts = dict[str, Any]
+"""Results, or a part of them, as built-in types that can be written as JSON."""
+
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """The settings of an analysis.
+
+    Attributes:
+        normalised: Whether overlaps divide accuracies by the clean accuracy of the model.
+        threshold: Mean correlation within categories that must be exceeded, -1..1.
+        benchmarks: Benchmarks that the user chose.
+        sizes: Sizes of random benchmarks. Default: those of the paper that are possible.
+        count: Number of random benchmarks of each size.
+        seed: Seed of categories and random benchmarks.
+    """
+
+    normalised: bool = True
+    threshold: float = 0.5
+    benchmarks: Members = field(default_factory=dict)
+    sizes: Sequence[Size] = ()
+    count: int = 1000
+    seed: int = 0
 
 
 def analyse(
@@ -40,8 +71,8 @@ def analyse(
     members: Members | None = None,
     warnings: Sequence[str] = (),
     on_step: Callable[[str], None] = lambda step: None,
-) -> Selection:
-    """Return the analysis of candidates.
+) -> Facts:
+    """Return the analysis of candidates, the content of ``selection.json``.
 
     Args:
         settings: Settings.
@@ -51,6 +82,11 @@ def analyse(
         warnings: Warnings about the input.
         on_step: Called with each step before it begins.
 
+    Returns:
+        ``settings``, ``models``, ``overlaps`` (names and scores), ``categories`` (members and correlations of pairs),
+        ``benchmarks`` (the chosen ones), ``by_size`` and ``by_spread`` (predictions), and ``warnings``. What needs data
+        that was not given is None or empty.
+
     Raises:
         UserError: There is nothing to analyse, a corruption is unknown, or a value is undefined.
     """
@@ -59,61 +95,85 @@ def analyse(
             "nothing to analyse: give --trained, or accuracies of several models on candidates and natural images "
             "(evaluations, or --candidates and --natural)"
         )
-    overlaps = _overlaps(*trained, normalised=settings.normalised) if trained else None
-    pool = list(overlaps.names if overlaps else measured.names if measured else ())
-    if members is None and overlaps:
-        members = _found_categories(overlaps, settings, on_step)
-    index = _IndexOf(pool, "--trained" if overlaps else "the accuracies on candidates")
-    drawn_from = tuple(index.all(names) for names in members.values()) if members else (tuple(range(len(pool))),)
-    by_size = {
-        size: groups.balanced_group(drawn_from, size, settings.count, settings.seed)
-        for size in groups.sizes(drawn_from, settings.sizes)
-    }
-    chosen = dict(_chosen(settings, measured.names if measured else pool))
-    if overlaps and members:
-        chosen |= _least_overlap(by_size, overlaps, drawn_from)
+    pool = list(trained[0] if trained else measured.names if measured else ())
+    scores = None
+    if trained:
+        listed = ", ".join(f"{index} {name}" for index, name in enumerate(pool))
+        with _explained(f"no overlaps of the corruptions {shown(listed)}"):
+            scores = measures.overlap_scores(trained[1], settings.normalised)
+        if members is None:
+            members = _found_categories(pool, scores, settings, on_step)
+    groups = [indices(names, pool, _where(trained)) for names in (members or {"": pool}).values()]
+    by_size = {size: balanced(groups, size, settings) for size in sizes(groups, settings.sizes)}
+    published = corruptions.names("syn2nat")
+    available = measured.names if measured else pool
+    chosen = {SYN2NAT: published} if set(published) <= set(available) else {}
+    chosen |= settings.benchmarks
+    if scores is not None and (several := [size for size in by_size if size[1] > 1]):
+        n, k = size = max(several, key=_length)
+        best = min(by_size[size], key=lambda each: measures.mean_overlap(each, scores, groups))
+        chosen[f"least overlap (n={n}, k={k})"] = [pool[each] for each in best]
     on_step("comparing benchmarks ...")
-    predictions: list[Prediction] = []
-    by_spread: list[Prediction] = []
-    if measured:
-        predictor = _Predictor(measured)
-        titles = {size: f"n={size[0]}, k={size[1]}" if members else f"{size[1]} random" for size in by_size}
-        predictions = [
-            *(predictor.of_group(titles[size], pool, group) for size, group in by_size.items()),
-            *(predictor.of_scores(name, scores[None]) for name, scores in measured.scores.items()),
-            *(predictor.of_names(name, names) for name, names in chosen.items()),
-        ]
-        by_spread = [
-            predictor.of_group(value, pool, group)
-            for value, group in groups.spread_groups(drawn_from, settings.count, settings.seed).items()
-        ]
-    return Selection(
-        settings,
-        measured.models if measured else (),
-        overlaps,
-        _categories(members, overlaps, measured) if members else None,
-        [_benchmark(name, names, members, overlaps) for name, names in chosen.items()],
-        predictions,
-        by_spread,
-        warnings,
-    )
+    facts: Facts = {
+        "settings": asdict(settings),
+        "models": measured.models if measured else [],
+        "overlaps": None if scores is None else {"names": pool, "scores": scores.tolist()},
+        "categories": None,
+        "benchmarks": [_benchmark(name, names, pool, groups, members, scores) for name, names in chosen.items()],
+        "by_size": [],
+        "by_spread": [],
+        "warnings": warnings,
+    }
+    losses = np.asarray(residual_robustness(measured.clean[:, None], measured.candidates)) if measured else None
+    if members:
+        facts["categories"] = {
+            "members": members,
+            "overlaps": None if scores is None else _pair_correlations(scores, groups),
+            "robustness": None,
+        }
+    if measured is None or losses is None:
+        return facts
+
+    def columns(names: Sequence[str]) -> Indices:
+        return indices(names, measured.names, _where(None))
+
+    def of_names(title: str, names: Sequence[str]) -> Facts:
+        members = columns(names)
+        with _explained(title):
+            return _prediction(title, measures.benchmark_scores(losses, [members]), measured)
+
+    def of_group(title: str, benchmarks: Sequence[Indices]) -> Facts:
+        used = sorted({each for benchmark in benchmarks for each in benchmark})
+        column = dict(zip(used, columns([pool[each] for each in used]), strict=True))
+        moved = [[column[each] for each in benchmark] for benchmark in benchmarks]
+        return _prediction(title, measures.benchmark_scores(losses, moved), measured)
+
+    if members:
+        of_models = [columns(group) for group in members.values()]
+        facts["categories"]["robustness"] = _pair_correlations(losses.T, of_models)
+    titles = {(n, k): f"n={n}, k={k}" if members else f"{k} random" for n, k in by_size}
+    facts["by_size"] = [
+        *(of_group(titles[size], group) for size, group in by_size.items()),
+        *(_prediction(name, values[None], measured) for name, values in measured.scores.items()),
+        *(of_names(name, names) for name, names in chosen.items()),
+    ]
+    facts["by_spread"] = [of_group(value, group) for value, group in spread_groups(groups, settings).items()]
+    return facts
 
 
-class _IndexOf:
-    """The indices of names, with an error for unknown ones."""
+def indices(names: Sequence[str], among: Sequence[str], where: str) -> Indices:
+    """Return the indices of names among others. Raise UserError if one is unknown."""
+    index = {name: number for number, name in enumerate(among)}
+    if missing := [name for name in names if name not in index]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UserError(
+            f"{where} lacks {shown(missing[0])}{more}: add it, or leave it out of categories and benchmarks"
+        )
+    return tuple(index[name] for name in names)
 
-    def __init__(self, names: Sequence[str], where: str) -> None:
-        self._index = {name: index for index, name in enumerate(names)}
-        self._where = where
 
-    def all(self, names: Sequence[str]) -> Indices:
-        """Return the indices of names. Raise UserError if one is unknown."""
-        if missing := [name for name in names if name not in self._index]:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise UserError(
-                f"{self._where} lacks {shown(missing[0])}{more}: add it, or leave it out of categories and benchmarks"
-            )
-        return tuple(self._index[name] for name in names)
+def _where(trained: object) -> str:
+    return "--trained" if trained else "the accuracies on candidates"
 
 
 @contextmanager
@@ -125,105 +185,106 @@ def _explained(what: str) -> Iterator[None]:
         raise UserError(f"{what}: {error}") from error
 
 
-# Overlaps and categories
-
-
-def _overlaps(names: Sequence[str], accuracies: Floats, normalised: bool) -> Overlaps:
-    listed = ", ".join(f"{index} {name}" for index, name in enumerate(names))
-    with _explained(f"no overlaps of the corruptions {shown(listed)}"):
-        return Overlaps(names, metrics.overlap_scores(accuracies, normalised))
-
-
-def _found_categories(overlaps: Overlaps, settings: SelectionSettings, on_step: Callable[[str], None]) -> Members:
+def _found_categories(
+    names: Sequence[str], scores: Floats, settings: SelectionSettings, on_step: Callable[[str], None]
+) -> Members:
     def on_count(count: int) -> None:
-        on_step(f"grouping {len(overlaps.names)} corruptions into {count} categories ...")
+        on_step(f"grouping {len(names)} corruptions into {count} categories ...")
 
     with _explained("no categories (--categories gives them, --threshold changes the threshold)"):
-        found = metrics.categories(overlaps.scores, settings.threshold, settings.seed, on_count)
-    return {str(number): [overlaps.names[each] for each in members] for number, members in enumerate(found, 1)}
+        found = measures.categories(scores, settings.threshold, settings.seed, on_count)
+    return {str(number): [names[each] for each in members] for number, members in enumerate(found, 1)}
 
 
-def _categories(members: Members, overlaps: Overlaps | None, measured: Measurements | None) -> Categories:
-    of_overlaps = of_robustness = None
-    if overlaps:
-        index = _IndexOf(overlaps.names, "--trained")
-        of_overlaps = _correlations(overlaps.scores, [index.all(names) for names in members.values()])
-    if measured:
-        index = _IndexOf(measured.names, "the accuracies on candidates")
-        losses = np.asarray(residual_robustness(measured.clean[:, None], measured.candidates))
-        of_robustness = _correlations(losses.T, [index.all(names) for names in members.values()])
-    return Categories(members, of_overlaps, of_robustness)
-
-
-def _correlations(vectors: Floats, indices: Sequence[Indices]) -> Correlations | None:
-    """Return the mean correlations within and across categories; None if a corruption has equal values only."""
+def _pair_correlations(vectors: Floats, groups: Sequence[Indices]) -> Facts | None:
+    """Return mean correlations of pairs, None without such pairs; None if a corruption has equal values only."""
     try:
-        means = metrics.category_correlations(vectors, indices)
+        means = measures.category_correlations(vectors, groups)
     except ValueError:
         return None
-    same, different = (None if math.isnan(mean) else mean for mean in means)
-    return Correlations(same, different)
+    return {kind: None if np.isnan(mean) else mean for kind, mean in zip(("same", "different"), means, strict=True)}
 
 
-# Benchmarks
+def _benchmark(
+    name: str, names: Sequence[str], pool: Sequence[str], groups: Sequence[Indices], members: Any, scores: Floats | None
+) -> Facts:
+    """Return a chosen benchmark; without a spread or an overlap where a corruption is in no category."""
+    facts: Facts = {"name": name, "corruptions": names, "spread": None, "overlap": None}
+    if members and set(names) <= {pool[each] for group in groups for each in group}:
+        benchmark = indices(names, pool, name)
+        overlap = np.nan if scores is None else measures.mean_overlap(benchmark, scores, groups)
+        facts |= {"spread": measures.spread(benchmark, groups), "overlap": None if np.isnan(overlap) else overlap}
+    return facts
 
 
-def _chosen(settings: SelectionSettings, available: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the benchmarks by name: the published one if its corruptions are available, and the user's."""
-    published = corruptions.names("syn2nat")
-    if set(published) <= set(available):
-        yield SYN2NAT, published
-    yield from settings.benchmarks.items()
+def _prediction(title: str, scores: Floats, measured: Measurements) -> Facts:
+    """Return how well scores (B, M) predict natural robustness on average: correlations and p-values by natural set."""
+    found = {}
+    for name, natural in measured.natural.items():
+        with _explained(f"{title} on {shown(name)}"):
+            found[name] = measures.score_predictiveness(measured.clean, natural, scores)
+    correlations, p_values = ({name: pair[at] for name, pair in found.items()} for at in (0, 1))
+    return {"title": title, "benchmarks": len(scores), "correlations": correlations, "p_values": p_values}
 
 
-def _least_overlap(
-    by_size: Mapping[groups.Size, Sequence[Indices]], overlaps: Overlaps, categories: Sequence[Indices]
-) -> dict[str, Sequence[str]]:
-    """Return the balanced benchmark of the largest size whose corruptions overlap least within categories."""
-    several = [size for size in by_size if size[1] > 1]
-    if not several:
+# Random benchmarks
+
+
+def sizes(categories: Sequence[Indices], wanted: Sequence[Size] = ()) -> list[Size]:
+    """Return the sizes of random benchmarks of categories, of which a single one stands for no categories.
+
+    Default: the possible ones of the paper, and those of all categories; without categories, the numbers of corruptions
+    of the paper. Raise UserError if a chosen size is impossible.
+    """
+    if impossible := [size for size in wanted if not _is_possible(size, categories)]:
+        n, k = impossible[0]
+        lengths = ", ".join(str(len(members)) for members in categories)
+        raise UserError(f"the size {n}x{k} is impossible, since the categories have {lengths} corruptions: use another")
+    single = len(categories) == 1
+    usual = [(1, each) for each in LENGTHS] if single else [*SIZES, *((len(categories), k) for k in PER_CATEGORY)]
+    return list(wanted) or sorted({size for size in usual if _is_possible(size, categories)}, key=_length)
+
+
+def _length(size: Size) -> Size:
+    return size[0] * size[1], size[0]
+
+
+def _is_possible(size: Size, categories: Sequence[Indices]) -> bool:
+    n, k = size
+    return 1 <= n <= sum(len(members) >= k for members in categories) and k >= 1
+
+
+def balanced(categories: Sequence[Indices], size: Size, settings: SelectionSettings) -> list[Indices]:
+    """Return different random benchmarks of a size: as many as wanted, and fewer if there are fewer."""
+    n, k = size
+    ways = [1] + [0] * n  # number of different benchmarks by number of categories
+    for members in categories:
+        ways = [1, *(ways[i] + ways[i - 1] * comb(len(members), k) for i in range(1, n + 1))]
+    rng, wanted = np.random.default_rng([settings.seed, *size]), min(settings.count, ways[n])
+    found: dict[Indices, None] = {}
+    for _ in range(DRAWS * wanted):
+        if len(found) == wanted:
+            break
+        found[measures.balanced_benchmark(categories, n, k, rng)] = None
+    return list(found)
+
+
+def spread_groups(categories: Sequence[Indices], settings: SelectionSettings) -> Mapping[str, list[Indices]]:
+    """Return random benchmarks by spread, rounded to one decimal as in the paper's table 3.
+
+    Balanced benchmarks of all categories are made less balanced by one to five substitutions. Spreads with few
+    benchmarks are left out. There are no groups for a single category, or for one with a single corruption.
+    """
+    size = len(categories), SUBSTITUTED_LENGTH
+    if len(categories) == 1 or not _is_possible(size, categories):
         return {}
-    size = max(several, key=lambda size: (size[0] * size[1], size[0]))
-    best = min(by_size[size], key=lambda each: metrics.mean_overlap(each, overlaps.scores, categories))
-    return {f"least overlap (n={size[0]}, k={size[1]})": [overlaps.names[each] for each in best]}
-
-
-def _benchmark(name: str, names: Sequence[str], members: Members | None, overlaps: Overlaps | None) -> ChosenBenchmark:
-    """Return a benchmark; without a spread or an overlap where a corruption is in no category."""
-    listed = [each for group in members.values() for each in group] if members else []
-    if not members or not set(names) <= set(listed):
-        return ChosenBenchmark(name, names, None, None)
-    index = _IndexOf(overlaps.names if overlaps else listed, name)
-    benchmark, categories = index.all(names), [index.all(group) for group in members.values()]
-    overlap = metrics.mean_overlap(benchmark, overlaps.scores, categories) if overlaps else math.nan
-    return ChosenBenchmark(name, names, metrics.spread(benchmark, categories), None if math.isnan(overlap) else overlap)
-
-
-class _Predictor:
-    """The predictiveness of benchmarks of candidates, for each natural set."""
-
-    def __init__(self, measured: Measurements) -> None:
-        self._measured = measured
-        self._index = _IndexOf(measured.names, "the accuracies on candidates")
-        self._losses = np.asarray(residual_robustness(measured.clean[:, None], measured.candidates))
-
-    def of_names(self, title: str, names: Sequence[str]) -> Prediction:
-        """Return the prediction of one benchmark."""
-        with _explained(title):
-            return self.of_scores(title, metrics.benchmark_scores(self._losses, [self._index.all(names)]))
-
-    def of_group(self, title: str, pool: Sequence[str], benchmarks: Sequence[Indices]) -> Prediction:
-        """Return the mean prediction of benchmarks of corruptions of the pool."""
-        used = sorted({each for benchmark in benchmarks for each in benchmark})
-        column = dict(zip(used, self._index.all([pool[each] for each in used]), strict=True))
-        moved = [[column[each] for each in benchmark] for benchmark in benchmarks]
-        return self.of_scores(title, metrics.benchmark_scores(self._losses, moved))
-
-    def of_scores(self, title: str, scores: Floats) -> Prediction:
-        """Return the mean prediction of scores (B, M)."""
-        found = {}
-        for name, natural in self._measured.natural.items():
-            with _explained(f"{title} on {shown(name)}"):
-                found[name] = metrics.score_predictiveness(self._measured.clean, natural, scores)
-        correlations, p_values = ({name: pair[at] for name, pair in found.items()} for at in (0, 1))
-        return Prediction(title, len(scores), correlations, p_values)
+    even = balanced(categories, size, settings)
+    groups: dict[str, dict[Indices, None]] = {f"{0:.1f}": dict.fromkeys(even)}
+    rng = np.random.default_rng([settings.seed, *size, SUBSTITUTIONS])
+    for each in even:
+        current = each
+        for _ in range(SUBSTITUTIONS):
+            current = measures.substituted(current, categories, rng)
+            groups.setdefault(f"{measures.spread(current, categories):.1f}", {})[current] = None
+    listed = sorted((name for name in groups if len(groups[name]) > LEAST_PART * len(even)), key=float)
+    return {name: list(groups[name]) for name in listed}

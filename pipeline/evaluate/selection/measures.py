@@ -1,6 +1,7 @@
 """Choice of corruptions for a benchmark: overlaps, categories, balanced benchmarks, and what they predict.
 
 Corruptions are indices 0..C-1, benchmarks tuples of indices in ascending order, and categories tuples of indices, too.
+All functions raise ValueError for arguments that are invalid or that make a value undefined.
 
 Source: Laugros et al., BMVC 2021, arXiv 2107.12052.
 """
@@ -21,18 +22,14 @@ from pipeline.evaluate.metrics.arrays import Floats, fractions
 Indices = tuple[int, ...]
 """Indices of corruptions: a benchmark, or a category."""
 
-STARTS, ROUNDS = 100, 1000
-"""Number of starts of k-means, and maximum number of rounds of each."""
-
-ROUNDS_AT_ONCE = 3
-"""Number of rounds between two checks whether the centres still move."""
+STARTS = 100
+"""Number of starts of k-means."""
 
 MIN_MODELS = 3
 """Smallest number of models for a correlation: any two models are perfectly correlated."""
 
 NO_SPREAD = 1e-12
 """Largest difference between equal values, for rounding errors of differences of accuracies."""
-
 
 # Overlaps and categories
 
@@ -48,10 +45,6 @@ def overlap_scores(accuracies: ArrayLike, normalised: bool = True) -> Floats:
 
     Returns:
         Overlaps of shape (C, C): symmetric, 1 on the diagonal, 0 or more, and usually at most 1.
-
-    Raises:
-        ValueError: If the shape is wrong, a value is outside 0..1, a clean accuracy is 0, or training with a corruption
-            does not change the accuracy under it.
     """
     table = fractions(accuracies, "accuracies", axes=2)
     if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
@@ -88,15 +81,15 @@ def categories(
 
     Returns:
         At least two categories, in the order of their first corruptions.
-
-    Raises:
-        ValueError: If the overlaps are invalid, or no number of categories 2..C-1 reaches the threshold.
     """
     vectors = _vectors(overlaps)
     correlations = _correlations(vectors)
+    similar = np.sort(correlations[np.triu_indices(len(correlations), 1)])[::-1]
     most = min(len(vectors) - 1, len(np.unique(vectors, axis=0)))
     for count in range(2, most + 1):
-        if _highest_mean(correlations, count) <= threshold:
+        size, larger = divmod(len(vectors), count)
+        pairs = count * comb(size, 2) + larger * size  # the fewest within categories, which are then of equal size
+        if similar[:pairs].mean() <= threshold:
             continue
         on_count(count)
         found = _k_means(vectors, count, np.random.default_rng([seed, count]))
@@ -109,18 +102,9 @@ def categories(
 
 
 def category_correlations(overlaps: ArrayLike, categories: Sequence[Sequence[int]]) -> tuple[float, float]:
-    """Return the mean Pearson correlations between the overlaps of corruptions of the same and of different categories.
+    """Return the mean Pearson correlations of pairs of corruptions of the same and of different categories, -1..1.
 
-    Args:
-        overlaps: Overlap scores of shape (C, C). Other vectors of corruptions, (C, D), are allowed as well.
-        categories: Categories of corruptions 0..C-1.
-
-    Returns:
-        Means -1..1 over all pairs of the same category, and over all pairs of different categories; NaN if there are no
-        such pairs.
-
-    Raises:
-        ValueError: If the values or the categories are invalid, or all values of a corruption are equal.
+    Both are NaN without such pairs. ``overlaps`` are scores (C, C); other vectors of corruptions, (C, D), are allowed.
     """
     vectors = _vectors(overlaps, square=False)
     _category_of(categories, len(vectors))
@@ -128,7 +112,7 @@ def category_correlations(overlaps: ArrayLike, categories: Sequence[Sequence[int
 
 
 def _vectors(overlaps: ArrayLike, square: bool = True) -> Floats:
-    """Return overlaps as float64, (C, D). Raise ValueError if they are invalid."""
+    """Return overlaps as float64, (C, D)."""
     vectors = np.asarray(overlaps, np.float64)
     if vectors.ndim != 2 or len(vectors) < 2 or (square and vectors.shape[0] != vectors.shape[1]):
         raise ValueError(f"invalid overlaps of shape {vectors.shape}: pass (C, C) for at least two corruptions")
@@ -138,18 +122,10 @@ def _vectors(overlaps: ArrayLike, square: bool = True) -> Floats:
 
 
 def _correlations(vectors: Floats) -> Floats:
-    """Return the Pearson correlations of rows, (C, C). Raise ValueError if all values of a row are equal."""
+    """Return the Pearson correlations of rows, (C, C)."""
     if (constant := np.flatnonzero(np.ptp(vectors, axis=1) <= NO_SPREAD)).size:
         raise ValueError(f"all values of corruption {constant[0]} are equal, so it has no correlation: leave it out")
     return np.atleast_2d(np.corrcoef(vectors))
-
-
-def _highest_mean(correlations: Floats, count: int) -> float:
-    """Return an upper limit of the mean correlation within ``count`` categories: that of the most similar pairs."""
-    size, larger = divmod(len(correlations), count)
-    pairs = count * comb(size, 2) + larger * size  # the fewest, of categories of equal size
-    similar = np.sort(correlations[np.triu_indices(len(correlations), 1)])[::-1]
-    return float(similar[:pairs].mean())
 
 
 def _mean_correlations(correlations: Floats, categories: Sequence[Sequence[int]]) -> tuple[float, float]:
@@ -158,53 +134,47 @@ def _mean_correlations(correlations: Floats, categories: Sequence[Sequence[int]]
         same[np.ix_(members, members)] = True
     known = np.isin(np.arange(len(same)), [each for members in categories for each in members])
     pairs = np.triu(np.outer(known, known), 1)
-    means = [correlations[pairs & of_kind] for of_kind in (same, ~same)]
-    first, second = (float(each.mean()) if each.size else float("nan") for each in means)
-    return first, second
+    first, second = (correlations[pairs & of_kind] for of_kind in (same, ~same))
+    return float(first.mean()) if first.size else np.nan, float(second.mean()) if second.size else np.nan
 
 
 def _k_means(vectors: Floats, count: int, rng: np.random.Generator) -> tuple[Indices, ...]:
     """Return the categories of the best of ``STARTS`` starts of k-means, by squared distances to the centres."""
-    from scipy.cluster.vq import ClusterError
+    centres = vectors[_starting_centres(vectors, count, rng)]
+    labels = np.full((STARTS, len(vectors)), -1)
+    distances = np.full(STARTS, np.inf)
+    running = np.arange(STARTS)
+    while running.size:
+        now = centres[running]
+        found = (np.square(now).sum(axis=2, keepdims=True) - 2 * now @ vectors.T).argmin(axis=1)
+        members = found[:, None] == np.arange(count)[:, None]
+        sizes, moved = members.sum(axis=2), (found != labels[running]).any(axis=1)
+        complete = sizes.all(axis=1)  # starts with an empty category end: others are better
+        labels[running] = found
+        for start in running[complete & ~moved]:
+            distances[start] = np.square(vectors - centres[start][labels[start]]).sum()
+        goes_on = complete & moved
+        running = running[goes_on]
+        centres[running] = members[goes_on] @ vectors / sizes[goes_on, :, None]
+    if not np.isfinite(distances).any():
+        raise ValueError(f"k-means finds no {count} categories of {len(vectors)} corruptions: use a lower threshold")
+    best = labels[distances.argmin()]
+    return tuple(sorted(tuple(np.flatnonzero(best == label).tolist()) for label in range(count)))
+
+
+def _starting_centres(vectors: Floats, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the indices of the vectors that each start of k-means++ begins with, (STARTS, count)."""
     from scipy.spatial.distance import cdist
 
-    distances = cdist(vectors, vectors, "sqeuclidean")
-    best, least = None, np.inf
-    for _ in range(STARTS):
-        try:
-            centres, labels = _one_k_means(vectors, vectors[_starting_centres(distances, count, rng)])
-        except ClusterError:  # a category became empty: other starts are better
-            continue
-        distance = np.square(vectors - centres[labels]).sum()
-        if distance < least:
-            best, least = labels, distance
-    if best is None:
-        raise ValueError(f"k-means finds no {count} categories of {len(vectors)} corruptions: use a lower threshold")
-    groups = (np.flatnonzero(best == label).tolist() for label in range(count))
-    return tuple(sorted(tuple(group) for group in groups if group))
-
-
-def _starting_centres(distances: Floats, count: int, rng: np.random.Generator) -> list[int]:
-    """Return the vectors that k-means++ starts from, as SciPy does, which computes all distances for each one."""
-    chosen = [int(rng.integers(len(distances)))]
-    nearest = distances[chosen[0]]
-    while len(chosen) < count:
-        chosen.append(int(np.searchsorted((nearest / nearest.sum()).cumsum(), rng.uniform())))
-        nearest = np.minimum(nearest, distances[chosen[-1]])
-    return chosen
-
-
-def _one_k_means(vectors: Floats, start: Floats) -> tuple[Floats, NDArray[np.int32]]:
-    """Return centres and labels of one start of k-means. SciPy has no test for centres that no longer move."""
-    from scipy.cluster.vq import kmeans2
-
-    centres, labels = kmeans2(vectors, start, iter=1, minit="matrix", missing="raise")
-    for _ in range(ROUNDS // ROUNDS_AT_ONCE):
-        moved, labels = kmeans2(vectors, centres, iter=ROUNDS_AT_ONCE, minit="matrix", missing="raise")
-        if np.array_equal(moved, centres):
-            break
-        centres = moved
-    return centres, labels
+    between = cdist(vectors, vectors, "sqeuclidean")
+    first, draws = zip(*((rng.integers(len(vectors)), rng.uniform(size=count - 1)) for _ in range(STARTS)), strict=True)
+    chosen = [np.array(first)]
+    nearest = between[chosen[0]]
+    for draw in np.transpose(draws):
+        shares = (nearest / nearest.sum(axis=1, keepdims=True)).cumsum(axis=1)
+        chosen.append((shares < draw[:, None]).sum(axis=1).clip(max=len(vectors) - 1))
+        nearest = np.minimum(nearest, between[chosen[-1]])
+    return np.stack(chosen, axis=1)
 
 
 # Benchmarks
@@ -213,14 +183,7 @@ def _one_k_means(vectors: Floats, start: Floats) -> tuple[Floats, NDArray[np.int
 def balanced_benchmark(categories: Sequence[Sequence[int]], n: int, k: int, rng: np.random.Generator) -> Indices:
     """Return a random benchmark of n categories with k corruptions of each (Algorithm 1 of the paper).
 
-    Args:
-        categories: Categories of corruptions. Those with fewer than ``k`` corruptions are not chosen.
-        n: Number of categories, at least 1.
-        k: Number of corruptions of each, at least 1.
-        rng: Source of random numbers.
-
-    Raises:
-        ValueError: If a number is below 1, or fewer than ``n`` categories have ``k`` corruptions.
+    Categories with fewer than ``k`` corruptions are not chosen.
     """
     large = [members for members in categories if len(members) >= k]
     if n < 1 or k < 1 or len(large) < n:
@@ -234,42 +197,21 @@ def balanced_benchmark(categories: Sequence[Sequence[int]], n: int, k: int, rng:
 
 
 def spread(benchmark: Sequence[int], categories: Sequence[Sequence[int]]) -> float:
-    """Return how unevenly a benchmark represents categories.
+    """Return how unevenly a benchmark represents categories, which include all of its corruptions; 0 if it is balanced.
 
-    Args:
-        benchmark: Corruptions.
-        categories: Categories of corruptions, which include all of the benchmark's.
-
-    Returns:
-        Population standard deviation of the numbers of corruptions in each category that the benchmark represents: 0 if
-        it is balanced.
-
-    Raises:
-        ValueError: If the benchmark is empty, or a corruption is in no category or in several.
+    It is the population standard deviation of the numbers of corruptions in each category that it represents.
     """
-    category_of = _category_of(categories)
-    _check_members(benchmark, category_of)
+    category_of = _category_of(categories, benchmark=benchmark)
     return float(np.std(list(Counter(category_of[each] for each in benchmark).values())))
 
 
 def substituted(benchmark: Sequence[int], categories: Sequence[Sequence[int]], rng: np.random.Generator) -> Indices:
     """Return a benchmark in which a random corruption is replaced by another one, so that the spread grows.
 
-    The represented categories stay the same.
-
-    Args:
-        benchmark: Corruptions.
-        categories: Categories of corruptions, which include all of the benchmark's.
-        rng: Source of random numbers. All possible pairs of corruptions are equally likely.
-
-    Returns:
-        The new benchmark; the same corruptions if no such pair exists.
-
-    Raises:
-        ValueError: If the benchmark is empty, or a corruption is in no category or in several.
+    The represented categories stay the same. All possible pairs of corruptions are equally likely; if there are none,
+    the corruptions stay the same, too.
     """
-    category_of = _category_of(categories)
-    _check_members(benchmark, category_of)
+    category_of = _category_of(categories, benchmark=benchmark)
     counts = Counter(category_of[each] for each in benchmark)
     # Moving one corruption from a category of a to one of b changes the sum of squares by 2 (b - a + 1).
     pairs = [
@@ -278,49 +220,36 @@ def substituted(benchmark: Sequence[int], categories: Sequence[Sequence[int]], r
         for new in category_of.keys() - set(benchmark)
         if (a := category_of[old]) != (b := category_of[new]) and counts[b] >= counts[a] >= 2
     ]
-    if not pairs:
-        return tuple(sorted(benchmark))
-    old, new = sorted(pairs)[rng.integers(len(pairs))]
+    old, new = sorted(pairs)[rng.integers(len(pairs))] if pairs else (benchmark[0], benchmark[0])
     return tuple(sorted({*benchmark} - {old} | {new}))
 
 
 def mean_overlap(benchmark: Sequence[int], overlaps: ArrayLike, categories: Sequence[Sequence[int]]) -> float:
-    """Return the mean overlap of a benchmark's corruptions within categories, by which ImageNet-Syn2Nat was chosen.
+    """Return the mean overlap of a benchmark's corruptions of the same category, by which ImageNet-Syn2Nat was chosen.
 
-    Args:
-        benchmark: Corruptions.
-        overlaps: Overlap scores of shape (C, C).
-        categories: Categories of corruptions, which include all of the benchmark's.
-
-    Returns:
-        Mean over pairs of the same category, 0 or more; NaN if there are no such pairs.
-
-    Raises:
-        ValueError: If the overlaps are invalid, the benchmark is empty, or a corruption is in no or several categories.
+    It is 0 or more, and NaN if there are no such pairs. ``overlaps`` are scores (C, C).
     """
     scores = _vectors(overlaps)
-    category_of = _category_of(categories, len(scores))
-    _check_members(benchmark, category_of)
+    category_of = _category_of(categories, len(scores), benchmark)
     pairs = [(a, b) for a, b in combinations(benchmark, 2) if category_of[a] == category_of[b]]
     return float(scores[tuple(np.transpose(pairs))].mean()) if pairs else float("nan")
 
 
-def _category_of(categories: Sequence[Sequence[int]], count: int | None = None) -> dict[int, int]:
-    """Return the category of each corruption. Raise ValueError if one is in several, or is not in 0..count-1."""
+def _category_of(
+    categories: Sequence[Sequence[int]], count: int | None = None, benchmark: Sequence[int] | None = None
+) -> dict[int, int]:
+    """Return the category of each corruption, which must be in 0..count-1; check that they have a benchmark's."""
     category_of = {each: number for number, members in enumerate(categories) for each in members}
     if len(category_of) != sum(map(len, categories)):
         raise ValueError("a corruption is in several categories: put each in one")
     if count is not None and (unknown := [each for each in category_of if not 0 <= each < count]):
         raise ValueError(f"unknown corruption {unknown[0]} in categories: use indices 0..{count - 1}")
+    if benchmark is not None:
+        if len(set(benchmark)) != len(benchmark) or not len(benchmark):
+            raise ValueError(f"invalid benchmark {tuple(benchmark)}: pass at least one corruption, each once")
+        if unknown := [each for each in benchmark if each not in category_of]:
+            raise ValueError(f"corruption {unknown[0]} of the benchmark is in no category: add it to one")
     return category_of
-
-
-def _check_members(benchmark: Sequence[int], category_of: dict[int, int]) -> None:
-    """Raise ValueError if a benchmark is empty, repeats a corruption, or has one of no category."""
-    if len(set(benchmark)) != len(benchmark) or not len(benchmark):
-        raise ValueError(f"invalid benchmark {tuple(benchmark)}: pass at least one corruption, each once")
-    if unknown := [each for each in benchmark if each not in category_of]:
-        raise ValueError(f"corruption {unknown[0]} of the benchmark is in no category: add it to one")
 
 
 # Predictiveness
@@ -342,10 +271,6 @@ def predictiveness(
 
     Returns:
         Means over the benchmarks of the Pearson correlation, -1..1, and of its two-sided p-value.
-
-    Raises:
-        ValueError: If there are fewer than three models, shapes differ, a value is outside 0..1, a benchmark is
-            invalid, or all models are equally robust.
     """
     before = fractions(clean, "clean accuracies", axes=1)
     accuracies = fractions(candidates, "accuracies on candidates", axes=2)
@@ -359,33 +284,19 @@ def predictiveness(
 
 
 def benchmark_scores(losses: ArrayLike, benchmarks: Sequence[Sequence[int]]) -> Floats:
-    """Return the mean over each benchmark's corruptions, (B, M), of values by model and corruption, (M, C).
-
-    Raises:
-        ValueError: If there are no benchmarks, or one is empty, repeats a corruption, or has an unknown one.
-    """
+    """Return the mean over each benchmark's corruptions, (B, M), of values by model and corruption, (M, C)."""
     table = np.asarray(losses, np.float64)
-    known = dict.fromkeys(range(table.shape[1]), 0)
     if not len(benchmarks):
         raise ValueError("no benchmarks: pass at least one")
     for benchmark in benchmarks:
-        _check_members(benchmark, known)
+        _category_of([range(table.shape[1])], benchmark=benchmark)
     return np.array([table[:, list(benchmark)].mean(axis=1) for benchmark in benchmarks])
 
 
 def score_predictiveness(clean: ArrayLike, natural: ArrayLike, scores: ArrayLike) -> tuple[float, float]:
     """Return how well scores predict residual robustness to natural images, as ``predictiveness`` does.
 
-    Args:
-        clean: Accuracies 0..1 on clean images of shape (M,).
-        natural: Accuracies 0..1 on natural images of shape (M,).
-        scores: Scores of shape (B, M), smaller is better: residual robustness to B benchmarks, or flip probabilities.
-
-    Returns:
-        Means over the B scores of the Pearson correlation, -1..1, and of its two-sided p-value.
-
-    Raises:
-        ValueError: If there are fewer than three models, shapes differ, a value is invalid, or all models are equal.
+    ``scores`` have the shape (B, M), smaller is better: residual robustness to B benchmarks, or flip probabilities.
     """
     before, after = fractions(clean, "clean accuracies", axes=1), fractions(natural, "natural accuracies", axes=1)
     groups = np.asarray(scores, np.float64)
