@@ -85,8 +85,8 @@ class Accuracies:
             if not self._values[kind]:
                 raise UserError(f"no accuracies on {kind}: {remedy}")
         if len(models) < MIN_MODELS:
-            names = " and ".join(map(shown, models))
-            raise UserError(f"{names} are too few models for a correlation: give at least {MIN_MODELS}")
+            few = " and ".join(map(shown, models))
+            raise UserError(f"{few} are too few models for a correlation: give at least {MIN_MODELS}")
         (clean,), candidates, natural, scores = ([*self._columns(kind, models).items()] for kind in Kind)
         names, columns = zip(*candidates, strict=True)
         return Measurements(models, clean[1], names, np.stack(columns, axis=1), dict(natural), dict(scores))

@@ -107,7 +107,7 @@ def analyse(
     by_size = {size: balanced(groups, size, settings) for size in sizes(groups, settings.sizes)}
     published = corruptions.names("syn2nat")
     available = measured.names if measured else pool
-    chosen = {SYN2NAT: published} if set(published) <= set(available) else {}
+    chosen: dict[str, Sequence[str]] = {SYN2NAT: published} if set(published) <= set(available) else {}
     chosen |= settings.benchmarks
     if scores is not None and (several := [size for size in by_size if size[1] > 1]):
         n, k = size = max(several, key=_length)

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
+from typing import Any
 
 from pipeline.evaluate.report import views
 from pipeline.evaluate.report.page import page
@@ -198,7 +199,7 @@ def _table(
     title: str,
     note: str,
     columns: Sequence[str],
-    rows: Sequence[Sequence[str | float | None]],
+    rows: Sequence[Sequence[Any]],
     form: NumberFormat = PLAIN,
     plot: views.Plot | None = None,
 ) -> Table:
