@@ -151,7 +151,7 @@ def evaluate(
         from pipeline.evaluate.predict.requirements import set_up_process
 
         set_up_process()
-        from pipeline.evaluate.predict import run as evaluation
+        from pipeline.evaluate.predict import evaluate as evaluation
         from pipeline.evaluate.predict import settings
         from pipeline.evaluate.predict.preparation import parsed_steps
 
