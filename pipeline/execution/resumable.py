@@ -255,7 +255,7 @@ class ResumableJob(ABC, Generic[Work, Counts]):
         self.result.seconds = perf_counter() - self._start
 
 
-class Part(Protocol):
+class NamedPart(Protocol):
     """What one part of a job over images stands for. Its name is unique in the job."""
 
     @property
@@ -267,7 +267,7 @@ class Part(Protocol):
         """Return its number of images."""
 
 
-AnyPart = TypeVar("AnyPart", bound=Part)
+AnyPart = TypeVar("AnyPart", bound=NamedPart)
 
 
 class ImageJob(ResumableJob[Sequence[AnyPart], Counts]):
@@ -315,7 +315,7 @@ class ImageJob(ResumableJob[Sequence[AnyPart], Counts]):
         return f"{len(self.parts) - len(self.missing) + done.parts:,} of {counted(len(self.parts), 'part')} are kept"
 
 
-def count_frames(parts: Iterable[Part]) -> int:
+def count_frames(parts: Iterable[NamedPart]) -> int:
     """Return the number of images of parts."""
     return sum(part.frames for part in parts)
 
