@@ -70,7 +70,7 @@ def panels(report: ReportData, title: str = SCATTER) -> Sequence[Panel]:
     return plot.panels
 
 
-def points(panel: Panel) -> dict[str, tuple[Any, float]]:
+def points(panel: Panel) -> dict[str, Any]:
     return {each.name: (each.x[0], each.y[0]) for each in panel.series}
 
 
@@ -247,7 +247,8 @@ def test_category_means_are_means_of_corruption_errors(tmp_path: Path) -> None:
     for category, count in {"noise": 3, "blur": 4, "weather": 4, "digital": 4}.items():
         members = [errors[name] for name in names if corruptions.get(name).group == category]
         mean = measure(found, f"mean CE ({category})")
-        assert (len(members), mean.value) == (count, pytest.approx(np.mean(members), abs=1e-12))
+        assert len(members) == count
+        assert mean.value == pytest.approx(np.mean(members), abs=1e-12)
         assert mean.low < mean.value < mean.high
     assert value(found, "mCE") == pytest.approx(np.mean(list(errors.values())), abs=1e-12)
     (line,) = [line for line in lines(report) if line["metric"] == "mean CE (blur)"]

@@ -111,7 +111,7 @@ def test_clean_images_of_other_groups_are_no_counterpart(tmp_path: Path) -> None
     for folders in permutations([everything, mine, other, shift]):
         report = report_on(*folders, resamples=20)
         found = only(report, "shifts")
-        assert (value(found, "clean accuracy"), value(found, "accuracy")) == (0.75, pytest.approx(1 / 3))
+        assert (value(found, "clean accuracy"), value(found, "accuracy")) == pytest.approx((0.75, 1 / 3))
         assert {each.data_set for each in results_of(report, "clean")} == {"val", "val (a)", "val (r)"}
     report = report_on(shift, everything, other)
     assert not has(only(report, "shifts"), DROP)
