@@ -319,13 +319,13 @@ def _plot(section: Section, pivot: Pivot, names: Mapping[str, TransformNames], f
     panels: list[Panel] = []
     kind: PlotKind = "lines"
     if pivot.plot == "lines":
-        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, ticks=ticks), y)]
+        panels = [Panel(pivot.title, _curves(section, "", of_metric), Axis(pivot.axis, COUNT, ticks=ticks), y)]
     elif pivot.plot == "small lines" and (ticks or len({key[2] for key in of_metric if key[2] is not None}) > 1):
         panels = [
             Panel(
                 words(" ".join(_marked(name, names))),
                 _curves(section, name, of_metric),
-                Axis(pivot.axis, ticks=ticks),
+                Axis(pivot.axis, COUNT, ticks=ticks),
                 y,
             )
             for name in names
