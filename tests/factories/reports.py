@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from typing import Any
 
 from pipeline.evaluate.report.measures import Measure, Results
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.views import Table
+from pipeline.evaluate.report.write import to_csv
 
 
 def results_of(report: ReportData, family: str) -> list[Results]:
@@ -32,6 +34,12 @@ def value(results: Results, metric: str, transform: str = "", level: int | None 
     return measure(results, metric, transform, level).value
 
 
+def values(results: Results, metric: str) -> dict[Any, float]:
+    """Return all values of a metric: by transform, or by transform and level."""
+    found = [each for each in results.measures if each.metric == metric]
+    return {each.transform if each.level is None else (each.transform, each.level): each.value for each in found}
+
+
 def has(results: Results, metric: str) -> bool:
     """Return whether results have a measure of a metric."""
     return any(each.metric == metric for each in results.measures)
@@ -46,6 +54,16 @@ def table(report: ReportData, title: str, section: str = "") -> Table:
     """Return the only table of a title; ``section`` tells tables of several data sets apart."""
     (found,) = (each for each in tables_of(report) if each.title == title and section in each.section)
     return found
+
+
+def cells(found: Table) -> dict[str, list[str]]:
+    """Return the cells of a table as text, by the first cell of each row."""
+    return {str(row[0]): [str(cell) for cell in row[1:]] for row in found.rows}
+
+
+def lines(report: ReportData) -> list[dict[str, str]]:
+    """Return the lines of a report as CSV, by column."""
+    return list(csv.DictReader(to_csv(report).splitlines()))
 
 
 def report_on(*folders: str, **options: Any) -> ReportData:
