@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from pipeline.evaluate.report.across import MARK, PublishedFigure, comparable_models, difference
 from pipeline.evaluate.report.calibration import ADAPTIVE_ECE, BRIER, ECE, NLL, RELIABILITY
@@ -143,16 +142,18 @@ def _key_figures(section: Section) -> Table:
     """Return the table of all metrics of the data set: metrics as rows, models as columns."""
     report, models = section.report, section.models
     rows: list[Sequence[Cell]] = []
+    shown: list[Metric] = []
     for metric in report.metrics:
         measures = {model: each.whole(metric.name) for model, each in models.items()}
         if metric.key and any(measures.values()):
+            shown.append(metric)
             best = best_model(section, metric)
             cells = (cell(models[model], metric, each, best=model == best) for model, each in measures.items())
             rows.append([metric.name, *cells])
     numbers = rows[:]
     normalised = report.normalised_note and any(metric.normalised for metric in report.metrics)
     if normalised:
-        rows.append(["baseline", *(printable(each.baseline) or "none" for each in models.values())])
+        rows.append(["baseline", *(printable(each.baseline) if each.baseline else "none" for each in models.values())])
     if any(each.clean_images for each in models.values()):
         rows.append(["clean images", *(each.clean_images or "none" for each in models.values())])
     for name in dict.fromkeys(name for each in models.values() for name in each.counts):
@@ -175,7 +176,7 @@ def _key_figures(section: Section) -> Table:
         )
     )
     columns = [Column("metric", number=False), *(Column(model) for model in models)]
-    return Table(section.title, "key figures", _notes(section, note, report.metrics, numbers), columns, rows)
+    return Table(section.title, "key figures", _notes(section, note, shown, numbers), columns, rows)
 
 
 def best_model(section: Section, metric: Metric) -> str:
@@ -467,7 +468,7 @@ def _calibration_table(section: Section) -> Iterator[Table]:
     yield Table(section.title, "calibration", note, columns, rows, Plot("reliability", panels))
 
 
-def _reliability(name: str, bins: Sequence[Mapping[str, Any]]) -> Series:
+def _reliability(name: str, bins: Sequence[Mapping[str, float]]) -> Series:
     """Return the curve of a reliability diagram."""
     most = max((each["images"] for each in bins), default=1)
     return Series(
