@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import Grid, Means, Measure, Metric
+from pipeline.evaluate.report.measures import Facts, Grid, Means, Measure, Metric
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
 from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions
@@ -73,7 +73,7 @@ def read_scores(evaluation: Evaluation) -> Scores[Condition]:
 
 def calibration_of(
     evaluation: Evaluation, scores: Scores[Condition], context: Context, **options: Any
-) -> tuple[list[Measure], dict[str, Any]]:
+) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation by transform and level, and the bins of its reliability diagrams.
 
     Args:
@@ -108,7 +108,7 @@ def calibration_of(
     return found, {RELIABILITY: bins}
 
 
-def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], dict[str, Any]]:
+def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation on images without a transform, and the bins of its diagram."""
     values = prediction_values(natural.evaluation, natural.predicted)[:, None]
     scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)
@@ -126,7 +126,7 @@ def _estimates(metric: Metric, grid: Grid) -> Iterator[Measure]:
     yield from grid.estimate(metric, lambda means: means.cells, "both")
 
 
-def _points(metric: Metric, grid: Grid, values: Any) -> Iterator[Measure]:
+def _points(metric: Metric, grid: Grid, values: Figures) -> Iterator[Measure]:
     """Yield the same for values (conditions,) without intervals, which a bootstrap would make too large."""
     cells = grid.cells(np.asarray(values))
     for each in _estimates(metric, _WithoutDraws(grid, cells)):

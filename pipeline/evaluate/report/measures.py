@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from pipeline.evaluate.metrics import mean_over
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
 from pipeline.evaluate.report.views import COUNT, PERCENT, NumberFormat, Plot, Table
 from pipeline.text import counted
@@ -20,6 +20,9 @@ from pipeline.transforms.family import Condition
 if TYPE_CHECKING:
     from pipeline.evaluate.report.context import Context
     from pipeline.evaluate.report.load import Evaluation
+
+Facts = dict[str, Any]
+"""Values by name that can be written as JSON."""
 
 FEW_IMAGES = 30
 """Number of images below which a bootstrap interval is not reliable."""
@@ -135,7 +138,7 @@ class Results:
     order_sha256: str = ""
     published: str = ""
     natural: Mapping[str, Measure] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Facts = field(default_factory=dict)
 
     def titled(self, section: str) -> Results:
         """Return the results in a section of another title."""
@@ -263,7 +266,7 @@ class Means:
     others: Floats
 
 
-Figure = Callable[[Means], Any]
+Figure = Callable[[Means], Figures]
 """A metric as a function of means: (...) for the data set, (..., transforms), (..., levels), or both."""
 
 
@@ -313,7 +316,7 @@ class Grid:
 
     def mean(self, values: Floats) -> Floats:
         """Return the mean over the counted transforms of each one's mean over its levels, (...)."""
-        return np.asarray(mean_over(mean_over(values)[..., self.counted]))
+        return np.asarray(mean_over(np.asarray(mean_over(values))[..., self.counted]))
 
     def among(self, names: Iterable[str]) -> np.ndarray:
         """Return which transforms have one of these names, bool (transforms,)."""
@@ -363,16 +366,16 @@ class Grid:
             covers: What it covers. Default: what means over the benchmark cover.
         """
         values, drawn = np.asarray(figure(self.means)), np.asarray(figure(self.draws))
-        places = {
+        places: Mapping[str, Sequence[tuple[str, int | None]]] = {
             "": [("", None)],
             "transform": [(name, None) for name in self.transforms],
             "level": [("", level) for level in self.levels],
             "both": [(name, level) for name in self.transforms for level in self.levels],
-        }[by]
+        }
         drawn = drawn.reshape(len(drawn), -1)
         found = measures_of(metric, values.ravel(), drawn, self.images)
         covered = self.covers() if covers is None else covers
-        for (transform, level), each in zip(places, found, strict=True):
+        for (transform, level), each in zip(places[by], found, strict=True):
             if not math.isnan(each.value):
                 of = covered if not transform else ""
                 yield replace(each, transform=transform, level=level, covers=of, draws=None if by else each.draws)
@@ -387,14 +390,14 @@ def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> I
         drawn: Values in the draws, (draws, values).
         images: Number of images.
     """
-    lows, highs = intervals(drawn)
+    lows, highs = map(np.asarray, intervals(drawn))
     for index, (value, low, high) in enumerate(zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)):
         if metric.unit == "fraction" and low == high == value and value in (0, 1):
             low, high = wilson(round(value * images), images)  # noqa: PLW2901
         yield Measure(metric.name, value, low, high, images=images, draws=drawn[:, index])
 
 
-def means_of(metrics: Sequence[Metric], values: Floats, resamples: int) -> list[Measure]:
+def means_of(metrics: Sequence[Metric], values: Numbers, resamples: int) -> list[Measure]:
     """Return the means of values of images with intervals: one metric per column, (images, metrics)."""
     bootstrap = Bootstrap.of(values, resamples=resamples)
     pairs = (
@@ -407,11 +410,11 @@ def means_of(metrics: Sequence[Metric], values: Floats, resamples: int) -> list[
 def complement(measure: Measure, metric: str) -> Measure:
     """Return 1 - measure as another metric, such as the accuracy for an error."""
     draws = None if measure.draws is None else 1 - measure.draws
-    ends = {"low": 1 - measure.high, "high": 1 - measure.low}
-    return replace(measure, metric=metric, value=1 - measure.value, draws=draws, **ends)
+    low, high = 1 - measure.high, 1 - measure.low
+    return replace(measure, metric=metric, value=1 - measure.value, low=low, high=high, draws=draws)
 
 
-def table_of(results: Iterable[Results]) -> Iterator[dict[str, Any]]:
+def table_of(results: Iterable[Results]) -> Iterator[Facts]:
     """Yield the rows of the tidy table, with all measures and counts in order."""
     for each in results:
         common = {"model": each.model, "data_set": each.data_set, "family": each.report.key}
