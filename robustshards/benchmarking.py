@@ -42,12 +42,12 @@ class Benchmark:
     evaluations: Sequence[Evaluation]
     report: Report
 
-    def figures(self) -> dict[str, Any]:
-        """Return the figures as nested dictionaries and lists, as in report.json.
+    def figures(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Return the metrics of whole data sets by model, data set and name.
 
-        ``report.summary`` has the same figures as typed records.
+        Those of ImageNet-P are of the lowest difficulty. ``report.table()`` has all metrics with their intervals.
         """
-        return self.report.facts()
+        return self.report.data.figures()
 
     def summary(self) -> str:
         """Return the key figures as plain text."""

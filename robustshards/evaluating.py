@@ -104,8 +104,8 @@ def evaluate(
 
     Returns:
         The evaluation. ``predictions`` is an Arrow table, ``summary()`` returns the key figures as text, ``figures()``
-        all figures, and ``report()`` a report. ``output`` is the folder of the predictions. ``complete`` is False if
-        predictions are missing; repeat the call to continue.
+        the metrics of the data set by name, and ``report()`` a report. ``output`` is the folder of the predictions.
+        ``complete`` is False if predictions are missing; repeat the call to continue.
 
     Raises:
         UserError: If an argument is invalid, the model cannot be loaded or run, ``out`` holds another evaluation, or

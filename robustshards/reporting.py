@@ -93,15 +93,16 @@ class Evaluation:
         """
         return self._report
 
-    def figures(self) -> dict[str, Any]:
-        """Return the figures as nested dictionaries and lists, as in report.json.
+    def figures(self) -> dict[str, float]:
+        """Return the metrics of the whole data set by name, for example ``{"mCE": 0.76, "clean error": 0.24}``.
 
-        ``report().summary`` has the same figures as typed records.
+        Those of ImageNet-P are of the lowest difficulty. ``report().table()`` has all metrics with their intervals.
 
         Raises:
             UnfinishedError: If predictions are missing.
         """
-        return self.report().facts()
+        (of_model,) = self.report().data.figures().values()
+        return next(iter(of_model.values()))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the run as JSON values, as ``robustshards evaluate --json`` prints them."""

@@ -123,7 +123,7 @@ import torch
 model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(192, 5))
 evaluation = rs.evaluate(model, "snow", name="linear")
 print(evaluation.summary())
-error = evaluation.figures()["corruptions"][0]["mean_error"]["value"]  # a fraction
+error = evaluation.figures()["mean corruption error (unnormalised)"]  # a fraction
 report = rs.report(evaluation, out="report")
 ```
 

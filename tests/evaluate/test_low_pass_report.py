@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import robustshards as rs
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
-from pipeline.evaluate.report.html import page
-from pipeline.evaluate.report.low_pass import LowPassSummary
-from pipeline.evaluate.report.sections import sections, tables
-from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.text import to_csv
+from pipeline.evaluate.report.figures import described
+from pipeline.evaluate.report.page import page
+from pipeline.evaluate.report.text import to_markdown_page
 from tests.factories.evaluations import votes, write_evaluation
-from tests.factories.summaries import made_summary
+from tests.factories.reports import cells, has, lines, measure, only, report_on, results_of, table, tables_of, value
 
 LEVELS = (4, 8, 16, 159)
 MATRIX = ("TTTT", "FTTT", "FTFT", "FFFF")
 """Images as rows: T where the model is right at a level."""
 
 GRID = "bandwidths 4, 8, 16, 159"
+BIAS, SETTLED, AREA, CURVE = "f_bias", "f_bias (settled)", "area above the curve", "normalised accuracy (ACC-LPB)"
 
 
 def correct(matrix: Sequence[str]) -> np.ndarray:
@@ -40,12 +37,6 @@ def evaluation(
     logits = {("low_pass", level): votes(column.astype(int), classes) for level, column in columns.items()}
     options = {"profile": "imagenet", "data_set": "low-pass", "model": folder.name, **options}
     return write_evaluation(folder, logits, [1] * len(matrix), family="low-pass", **options)
-
-
-def summarised(*folders: str) -> list[LowPassSummary]:
-    summaries = summarise(folders).families["low_pass"]
-    assert all(isinstance(each, LowPassSummary) for each in summaries)
-    return list(summaries)
 
 
 # Metrics
@@ -98,59 +89,60 @@ def test_curves_need_an_accuracy_on_unfiltered_images() -> None:
         metrics.area_above_curve([0.5, 1], (1, 2, 3))
 
 
-# The summary
+# Measures
 
 
 def test_the_hand_made_matrix(tmp_path: Path) -> None:
-    summary, two = summarised(evaluation(tmp_path / "a"), evaluation(tmp_path / "b", MATRIX[:2]))
-    assert (summary.images, summary.correct_images, summary.clean_accuracy) == (4, 3, 0.75)
-    assert summary.frequency_bias
-    assert summary.settled_frequency_bias
-    assert summary.area_above_curve
-    assert summary.frequency_bias.value == pytest.approx(6.6667, abs=1e-4)
-    assert summary.settled_frequency_bias.value == 57
-    assert summary.area_above_curve.value == pytest.approx(54.3333, abs=1e-4)
-    curve = {level: round(each.value, 4) for level, each in summary.normalised_accuracies.items()}
-    assert curve == {4: 0.3333, 8: 1, 16: 0.6667, 159: 1}
-    assert (summary.frequency_bias.low, summary.frequency_bias.high) == (4, 8)
-    assert summary.area_above_curve.low < 54 < summary.area_above_curve.high
-    values = [two.frequency_bias, two.settled_frequency_bias, two.area_above_curve]
-    assert [each.value for each in values if each] == [6, 6, 6]
+    report = report_on(evaluation(tmp_path / "a"), evaluation(tmp_path / "b", MATRIX[:2]))
+    found, two = results_of(report, "low_pass")
+    assert found.counts == {"images": (4, 0), "images that are correct unfiltered": (3, 0), "failed": (0, 0)}
+    assert (found.clean_accuracy, value(found, "accuracy on unfiltered images")) == (0.75, 0.75)
+    bias, area = measure(found, BIAS), measure(found, AREA)
+    assert [bias.value, bias.low, bias.high] == pytest.approx([20 / 3, 4, 8])
+    assert [value(found, SETTLED), area.value] == pytest.approx([57, 54.3333], abs=1e-4)
+    assert area.low < 54 < area.high
+    curve = [value(found, CURVE, level=level) for level in LEVELS]
+    assert curve == pytest.approx([1 / 3, 1, 2 / 3, 1])
+    assert [value(two, name) for name in (BIAS, SETTLED, AREA)] == [6, 6, 6]
+    assert {
+        "model": "a",
+        "level": "8",
+        "metric": "accuracy",
+        "value": "0.75",
+        "low": "0.25",
+        "high": "1.0",
+    }.items() <= (next(line for line in lines(report) if (line["metric"], line["level"]) == ("accuracy", "8")).items())
 
 
 def test_the_order_of_levels_does_not_matter(tmp_path: Path) -> None:
     order = (3, 0, 2, 1)
     mixed = ["".join(row[place] for place in order) for row in MATRIX]
-    one = evaluation(tmp_path / "a")
-    other = evaluation(tmp_path / "b", mixed, [LEVELS[place] for place in order], model="a")
-    assert summarised(one) == summarised(other)
+    one = report_on(evaluation(tmp_path / "a"))
+    other = report_on(evaluation(tmp_path / "b", mixed, [LEVELS[place] for place in order], model="a"))
+    assert only(one, "low_pass") == only(other, "low_pass")
 
 
 def test_images_that_failed_at_one_level_leave_all(tmp_path: Path) -> None:
-    (summary,) = summarised(evaluation(tmp_path / "a", only={("low_pass", 8): [0, 1, 3]}, failed=1))
-    assert (summary.images, summary.correct_images, summary.failed) == (3, 2, 1)
-    assert summary.settled_frequency_bias
-    assert summary.settled_frequency_bias.value == 6
+    found = only(report_on(evaluation(tmp_path / "a", only={("low_pass", 8): [0, 1, 3]}, failed=1)), "low_pass")
+    assert [number for number, _ in found.counts.values()] == [3, 2, 1]
+    assert value(found, SETTLED) == 6
 
 
 def test_without_a_correct_image_there_is_no_bias(tmp_path: Path) -> None:
-    found = summarise([evaluation(tmp_path / "a", ["TTTF", "FFFF"])])
-    (summary,) = found.families["low_pass"]
-    assert (summary.frequency_bias, summary.settled_frequency_bias, summary.area_above_curve) == (None, None, None)
-    assert summary.accuracies[4].value == 0.5
-    (warning,) = found.warnings
+    report = report_on(evaluation(tmp_path / "a", ["TTTF", "FFFF"]))
+    found = only(report, "low_pass")
+    assert not any(has(found, name) for name in (BIAS, SETTLED, AREA, CURVE))
+    assert value(found, "accuracy", level=4) == 0.5
+    (warning,) = report.warnings
     assert warning.endswith("a: no frequency bias, because no image is classified correctly without a filter")
-    assert [table.title for table in tables(found)] == ["key figures"]
-    assert page(found, "Title")
+    assert [each.title for each in tables_of(report)] == ["key figures"]
+    assert page(report.document("Title"))
 
 
 def test_one_correct_image_of_many_has_intervals(tmp_path: Path) -> None:
     """In a third of the bootstrap draws, no image is correct unfiltered."""
-    (summary,) = summarised(evaluation(tmp_path / "a", ["FFTT", *["FFFF"] * 30]))
-    assert summary.frequency_bias
-    assert summary.area_above_curve
-    assert (summary.frequency_bias.low, summary.frequency_bias.high) == (16, 16)
-    assert (summary.area_above_curve.low, summary.area_above_curve.high) == (16, 16)
+    found = only(report_on(evaluation(tmp_path / "a", ["FFTT", *["FFFF"] * 30])), "low_pass")
+    assert [(measure(found, name).low, measure(found, name).high) for name in (BIAS, AREA)] == [(16, 16)] * 2
 
 
 # What is refused
@@ -159,78 +151,66 @@ def test_one_correct_image_of_many_has_intervals(tmp_path: Path) -> None:
 def test_data_without_unfiltered_images_is_refused(tmp_path: Path) -> None:
     folder = evaluation(tmp_path / "a", [row[:3] for row in MATRIX], LEVELS[:3])
     with pytest.raises(UserError, match=r"no unfiltered images.*its bandwidths are 4, 8, 16.*\(112 or more\)"):
-        summarise([folder])
-    small = evaluation(tmp_path / "b", ["TT"], (4, 46), profile="tiny")
-    assert summarised(small)[0].bandwidths == [4, 46]
+        report_on(folder)
+    small = report_on(evaluation(tmp_path / "b", ["TT"], (4, 46), profile="tiny"))
+    assert only(small, "low_pass").details["bandwidths"] == [4, 46]
 
 
 def test_unlabelled_images_are_refused(tmp_path: Path) -> None:
     logits = {("low_pass", level): votes([1], 4) for level in LEVELS}
     folder = write_evaluation(tmp_path / "a", logits, [-1], family="low-pass", profile="imagenet")
     with pytest.raises(UserError, match=r"contains unlabelled images, .*: put the images in one folder per class"):
-        summarise([folder])
+        report_on(folder)
 
 
-# Tables and the page
+# Tables and plots
 
 
 def test_models_with_other_grids_are_in_other_sections(tmp_path: Path) -> None:
     other = evaluation(tmp_path / "c", ["TT", "FT"], (8, 159))
-    found = summarise([evaluation(tmp_path / "a"), evaluation(tmp_path / "b"), other])
-    assert {each.title: list(each.models) for each in sections(found)} == {
+    report = report_on(evaluation(tmp_path / "a"), evaluation(tmp_path / "b"), other)
+    assert {each.title: list(each.models) for each in report.sections} == {
         f"low-pass, {GRID}": ["a", "b"],
         "low-pass, bandwidths 8, 159": ["c"],
     }
 
 
 def test_tables_name_the_grid_and_show_intervals(tmp_path: Path) -> None:
-    key, curve = tables(summarise([evaluation(tmp_path / "a")]))
-    assert [str(row[1]) for row in key.rows] == [
-        *("6.7 [4.0, 8.0]", "57.0 [4.0, 159.0]", "54.3 [4.0, 151.0]", "75.0", "4", "3", "0"),
+    key, curve = tables_of(report_on(evaluation(tmp_path / "a")))
+    assert [row[0] for row in cells(key).values()] == [
+        *("6.7 [4.0, 8.0]", "57.0 [4.0, 159.0]", "54.3 [4.0, 151.0]", "75.0 [25.0, 100.0]", "4", "3", "0"),
     ]
     assert curve.section == key.section == f"low-pass, {GRID}"
-    assert "Bandwidths are 4, 8, 16, 159 cycles per image" in curve.note
-    assert [str(row[0]) for row in curve.rows] == ["4", "8", "16", "159"]
-    assert str(curve.rows[-1][1]) == "100.0 [100.0, 100.0]"
+    assert "Bandwidths are in cycles per image" in curve.note
+    assert list(cells(curve)) == ["4", "8", "16", "159"]
+    assert cells(curve)["159"] == ["100.0 [100.0, 100.0]"]
 
 
-def test_the_page_plots_the_curves_of_all_models(tmp_path: Path) -> None:
+def test_the_plot_has_the_curves_of_all_models_and_names_the_unit(tmp_path: Path) -> None:
     levels = (*range(1, 65), *range(68, 113, 4), 159)
     matrices = {"a": ["F" * 9 + "T" * 68, "T" * 77], "b": ["F" * 30 + "T" * 47, "F" * 5 + "T" * 71 + "F"]}
-    found = summarise([evaluation(tmp_path / name, rows, levels) for name, rows in matrices.items()])
-    text = page(found, "Title")
-    (label,) = re.findall(r'aria-label="(Line plot, accuracy in percent by bandwidth[^"]*)"', text)
-    assert "a 50.0 at 1" in label
-    assert "200.0 at 31" in label  # more images are correct with the filter than without it
-    ticks = re.findall(r'<text class="tick" x="([\d.]+)%"[^>]*>(\d+)</text>', text)
-    assert [int(number) for _, number in ticks] == [0, 20, 40, 60, 80, 100, 120, 140]
-    assert float(ticks[-1][0]) == pytest.approx(4 + 92 * 140 / 159)
-    assert not re.search(r'points="[^"]*-', text)  # nothing above the plot
-    assert "bandwidths 1-64, 68, 72 ... 112, 159" in text
-
-
-def test_cards_and_scatter_plots_name_the_unit() -> None:
-    """The head of the page says that values without a unit are in percent."""
-    found = made_summary(("ResNet-50", "ResNet-18"))
-    text = page(found, "Title")
+    clean = [write_evaluation(tmp_path / f"{name}-clean", {("none", 0): votes([1, 1], 4)}, [1, 1], family="none",
+             profile="imagenet", model=name) for name in matrices]  # fmt: skip
+    report = report_on(*(evaluation(tmp_path / name, rows, levels) for name, rows in matrices.items()), *clean)
+    curve = table(report, CURVE.replace("accuracy", "accuracy by bandwidth"), "bandwidths 1-64, 68, 72 ... 112, 159")
+    assert curve.plot
+    label = described(curve.plot, curve.plot.panels[0])
+    assert label.startswith("Line plot, ")
+    assert "in percent by bandwidth: a: 1 50.0" in label
+    assert "31 200.0" in label  # more images are correct with the filter than without it
+    text = page(report.document("Title"))
     assert text.count('<span class="small">cycles per image</span>') == 2
-    assert ": f_bias (cycles per image)</h4>" in text
-    (scatter,) = (each for each in tables(found) if each.title == "clean accuracy and robustness")
+    scatter = table(report, "clean accuracy and robustness")  # the page says that values without a unit are in percent
     assert "f_bias (cycles per image)" in [each.title for each in scatter.columns]
-
-
-def test_csv_has_both_curves(tmp_path: Path) -> None:
-    lines = to_csv(summarise([evaluation(tmp_path / "a")])).splitlines()
-    assert "a,low-pass,low_pass,,8,accuracy,0.75,0.25,1.0,," in lines
-    assert any(line.startswith("a,low-pass,low_pass,,16,normalised accuracy (ACC-LPB),0.66") for line in lines)
 
 
 def test_published_biases_are_for_models_of_imagenet(tmp_path: Path) -> None:
     thousand = evaluation(tmp_path / "a", classes=1000)
-    report = rs.report([thousand, evaluation(tmp_path / "b", classes=1000)], published=True)
-    biases = {each["model"]: each["value"] for each in report.facts()["published"]}
+    report = report_on(thousand, evaluation(tmp_path / "b", classes=1000), published=True)
+    biases = {each.model: each.value for each in report.published}
     assert len(biases) == 28
     assert biases["ResNet50 (published)"] == 32.1
     assert biases["ResNet50, adversarially trained (published)"] == 22.8
-    assert "| ResNet50 (published) | 32.1 | ARES-Bench |" in report.markdown().replace("\\", "")
-    assert not rs.report([evaluation(tmp_path / "c")], published=True).facts()["published"]
+    markdown = to_markdown_page(report.document("t")).replace("\\", "")
+    assert "| ResNet50 (published) | 32.1 | ARES-Bench |" in markdown
+    assert not report_on(evaluation(tmp_path / "c"), published=True).published

@@ -7,18 +7,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pipeline.errors import UserError
 from pipeline.evaluate.report import families
-from pipeline.evaluate.report.default import default_report
-from pipeline.evaluate.report.families import ENTRY_POINTS, layouts, report_of
-from pipeline.evaluate.report.html import page
-from pipeline.evaluate.report.sections import sections, tables
-from pipeline.evaluate.report.summarise import summarise
-from pipeline.evaluate.report.text import to_csv
+from pipeline.evaluate.report.families import ENTRY_POINTS, report_of, reports
+from pipeline.evaluate.report.figures import described
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.evaluate.results.predictions import read_predictions
 from pipeline.transforms.family import Family
@@ -26,6 +23,7 @@ from pipeline.transforms.registry import FAMILIES
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.own_family import FACTORIES, FAMILY_ALONE, OwnFamily, install, own_family
 from tests.factories.own_waves import FAMILY
+from tests.factories.reports import lines, measure, only, report_on, table, values
 
 __all__ = ["own_family"]
 
@@ -60,40 +58,43 @@ def shares(evaluation: Path) -> Mapping[str, float]:
     return {each.condition.transform: float(np.mean(each.top1[:, 0] == each.labels)) for each in found}
 
 
+def by_wave(facts: Mapping[str, Any], metric: str) -> Mapping[str, float]:
+    """Return the values of a metric in report.json by transform."""
+    (results,) = facts["results"]
+    return {row["transform"]: row["value"] for row in results["measures"] if row["metric"] == metric}
+
+
 def test_the_report_of_a_package_shows_its_metric(evaluation: Path, tmp_path: Path) -> None:
     done = with_report(tmp_path / "packages").run("report", evaluation, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "accuracy under the worst wave" in done.stdout
+    worst = "accuracy under the worst wave"
+    assert worst in done.stdout
     facts = json.loads((tmp_path / "out" / "report.json").read_text())
     right = shares(evaluation)
     assert set(right) == {"wave_rows", "wave_columns"}
-    (summary,) = facts["waves"]
-    assert summary["worst"]["value"] == min(right.values())
-    assert {row["name"]: row["accuracy"]["value"] for row in summary["rows"]} == right
-    assert facts["corruptions"] == []
+    assert by_wave(facts, worst) == {"": min(right.values())}
+    assert by_wave(facts, "accuracy") == right
     shown = (tmp_path / "out" / "report.html").read_text()
-    for text in ("accuracy under the worst wave", "Bar plot, accuracy in percent, waves", "Nobody, 2026 (waves)"):
+    for text in (worst, "Bar plot, waves, accuracy in percent", "Nobody, 2026 (waves)"):
         assert text in shown
     lines = list(csv.DictReader((tmp_path / "out" / "report.csv").open()))
     assert {line["family"] for line in lines} == {"waves", "models"}
 
 
-def test_a_package_without_a_report_uses_the_default_report(
-    own_family: OwnFamily, evaluation: Path, tmp_path: Path
-) -> None:
+def test_a_package_without_a_report_uses_the_default_report(own_family: OwnFamily, evaluation: Path) -> None:
     done = own_family.run("report", evaluation, "--json")
     assert done.returncode == 0, done.stderr
-    (summary,) = json.loads(done.stdout)["own_waves"]
-    right = shares(evaluation)
-    assert {row["name"]: row["accuracies"]["0"]["value"] for row in summary["rows"]} == right
-    assert summary["mean_accuracy"]["value"] == pytest.approx(np.mean(list(right.values())))
+    facts, right = json.loads(done.stdout), shares(evaluation)
+    assert facts["results"][0]["family"] == "own_waves"
+    assert by_wave(facts, "accuracy") == right
+    assert by_wave(facts, "mean accuracy") == {"": pytest.approx(np.mean(list(right.values())))}
 
 
 @pytest.mark.parametrize(
     ("report", "words"),
     [
         ("nowhere:REPORT", "cannot be loaded: ModuleNotFoundError"),
-        ("own_waves:FAMILY", "is a Family: it must be a ReportFamily"),
+        ("own_waves:FAMILY", "is a Family: it must be a FamilyReport"),
     ],
 )
 def test_an_invalid_report_is_named_before_the_evaluation(
@@ -118,8 +119,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Family]:
     """Return the registered families; a test may add to them."""
     found = dict(FAMILIES)
     monkeypatch.setattr(families, "FAMILIES", found)
-    for module in ("pipeline.evaluate.report.scores", "pipeline.evaluate.results.folder"):
-        monkeypatch.setattr(f"{module}.FAMILIES", found)
     return found
 
 
@@ -129,23 +128,26 @@ def test_a_family_of_sequences_without_a_report_is_refused(registered: dict[str,
         UserError, match=r"'films' has no report.*entry point 'films' in the group 'robustshards.reports'"
     ):
         report_of("films")
-    known = [
+    assert list(reports()) == [
         *("corruptions", "perturbations", "system_noise", "syn2nat", "c_bar", "low_pass", "adversarial", "shifts"),
-        *("anomalies", "clean", "natural_robustness", "transfer", "budgets"),
+        *("anomalies", "clean", "budgets"),
     ]
-    assert list(layouts()) == known
 
 
-def test_two_reports_with_the_same_key_are_refused(registered: dict[str, Family]) -> None:
-    registered["a-b"], registered["system_noise"] = (replace(FAMILY, name=name) for name in ("a-b", "system_noise"))
-    with pytest.raises(UserError, match="two reports have the key 'system_noise'"):
-        layouts()
-
-
-def test_reserved_keys_are_refused(registered: dict[str, Family]) -> None:
-    registered["warnings"] = replace(FAMILY, name="warnings")
-    with pytest.raises(UserError, match="'warnings' has the invalid key 'warnings': use lower case letters"):
-        layouts()
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a-b", "a_b"), "two reports have the key 'a_b'"),
+        *(
+            ((name,), f"'{name}' has the invalid key '{name}': use lower case letters")
+            for name in ("comparison", "natural_robustness", "Waves")
+        ),
+    ],
+)
+def test_keys_are_unique_and_not_reserved(registered: dict[str, Family], names: tuple[str, ...], message: str) -> None:
+    registered.update({name: replace(FAMILY, name=name) for name in names})
+    with pytest.raises(UserError, match=message):
+        reports()
 
 
 def test_the_default_report_shows_levels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -157,20 +159,21 @@ def test_the_default_report_shows_levels(monkeypatch: pytest.MonkeyPatch, tmp_pa
         ("wave_rows", 2): votes([0, 1, 6, 6]),
         ("wave_columns", 1): votes([6, 6, 6, 6]),
     }
-    folder = write_evaluation(tmp_path / "r", logits, (0, 1, 2, 3), family="layered")
-    summary = summarise([folder])
-    (found,) = summary.families["layered"]
-    rows = {row.name: ({level: each.value for level, each in row.accuracies.items()}, row) for row in found.rows}
-    assert rows["wave_rows"][0] == {1: 0.75, 2: 0.5}
-    assert rows["wave_rows"][1].mean_accuracy.value == 0.625
-    assert rows["wave_columns"][0] == {1: 0.0}
-    assert found.mean_accuracy.value == pytest.approx(0.3125)
-    assert found.mean_accuracy.low < 0.3125 < found.mean_accuracy.high
-    (one,) = [each for each in tables(summary) if each.title == "accuracy by transform and level"]
-    assert [str(cell) for cell in one.rows[1]][:4] == ["wave_columns", "made", "0.0 ±0.0", "—"]
-    lead = sections(summary)[0].headline("made")
-    assert lead is not None
-    assert (lead.figure, lead.number.figure) == ("mean accuracy", "31.2")
-    assert "Line plot, accuracy in percent by level, wave rows: made 75.0 at 1, 50.0 at 2." in page(summary, "t")
-    assert ",layered,wave_rows,2,accuracy,0.5," in to_csv(summary)
-    assert default_report(layered).layout.key == "layered"
+    report = report_on(write_evaluation(tmp_path / "r", logits, (0, 1, 2, 3), family="layered"), resamples=500)
+    assert values(only(report, "layered"), "accuracy") == {
+        "wave_rows": 0.625, "wave_columns": 0,
+        ("wave_rows", 1): 0.75, ("wave_rows", 2): 0.5, ("wave_columns", 1): 0,
+    }  # fmt: skip
+    mean = measure(only(report, "layered"), "mean accuracy")
+    assert mean.value == pytest.approx(0.3125)
+    assert mean.low < 0.3125 < mean.high
+    shown = table(report, "accuracy by transform and level")
+    assert [str(cell) for cell in shown.rows[1]][:4] == ["wave_columns", "made", "0.0 [0.0, 49.0]", "—"]
+    assert shown.plot
+    assert described(shown.plot, shown.plot.panels[0]) == (
+        "Line plot, wave rows, accuracy in percent by level: made: 1 75.0, 2 50.0."
+    )
+    (headline,) = report.document().headlines["made"]
+    assert (headline.metric, headline.number.figure) == ("mean accuracy", "31.2")
+    line = {"family": "layered", "transform": "wave_rows", "level": "2", "metric": "accuracy", "value": "0.5"}
+    assert any(line.items() <= each.items() for each in lines(report))

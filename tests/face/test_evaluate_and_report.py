@@ -53,7 +53,7 @@ before = state()
 evaluation = rs.evaluate(Net(), sys.argv[1], "results", loaders=1)
 report = rs.report([evaluation, ], out="report")
 assert evaluation.complete and evaluation.done.frames == 24
-assert report.facts()["corruptions"][0]["model"] == "Net"
+assert report.facts()["results"][0]["model"] == "Net"
 after = state()
 assert after == before, (before, after)
 """
@@ -81,7 +81,7 @@ def test_script_without_main_guard_evaluates_silently_and_changes_nothing(data_f
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {path.name for path in (tmp_path / "report").glob("report.*")} == {
-        *("report.html", "report.md", "report.csv", "report.json")
+        *("report.html", "report.md", "report.csv", "report.parquet", "report.json")
     }
 
 
@@ -257,8 +257,10 @@ def test_report_of_folders_and_results_equals_the_command(
     report = rs.report([first, tmp_path / "second"], title="Both", out=tmp_path / "report")
     done = robustshards("report", tmp_path / "first", tmp_path / "second", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(json.dumps(report.facts())) == json.loads(done.stdout)
-    assert [each["model"] for each in report.facts()["corruptions"]] == ["first", "second"]
+    facts, printed = json.loads(json.dumps(report.facts())), json.loads(done.stdout)
+    assert "--json" in printed["provenance"].pop("command")
+    assert facts == printed
+    assert [each["model"] for each in facts["results"]] == ["first", "second"]
     assert report.markdown().startswith("# Both\n")
     assert list(report.warnings) == report.facts()["warnings"]
     assert (tmp_path / "report" / "report.md").read_text().startswith(report.markdown())

@@ -17,6 +17,8 @@ import rich.console
 import robustshards as rs
 from tests.factories.small_models import tiny
 
+MEAN = "mean corruption error (unnormalised)"
+
 
 @pytest.fixture(scope="module")
 def evaluation(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> rs.Evaluation:
@@ -41,14 +43,51 @@ def test_predictions_have_the_digests_of_the_photographs(evaluation: rs.Evaluati
 def test_figures_are_those_of_the_report(evaluation: rs.Evaluation) -> None:
     rows = evaluation.predictions.to_pylist()
     error = sum(row["top1"] != row["label"] for row in rows) / len(rows)
-    assert evaluation.figures() == rs.report(evaluation).facts()
-    assert evaluation.figures()["corruptions"][0]["mean_error"]["value"] == pytest.approx(error)
-    assert evaluation.report().summary.families["corruptions"][0].mean_error.value == pytest.approx(error)
-    assert json.loads(json.dumps(evaluation.figures()))["models"][0]["name"] == "tiny"
+    assert evaluation.figures()[MEAN] == pytest.approx(error)
+    of_data_set = evaluation.report().table(by="data_set").to_pylist()
+    assert {row["metric"]: row["value"] for row in of_data_set}.items() >= evaluation.figures().items()
+    assert json.loads(json.dumps(evaluation.report().facts()))["models"][0]["name"] == "tiny"
+
+
+def test_tables_of_a_report_are_chosen_by_metric_and_what_they_are_of(evaluation: rs.Evaluation) -> None:
+    report = evaluation.report()
+    (mean,) = report.table(MEAN).to_pylist()
+    assert (mean["value"], mean["images"], mean["level"]) == (evaluation.figures()[MEAN], 6, None)
+    accuracies = report.table("accuracy", by="condition").to_pylist()
+    assert {(row["transform"], row["level"]) for row in accuracies} == {
+        (name, level) for name in ("brightness", "contrast") for level in (1, 3)
+    }
+    assert len(report.table("accuracy", by="transform")) == 2
+    assert report.table("mean accuracy", by="level")["level"].to_pylist() == [1, 3]
+    assert len(report.table(MEAN, by="level")) == 0
+    pandas = report.table("accuracy", by="transform", library="pandas")
+    assert pandas.set_index("transform")["value"].to_dict() == {
+        row["transform"]: row["value"] for row in report.table("accuracy", by="transform").to_pylist()
+    }
+    with pytest.raises(rs.UserError, match="unknown metric 'mce'"):
+        report.table("mce")
+    with pytest.raises(rs.UserError, match="unknown by 'severity'; allowed: data_set, transform, level, condition"):
+        report.table(by="severity")
+
+
+def test_a_report_has_tables_in_latex_and_figures(evaluation: rs.Evaluation) -> None:
+    report, error = evaluation.report(), evaluation.figures()[MEAN]
+    text = report.latex()
+    assert f" & {100 * error:.1f}$^{{*}}$ " in text
+    assert r"baseline & none \\" in text  # the metrics of seven classes are not normalised
+    assert "[" not in text.partition(r"\midrule")[2].partition(r"\bottomrule")[0]
+    assert f"{100 * error:.1f}" in report.latex(intervals=True)
+    assert len(report.latex(intervals=True)) > len(text)
+    for name in (MEAN, "accuracy by severity"):
+        assert report.figure(name).get_size_inches()[0] > 2
+    with pytest.raises(rs.UserError, match="unknown table 'CE'"):
+        report.latex("CE")
+    with pytest.raises(rs.UserError, match="unknown figure 'CE'"):
+        report.figure("CE")
 
 
 def test_summary_and_print_show_the_key_figures(evaluation: rs.Evaluation) -> None:
-    error = evaluation.figures()["corruptions"][0]["mean_error"]["value"]
+    error = evaluation.figures()[MEAN]
     text = evaluation.summary()
     assert str(evaluation) == text == str(evaluation.report())
     assert re.search(rf"mean corruption error \(unnormalised\) +{100 * error:.1f} \[", text)
@@ -66,7 +105,7 @@ def test_notebooks_show_the_page_of_the_report_in_a_frame(evaluation: rs.Evaluat
     assert found is not None
     page = html.unescape(found[1])
     assert page.replace('<base href="about:srcdoc">', "") == evaluation.report().html()
-    error = evaluation.figures()["corruptions"][0]["mean_error"]["value"]
+    error = evaluation.figures()[MEAN]
     assert f'<span class="big">{100 * error:.1f}</span>' in page
     assert "<svg" in page
     assert "<script" not in page

@@ -13,11 +13,10 @@ import robustshards as rs
 from manifests import Row
 from pipeline.datasets.opening import open_data_set
 from pipeline.errors import UserError
-from pipeline.evaluate.report.sections import tables
-from pipeline.evaluate.report.summarise import summarise
 from pipeline.recipes import library
 from pipeline.sources.cifar_subclasses import FINE_CLASSES
 from tests.factories.parts import write_cifar_100, write_icon_array, write_icon_folders
+from tests.factories.reports import cells, measure, only, report_on, table, value
 
 PARTS = ("seen", "held_out")
 
@@ -89,34 +88,31 @@ def icons(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_gap_between_seen_and_held_out_classes_is_reported(cifar_results: list[str]) -> None:
-    (held_out,) = summarise(cifar_results).families["shifts"]
-    assert held_out.data_set == "cifar-100-subclass-1-held-out"
-    assert held_out.images == 20
-    assert (held_out.accuracy.value, held_out.clean_accuracy, held_out.drop.value) == (0.05, 1.0, 0.95)
-    by_class = {row.name: row for row in held_out.strata if row.group == "class"}
-    assert set(by_class) == {f"class {name}" for name in FINE_CLASSES}
-    insects, trees = by_class["class insects"], by_class["class trees"]
-    assert (insects.accuracy, insects.clean_accuracy, insects.drop, insects.images) == (1, 1, 0, 1)
-    assert (trees.accuracy, trees.clean_accuracy, trees.drop) == (0, 1, 1)
-    by_fine = {row.name: row for row in held_out.strata if row.group == "fine class"}
-    assert len(by_fine) == 20
-    assert (by_fine["fine class fine_14"].accuracy, by_fine["fine class fine_14"].clean_accuracy) == (1, None)
+    report = report_on(*cifar_results, published=True, resamples=50)
+    held_out = only(report, "shifts")
+    assert (held_out.data_set, held_out.images) == ("cifar-100-subclass-1-held-out", 20)
+    figures = ("accuracy", "clean accuracy", "drop (percentage points)")
+    assert [value(held_out, name) for name in figures] == [0.05, 1, 0.95]
+    by_kind = {
+        kind: [name for name, each in held_out.transforms.items() if each.group == kind]
+        for kind in ("class", "fine class")
+    }
+    assert set(by_kind["class"]) == {f"class {name}" for name in FINE_CLASSES}
+    assert len(by_kind["fine class"]) == 20
+    assert [value(held_out, name, "class insects") for name in figures] == [1, 1, 0]
+    assert [value(held_out, name, "class trees") for name in figures] == [0, 1, 1]
+    assert measure(held_out, "accuracy", "class insects").images == 1
+    assert [each.metric for each in held_out.measures if each.transform == "fine class fine_14"] == ["accuracy"]
+    assert value(held_out, "accuracy", "fine class fine_14") == 1
 
-
-def test_published_accuracies_are_shown_beside_the_held_out_part(cifar_results: list[str]) -> None:
-    (published,) = summarise(cifar_results, published=True).published
-    assert (published.model, published.figure, published.value) == ("40-2 Wide ResNet (published)", "accuracy", 0.409)
-    assert published.data_set == "cifar-100-subclass-1-held-out"
-
-
-def test_tables_list_classes_and_fine_classes(cifar_results: list[str]) -> None:
-    found = {table.title: table for table in tables(summarise(cifar_results))}
-    by_class = found["accuracy by class"]
-    assert [column.title for column in by_class.columns] == [
-        "class", "accuracy", "clean accuracy", "drop (percentage points)",
-    ]  # fmt: skip
-    assert {str(row[0]): [str(cell) for cell in row[1:]] for row in by_class.rows}["trees"] == ["0.0", "100.0", "100.0"]
-    assert [column.title for column in found["accuracy by fine class"].columns] == ["fine class", "made"]
+    by_class = table(report, "accuracy by class")
+    assert [column.title for column in by_class.columns] == ["class", *figures]
+    assert [text.split()[0] for text in cells(by_class)["trees"]] == ["0.0", "100.0", "100.0"]
+    by_fine_class = table(report, "accuracy by fine class")
+    assert [column.title for column in by_fine_class.columns] == ["fine class", "made"]
+    (published,) = report.published
+    assert (published.model, published.metric, published.value) == ("40-2 Wide ResNet (published)", "accuracy", 0.409)
+    assert published.section == "cifar-100-subclass-1-held-out"
 
 
 def test_both_forms_of_icons_give_the_same_manifest(icons: Path, tmp_path: Path) -> None:
@@ -131,13 +127,14 @@ def test_both_forms_of_icons_give_the_same_manifest(icons: Path, tmp_path: Path)
 
 
 def test_the_gap_between_styles_is_reported(icons: Path) -> None:
-    (summary,) = summarise([evaluated(Styles(), icons / part) for part in PARTS]).families["shifts"]
-    assert summary.data_set == "icons-50-style-microsoft-held-out"
-    assert (summary.accuracy.value, summary.clean_accuracy, summary.drop.value) == (0.5, 1, 0.5)
-    accuracies = {row.name: (row.accuracy, row.clean_accuracy) for row in summary.strata}
-    assert accuracies["style microsoft"] == (0.5, None)
-    assert accuracies["class icon007"] == (0, 1)
-    assert accuracies["class icon008"] == (1, 1)
+    held_out = only(report_on(*(evaluated(Styles(), icons / part) for part in PARTS), resamples=50), "shifts")
+    assert held_out.data_set == "icons-50-style-microsoft-held-out"
+    figures = ("accuracy", "clean accuracy", "drop (percentage points)")
+    assert [value(held_out, name) for name in figures] == [0.5, 1, 0.5]
+    assert [value(held_out, name, "class icon007") for name in figures] == [0, 1, 1]
+    assert [value(held_out, name, "class icon008") for name in figures] == [1, 1, 0]
+    assert value(held_out, "accuracy", "style microsoft") == 0.5
+    assert [each.metric for each in held_out.measures if each.transform == "style microsoft"] == ["accuracy"]
 
 
 def test_a_failed_row_has_the_reason_of_an_unusable_name(tmp_path: Path) -> None:

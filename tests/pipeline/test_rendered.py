@@ -161,7 +161,7 @@ def test_report_knows_that_a_rendered_and_a_built_set_are_the_same(
     evaluated(built_once, tmp_path / "one")
     evaluated(rendered_once, tmp_path / "two", model="other")
     facts = rs.report([tmp_path / "one", tmp_path / "two"]).facts()
-    assert len({each["manifest_sha256"] for each in facts["corruptions"]}) == 1
+    assert len({each["manifest_sha256"] for each in facts["results"]}) == 1
     assert not any("different" in warning for warning in facts["warnings"])
 
 

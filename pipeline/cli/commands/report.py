@@ -96,13 +96,10 @@ def report(
         from pipeline.evaluate.report.text import to_terminal
 
         names = {old: new for each in rename or () for old, new in _renaming(each).items()}
-        options = {
-            "real": real,
-            "published": published,
-            "rename": names,
-            "command": shlex.join(["robustshards", *sys.argv[1:]]),
-        }
-        found = make_report(evaluations, baseline or (), clean or (), **options)
+        command = shlex.join(["robustshards", *sys.argv[1:]])
+        found = make_report(
+            evaluations, baseline or (), clean or (), real=real, published=published, rename=names, command=command
+        )
         if out is not None:
             from pipeline.evaluate.report.write import write_report
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.arrays import Floats
 from pipeline.evaluate.report.context import Context
-from pipeline.evaluate.report.grid import By
+from pipeline.evaluate.report.grid import By, Means
 from pipeline.evaluate.report.load import Evaluation
-from pipeline.evaluate.report.measures import Measure, Metric
+from pipeline.evaluate.report.measures import Facts, Measure, Metric
 from pipeline.evaluate.report.scores import Scores, Untransformed, condition_scores, top1_errors
 from pipeline.evaluate.report.views import FINE, PLAIN
 from pipeline.evaluate.results.predictions import ConditionPredictions
@@ -74,7 +75,7 @@ def read_scores(evaluation: Evaluation) -> Scores[Condition]:
 
 def calibration_of(
     evaluation: Evaluation, scores: Scores[Condition], context: Context, **options: Any
-) -> tuple[list[Measure], dict[str, Any]]:
+) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation by transform and level, and the bins of its reliability diagrams.
 
     Args:
@@ -98,7 +99,7 @@ def calibration_of(
         grid.cells(np.asarray(error(confidences.T, correct.T)))
         for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
     )
-    views: dict[By, Callable[[Floats], Any]] = {
+    views: dict[By, Callable[[Floats], Figures]] = {
         "": grid.mean,
         "level": lambda cells: metrics.mean_over(cells[..., grid.counted, :], axis=-2),
         "transform": metrics.mean_over,
@@ -107,9 +108,9 @@ def calibration_of(
     found: list[Measure] = []
     for by, view in views.items():  # a bootstrap would make ECE too large
         found += [*grid.points(ECE, view(ece), by), *grid.points(ADAPTIVE_ECE, view(adaptive_ece), by)]
-        found += grid.estimate(NLL, lambda means, view=view: view(means.cells), by)
+        found += grid.estimate(NLL, partial(_viewed, view, lambda means: means.cells), by)
         if known:
-            found += grid.estimate(BRIER, lambda means, view=view: view(grid.cells(means.others)), by)
+            found += grid.estimate(BRIER, partial(_viewed, view, lambda means: grid.cells(means.others)), by)
     names = {name for name, inside in zip(grid.transforms, grid.counted, strict=True) if inside}
     bins = {}
     for level in grid.levels:
@@ -119,12 +120,17 @@ def calibration_of(
     return found, {RELIABILITY: bins}
 
 
+def _viewed(view: Callable[[Floats], Figures], cells: Callable[[Means], Floats], means: Means) -> Figures:
+    """Return what a view makes of means by transform and level."""
+    return view(cells(means))
+
+
 def _probabilities(scores: Scores[Condition], column: int) -> Floats:
     """Return one of the values of ``prediction_values``, (images, conditions). Rounding of float32 can exceed 1."""
     return np.minimum(scores.values[..., column], 1, dtype=np.float64)
 
 
-def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], dict[str, Any]]:
+def natural_calibration(natural: Untransformed, context: Context) -> tuple[list[Measure], Facts]:
     """Return the calibration of an evaluation on images without a transform, and the bins of its diagram."""
     values = prediction_values(natural.evaluation, natural.predicted)[:, None]
     scores = Scores[Condition](natural.images, (natural.predicted.condition,), values)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby, product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.report.join import Warn, differing_settings
-from pipeline.evaluate.report.load import Evaluation, Tested
+from pipeline.evaluate.report.load import AnyTested, Evaluation
 from pipeline.evaluate.report.scores import Images
 from pipeline.evaluate.results.folder import DESCRIPTIVE, DISPLAY_NAME, MAX_NAME_LENGTH, is_display_name
 from pipeline.text import printable
 
-T = TypeVar("T", bound=Tested[Any])
+T = TypeVar("T", bound=AnyTested)
 
 NOT_IDENTITY = {"name", "spec", "weights", *DESCRIPTIVE}
 """Fields of ``[model]`` that may differ between evaluations of one model: names, locations of files, descriptions."""
@@ -24,7 +24,7 @@ DIGEST_LENGTH = 8
 """Number of digits of a manifest's digest that are appended to ambiguous data set names."""
 
 
-def identity(evaluation: Tested[Any]) -> dict[str, Any]:
+def identity(evaluation: AnyTested) -> Mapping[str, object]:
     """Return the fields that identify the evaluated model: digests and the number of classes."""
     return evaluation.table.model.model_dump(mode="json", exclude=NOT_IDENTITY)
 
@@ -45,7 +45,7 @@ def as_built(evaluation: Evaluation, manifests: Mapping[str, str]) -> Evaluation
     return replace(evaluation, table=evaluation.table.model_copy(update={"data_set": built}))
 
 
-def model_names(tested: Sequence[Tested[Any]], rename: Mapping[str, str], warn: Warn) -> dict[str, str]:
+def model_names(tested: Sequence[AnyTested], rename: Mapping[str, str], warn: Warn) -> dict[str, str]:
     """Return the display name of each evaluated model, by location of the evaluation.
 
     The same weights and code under several names are one model, which has the user's name or else the first one. Names
@@ -66,7 +66,7 @@ def model_names(tested: Sequence[Tested[Any]], rename: Mapping[str, str], warn: 
         if not is_display_name(new):
             raise UserError(f"invalid name {new[:MAX_NAME_LENGTH]!a}: use {DISPLAY_NAME}")
     names = {location: rename.get(name, name) for location, name in recorded.items()}
-    models: dict[str, list[Tested[Any]]] = {}
+    models: dict[str, list[AnyTested]] = {}
     for each in sorted(tested, key=lambda each: recorded[each.location] not in rename):
         models.setdefault(str(identity(each)), []).append(each)
     for of_model in models.values():
@@ -83,7 +83,7 @@ def model_names(tested: Sequence[Tested[Any]], rename: Mapping[str, str], warn: 
     return names
 
 
-def _are_apart(one: Tested[Any], other: Tested[Any]) -> bool:
+def _are_apart(one: AnyTested, other: AnyTested) -> bool:
     """Return whether tests of one model under two names differ on purpose, as in a comparison of precisions."""
     first, second = one.table, other.table
     same_images = type(first) is type(second) and first.data_set.manifest_sha256 == second.data_set.manifest_sha256
@@ -96,13 +96,13 @@ def renamed(tested: T, names: Mapping[str, str]) -> T:
     return replace(tested, table=tested.table.model_copy(update={"model": model}))
 
 
-def check_model_names(evaluations: Iterable[Tested[Any]]) -> None:
+def check_model_names(evaluations: Iterable[AnyTested]) -> None:
     """Check that no two models share a name.
 
     Raises:
         UserError: If two different models have the same name.
     """
-    first: dict[str, Tested[Any]] = {}
+    first: dict[str, AnyTested] = {}
     for evaluation in evaluations:
         other = first.setdefault(evaluation.table.model.name, evaluation)
         if identity(evaluation) != identity(other):
@@ -120,7 +120,7 @@ def check_duplicates(evaluations: Sequence[Evaluation]) -> None:
     Raises:
         UserError: If a folder is given twice, or a model was evaluated twice on one data set.
     """
-    first: dict[Any, Evaluation] = {}
+    first: dict[tuple[str, ...], Evaluation] = {}
     for evaluation in evaluations:
         data_set = evaluation.table.data_set
         task = evaluation.table.task.digest if evaluation.table.task else ""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
 
 from pipeline.evaluate.report.across import (
     PublishedFigure,
@@ -235,7 +234,8 @@ def _clean_accuracy_table(
     clean = [section for section in sections if section.report.is_clean]
     best = max(clean, key=lambda each: (len(each.models), max(of.images for of in each.models.values())), default=None)
     fallback = {model: each.clean_accuracy for model, each in best.models.items()} if best else {}
-    axis, plots = Axis("clean accuracy"), []
+    axis = Axis("clean accuracy")
+    plots: list[Panel] = []
     for section, metric in metrics:
         if not section.report.is_clean:
             accuracies = {
@@ -330,6 +330,6 @@ def _scatter_table(title: str, note: str, plots: Sequence[Panel]) -> Iterator[Ta
     yield Table(COMPARISON, title, note, [Column("model", number=False), *heads], rows, Plot("scatter", plots))
 
 
-def _first(values: Any) -> float:
+def _first(values: Sequence[float] | Sequence[str]) -> float:
     """Return the only horizontal position of a point."""
     return float(values[0])

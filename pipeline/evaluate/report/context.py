@@ -55,7 +55,6 @@ class Context:
         self._names = display_names(evaluations, self.warn)
         self._clean = {each.location: read_untransformed(each) for each in evaluations if each.role == "clean"}
         self._clean_of_baseline = [read_untransformed(each) for each in baseline if each.role == "clean"]
-        self._baseline_scores: dict[tuple[str, str], Any] = {}
         check_clean(self._clean.values(), chosen)
         for each in (*self._clean.values(), *self._clean_of_baseline):
             if each.evaluation.encoded.endswith(LOSSY):

@@ -37,6 +37,7 @@ from pipeline.evaluate.report.panels import (
 from pipeline.evaluate.report.views import Axis, Panel, Plot, Series
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 THEME = {
@@ -211,7 +212,7 @@ def _settings(more: Mapping[str, Any]) -> Iterator[None]:
     except ImportError:
         raise UserError("figures need matplotlib: pip install 'robustshards[evaluate]'") from None
     defaults = matplotlib.rcParamsDefault
-    own: dict[Any, Any] = {name: defaults[name] for name in defaults if name.startswith(PREFIXES)}
+    own: dict[Any, object] = {name: defaults[name] for name in defaults if name.startswith(PREFIXES)}
     with matplotlib.rc_context(own | dict(SETTINGS) | dict(more)):
         yield
 
@@ -302,7 +303,7 @@ def _whole(plot: Plot, models: Sequence[str]) -> Figure:
     return drawing
 
 
-def _handle(key: Key) -> Any:
+def _handle(key: Key) -> Artist:
     """Return the mark of an entry of a legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

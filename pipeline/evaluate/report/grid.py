@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeline.evaluate.metrics import mean_over
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats, Numbers
 from pipeline.evaluate.metrics.bootstrap import Bootstrap, intervals, wilson
 from pipeline.evaluate.report.measures import Measure, Metric
 from pipeline.text import counted
@@ -34,7 +34,7 @@ class Means:
 By = Literal["", "transform", "level", "both"]
 """What a metric has values for: the data set, transforms, levels of all transforms, or transforms at levels."""
 
-Figure = Callable[[Means], Any]
+Figure = Callable[[Means], Figures]
 """A metric as a function of means: (...) for the data set, (..., transforms), (..., levels), or both."""
 
 
@@ -84,7 +84,7 @@ class Grid:
 
     def mean(self, values: Floats) -> Floats:
         """Return the mean over the counted transforms of each one's mean over its levels, (...)."""
-        return np.asarray(mean_over(mean_over(values)[..., self.counted]))
+        return np.asarray(mean_over(np.asarray(mean_over(values))[..., self.counted]))
 
     def among(self, names: Iterable[str]) -> np.ndarray:
         """Return which transforms have one of these names, bool (transforms,)."""
@@ -166,14 +166,14 @@ def measures_of(metric: Metric, values: Floats, drawn: Floats, images: int) -> I
         drawn: Values in the draws, (draws, values).
         images: Number of images.
     """
-    lows, highs = intervals(drawn)
+    lows, highs = map(np.asarray, intervals(drawn))
     for index, (value, low, high) in enumerate(zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)):
         if metric.unit == "fraction" and low == high == value and value in (0, 1):
             low, high = wilson(round(value * images), images)  # noqa: PLW2901
         yield Measure(metric.name, value, low, high, images=images, draws=drawn[:, index])
 
 
-def means_of(metrics: Sequence[Metric], values: Floats, resamples: int) -> list[Measure]:
+def means_of(metrics: Sequence[Metric], values: Numbers, resamples: int) -> list[Measure]:
     """Return the means of values of images with intervals: one metric per column, (images, metrics)."""
     bootstrap = Bootstrap.of(values, resamples=resamples)
     pairs = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Generic
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.arrays import Floats
-from pipeline.evaluate.report.load import Evaluation, Flags, Tested
+from pipeline.evaluate.report.load import AnyTested, Evaluation, Flags
 from pipeline.evaluate.report.scores import Images, Key, Rows, Scores, Untransformed, list_names
 from pipeline.text import counted, printable
 
@@ -84,7 +84,10 @@ def match(first: Images, second: Images) -> Match:
     return Match(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _match(ids: Sequence[Any], row_by_id: Mapping[Any, int]) -> tuple[Rows, Rows]:
+Id = TypeVar("Id")
+
+
+def _match(ids: Sequence[Id], row_by_id: Mapping[Id, int]) -> tuple[Rows, Rows]:
     """Return the rows of ids that both sets have, in both sets."""
     pairs = [(row, row_by_id[id_]) for row, id_ in enumerate(ids) if id_ in row_by_id]
     rows, others = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -126,7 +129,7 @@ def unfit(evaluation: Evaluation, other: Evaluation) -> str:
     return ""
 
 
-def differing_settings(first: Tested[Any], second: Tested[Any]) -> str:
+def differing_settings(first: AnyTested, second: AnyTested) -> str:
     """Return the settings that differ between two evaluations, with both values; empty if all are equal.
 
     Settings that one evaluation does not have, such as the preparation of images that are already prepared, are not

@@ -50,7 +50,8 @@ BUDGET_COLUMNS = ("source_id", "right_before", "found", "smallest", "error")
 """Columns of searches that reports need."""
 
 Flags = NDArray[np.bool_]
-Table_co = TypeVar("Table_co", bound=EvaluationTable | BudgetsTable, covariant=True)
+AnyTable = EvaluationTable | BudgetsTable
+Table_co = TypeVar("Table_co", bound=AnyTable, covariant=True)
 
 # Folders
 
@@ -89,6 +90,10 @@ class Tested(Generic[Table_co]):
     def location(self) -> str:
         """The URL or the resolved path of the folder, equal for different spellings of one folder."""
         return self.store.root if "://" in self.store.root else str(Path(self.store.root).resolve())
+
+
+AnyTested = Tested[AnyTable]
+"""The folder of an evaluation or a search."""
 
 
 def role_of(family: str, task: Task | None) -> Role | None:

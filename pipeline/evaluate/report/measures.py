@@ -13,6 +13,9 @@ from pipeline.evaluate.report.views import COUNT, PERCENT, NumberFormat, Plot, T
 if TYPE_CHECKING:
     from pipeline.evaluate.report.load import Evaluation
 
+Facts = dict[str, Any]
+"""Values by name that can be written as JSON."""
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -126,7 +129,7 @@ class Results:
     order_sha256: str = ""
     published: str = ""
     natural: Mapping[str, Measure] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Facts = field(default_factory=dict)
 
     def titled(self, section: str) -> Results:
         """Return the results in a section of another title."""
@@ -244,11 +247,11 @@ class FamilyReport:
 def complement(measure: Measure, metric: str) -> Measure:
     """Return 1 - measure as another metric, such as the accuracy for an error."""
     draws = None if measure.draws is None else 1 - measure.draws
-    ends = {"low": 1 - measure.high, "high": 1 - measure.low}
-    return replace(measure, metric=metric, value=1 - measure.value, draws=draws, **ends)
+    low, high = 1 - measure.high, 1 - measure.low
+    return replace(measure, metric=metric, value=1 - measure.value, low=low, high=high, draws=draws)
 
 
-def table_of(results: Iterable[Results]) -> Iterator[dict[str, Any]]:
+def table_of(results: Iterable[Results]) -> Iterator[Facts]:
     """Yield the rows of the tidy table, with all measures and counts in order."""
     for each in results:
         common = {"model": each.model, "data_set": each.data_set, "family": each.report.key}

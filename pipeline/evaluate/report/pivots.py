@@ -69,8 +69,8 @@ def _part_notes(section: Section, metrics: Sequence[str]) -> Iterator[str]:
         for measure in each.measures:
             if measure.covers and not measure.transform and measure.metric in metrics:
                 marked.setdefault(measure.covers, {})[measure.metric] = None
-        for covers, names in marked.items():
-            parts.setdefault((covers, tuple(names)), []).append(model)
+        for covers, of_part in marked.items():
+            parts.setdefault((covers, tuple(of_part)), []).append(model)
     for (covers, names), models in parts.items():
         yield f"{PARTIAL} {', '.join(models)}: {', '.join(names)} averaged over {covers}."
 
@@ -273,8 +273,8 @@ def _curves(section: Section, transform: str, found: Mapping[tuple[str, str, int
         )
         if points:
             levels, measures = zip(*points, strict=True)
-            ends = [[m.low for m in measures], [m.high for m in measures]]
-            curves.append(Series(model, [float(each) for each in levels], [m.value for m in measures], *ends))
+            low, high = [m.low for m in measures], [m.high for m in measures]
+            curves.append(Series(model, [float(each) for each in levels], [m.value for m in measures], low, high))
     return curves
 
 
@@ -287,8 +287,8 @@ def _bars(
     series = []
     for model in section.models:
         measures = [found.get((model, name, None), missing) for name in known]
-        ends = [[m.low for m in measures], [m.high for m in measures]]
-        series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], *ends))
+        low, high = [m.low for m in measures], [m.high for m in measures]
+        series.append(Series(model, [words(printable(name)) for name in known], [m.value for m in measures], low, high))
     return series
 
 

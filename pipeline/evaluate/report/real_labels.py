@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +213,7 @@ def _parsed(content: bytes, where: str) -> NDArray[np.int32]:
     return label_array(lists)
 
 
-def _fault(labels: Any) -> str:
+def _fault(labels: object) -> str:
     """Return why an entry of a file is not a list of labels; empty if it is."""
     if not isinstance(labels, list):
         return f"is of type {type(labels).__name__}"

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.evaluate.metrics.bootstrap import RESAMPLES
@@ -39,7 +38,7 @@ from pipeline.evaluate.report.comparison import (
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, report_on, reports
 from pipeline.evaluate.report.load import Evaluation, open_evaluation, open_folders
-from pipeline.evaluate.report.measures import Results, Section, table_of
+from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, table_of
 from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
 from pipeline.evaluate.report.sections import sections_of, tables_of
@@ -77,10 +76,10 @@ class ReportData:
         """The ranks of the models on each data set that at least two can be compared on."""
         return rankings_of(self.sections)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
         empty = dict.fromkeys(("data_set", "family", "transform", "covers", "baseline", "clean_images", "unit"), "")
-        blank: dict[str, Any] = empty | {"level": None, "low": float("nan"), "high": float("nan"), "images": 0}
+        blank: Facts = empty | {"level": None, "low": float("nan"), "high": float("nan"), "images": 0}
         yield from table_of(self.results)
         for model in self.models:
             for attribute, _ in SIZES.values():
@@ -96,17 +95,17 @@ class ReportData:
                     }
         for each in self.rankings:
             common = blank | {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
-            for model, (first, last) in each.ranks.items():
+            for name, (first, last) in each.ranks.items():
                 value = (first + last) / 2
                 yield common | {
-                    "model": model,
+                    "model": name,
                     "metric": f"rank by {each.metric.name}",
                     "value": value,
                     "low": first,
                     "high": last,
                 }
-        for model, mean in self.mean_ranks.items():
-            yield blank | {"model": model, "family": "comparison", "metric": "mean rank", "value": mean, "unit": "rank"}
+        for name, mean in self.mean_ranks.items():
+            yield blank | {"model": name, "family": "comparison", "metric": "mean rank", "value": mean, "unit": "rank"}
         for figure in self.published:
             yield blank | {
                 "model": figure.model,
@@ -123,7 +122,15 @@ class ReportData:
         """The mean rank of each model; empty if fewer than two data sets have all models."""
         return mean_ranks(self.rankings, dict.fromkeys(model for each in self.sections for model in each.models))
 
-    def facts(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Return the metrics of whole data sets by model, data set and name; of several levels, those of the lowest."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for each in self.results:
+            whole = {measure.metric: measure.value for measure in each.measures if is_whole(measure)}
+            found.setdefault(each.model, {}).setdefault(each.data_set, whole)
+        return found
+
+    def facts(self) -> Facts:
         """Return the contents as built-in types that can be written as JSON: the tidy table, grouped by results."""
         return {
             "provenance": dict(self.provenance),
@@ -184,7 +191,7 @@ class ReportData:
         )
 
 
-def _facts(results: Results) -> dict[str, Any]:
+def _facts(results: Results) -> Facts:
     """Return results as built-in types; the columns that all rows of the tidy table share are given once."""
     shared = ("model", "data_set", "family")
     rows = [{key: value for key, value in row.items() if key not in shared} for row in table_of([results])]

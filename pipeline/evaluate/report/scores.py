@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UserError
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Floats, Numbers
 from pipeline.evaluate.report.load import Evaluation, Flags
 from pipeline.evaluate.results.predictions import ConditionPredictions
 from pipeline.text import printable
@@ -52,7 +52,7 @@ class ImageValues:
     """Images, and values of each of them, (S, ...)."""
 
     images: Images
-    values: NDArray[Any]
+    values: Numbers
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Scores(Generic[Key]):
 
     images: Images
     keys: tuple[Key, ...]
-    values: NDArray[Any]
+    values: Numbers
 
 
 class ConditionImages:
@@ -137,7 +137,7 @@ def top1_errors(evaluation: Evaluation, predicted: ConditionPredictions) -> Flag
 
 
 def condition_scores(
-    evaluation: Evaluation, value: Callable[[Evaluation, ConditionPredictions], NDArray[Any]] = top1_errors
+    evaluation: Evaluation, value: Callable[[Evaluation, ConditionPredictions], Numbers] = top1_errors
 ) -> Scores[Condition]:
     """Return values of each image by condition, (images, conditions, ...).
 

@@ -262,6 +262,8 @@ def _published_transforms(section: Section, metric: Metric, published: Published
     transforms = dict.fromkeys(
         name for values in published.values() for name, of in values if name and of == metric.name
     )
-    rows = [[name, *(cells.get(name, MISSING) for cells in columns.values())] for name in transforms]
+    rows: list[Sequence[Cell]] = [
+        [name, *(cells.get(name, MISSING) for cells in columns.values())] for name in transforms
+    ]
     heads = [Column("transform", number=False), *map(Column, columns)]
     return Table(section.title, f"{metric.name} of published models", _published_note([metric]), heads, rows)

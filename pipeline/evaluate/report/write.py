@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -99,7 +98,7 @@ def tidy_table(report: ReportData) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
@@ -142,7 +141,7 @@ def write_report(report: ReportData, title: str, folder: str, *, intervals: bool
     replace_files(folder, contents, KINDS)
 
 
-def to_json(facts: Mapping[str, Any]) -> str:
+def to_json(facts: Mapping[str, object]) -> str:
     """Return facts as the text of a JSON file."""
     return json.dumps({"generator": GENERATOR, **facts}, indent=1) + "\n"
 

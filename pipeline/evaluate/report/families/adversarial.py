@@ -278,7 +278,7 @@ def _transfer_table(title: str, matrix: Mapping[tuple[str, str], Mapping[str, Nu
     targets = list(dict.fromkeys(target for row in matrix.values() for target in row))
     attacks = list(dict.fromkeys(attack for attack, _ in matrix))
     missing = Number(math.nan)
-    rows = [
+    rows: list[Sequence[Cell]] = [
         [*key, *(matrix[key].get(target, missing) for target in targets)]
         for attack in attacks
         for key in matrix

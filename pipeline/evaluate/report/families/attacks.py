@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ def shown_together(evaluation: Evaluation, context: Context) -> list[Evaluation]
     return next(group for group in groups if any(each is evaluation for each in group))
 
 
-def _subject(evaluation: Evaluation) -> tuple[Any, ...]:
+def _subject(evaluation: Evaluation) -> tuple[object, ...]:
     """Return what evaluations have in common that can be shown together."""
     attack = attack_of(evaluation)
     attacked = attack.model.digest, attack.model.code

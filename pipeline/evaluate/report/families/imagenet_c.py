@@ -240,7 +240,10 @@ def _of_clean(
     if clean is None:
         return
     paired = clean_grid(scores, clean, context, corruptions.names("benchmark"))
-    error = lambda means: means.others[..., 0]  # noqa: E731
+
+    def error(means: Means) -> Floats:
+        return np.asarray(means.others[..., 0])
+
     yield from paired.estimate(
         RESIDUAL_ROBUSTNESS, lambda means: metrics.residual_robustness(1 - error(means), 1 - paired.mean(means.cells))
     )

@@ -90,7 +90,7 @@ def _compared(
     of_model = [
         other
         for other in context.evaluations
-        if (other.table.data_set.family, other.table.model.name) == (c.FAMILY.name, evaluation.table.model.name)
+        if (other.table.data_set.family, other.table.model.name) == (c.REPORT.family, evaluation.table.model.name)
     ]
     checked = [_checked(evaluation, scores.images, other) for other in of_model]
     found = [each for each in checked if isinstance(each, _OnImageNetC)]
@@ -124,7 +124,7 @@ def _checked(evaluation: Evaluation, images: Images, other: Evaluation) -> _OnIm
         return f"{other.folder} {common.difference or 'has no images in common with this evaluation'}"
     if conflict := label_conflict(evaluation, images, other, scores.images, common):
         return conflict
-    errors = scores.values[np.ix_(common.others, columns)].mean(axis=1)
+    errors = scores.values[np.ix_(common.others, np.array(columns))].mean(axis=1)
     return _OnImageNetC(other, errors, common.rows, common.difference)
 
 

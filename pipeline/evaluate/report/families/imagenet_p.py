@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -11,7 +10,7 @@ import perturbations
 from pipeline.errors import UserError
 from pipeline.evaluate import metrics
 from pipeline.evaluate.metrics.alexnet import ALEXNET_FLIP_PROBABILITIES
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families.imagenet_c import ALEXNET, has_published_baseline, warn_of_image_count
 from pipeline.evaluate.report.grid import Grid
@@ -51,11 +50,13 @@ def sequence_scores(evaluation: Evaluation) -> dict[int, Scores[str]]:
         # Noise sequences are built for each difficulty. For other perturbations, a higher difficulty compares frames
         # that are further apart.
         for difficulty in difficulties if ordered else [predicted.condition.level]:
-            options: dict[str, Any] = {"ordered": ordered, "difficulty": difficulty if ordered else 1}
+            step = difficulty if ordered else 1
             if difficulty < predicted.top1.shape[1]:
                 with reading(evaluation.folder):
-                    flips = metrics.flip_probabilities_by_sequence(predicted.top1, **options)
-                    distances = metrics.top5_distances_of_lists_by_sequence(predicted.top5, **options)
+                    flips = metrics.flip_probabilities_by_sequence(predicted.top1, ordered=ordered, difficulty=step)
+                    distances = metrics.top5_distances_of_lists_by_sequence(
+                        predicted.top5, ordered=ordered, difficulty=step
+                    )
                 values = np.stack([flips, distances], axis=1)
                 columns.setdefault(difficulty, {})[name] = ImageValues(images(predicted), values)
     if not columns:
@@ -144,22 +145,30 @@ def _baseline(
 
 def _measures(flips: Grid, distances: Grid, baseline: Floats) -> Iterator[Measure]:
     """Yield flip probabilities and top-5 distances, their means, and those divided by the baseline's."""
-    for grid, reference, each, mean, ratio, mean_ratio, rate, mean_rate in (
-        (flips, baseline[:, 0], FLIPS, MEAN_FLIPS, FLIP_RATE, MFR, metrics.flip_rate, metrics.mean_flip_rate),
-        (distances, baseline[:, 1], DISTANCE, MEAN_DISTANCE, T5D, MT5D, metrics.top5_ratio, metrics.mean_top5_distance),
-    ):
-        counted = grid.counted
-        divisors = np.where(reference > 0, reference, np.nan)
-        yield from grid.estimate(
-            mean_ratio, lambda means, of=mean_rate, at=counted, by=divisors: of(means.cells[..., at, 0], by[at])
-        )
-        yield from grid.estimate(mean, lambda means, of=grid: of.mean(means.cells))
-        if grid is flips:
-            yield from grid.estimate(
-                NMFP, lambda means: metrics.negative_mean_flip_probability(means.cells[..., flips.counted, 0])
-            )
-        yield from grid.estimate(each, lambda means: means.cells[..., 0], "transform")
-        yield from grid.estimate(ratio, lambda means, of=rate, by=divisors: of(means.cells[..., 0], by), "transform")
+    negated = flips.estimate(
+        NMFP, lambda means: metrics.negative_mean_flip_probability(means.cells[..., flips.counted, 0])
+    )
+    of_flips, of_distances = (FLIPS, MEAN_FLIPS, FLIP_RATE, MFR), (DISTANCE, MEAN_DISTANCE, T5D, MT5D)
+    yield from _of_values(flips, baseline[:, 0], of_flips, metrics.flip_rate, metrics.mean_flip_rate, negated)
+    yield from _of_values(distances, baseline[:, 1], of_distances, metrics.top5_ratio, metrics.mean_top5_distance)
+
+
+def _of_values(
+    grid: Grid,
+    baseline: Floats,
+    names: tuple[Metric, Metric, Metric, Metric],
+    rate: Callable[[Floats, Floats], Figures],
+    mean_rate: Callable[[Floats, Floats], Figures],
+    more: Iterable[Measure] = (),
+) -> Iterator[Measure]:
+    """Yield values by perturbation, their mean, both divided by the baseline's, and after the means ``more``."""
+    each, mean, ratio, mean_ratio = names
+    counted, divisors = grid.counted, np.where(baseline > 0, baseline, np.nan)
+    yield from grid.estimate(mean_ratio, lambda means: mean_rate(means.cells[..., counted, 0], divisors[counted]))
+    yield from grid.estimate(mean, lambda means: grid.mean(means.cells))
+    yield from more
+    yield from grid.estimate(each, lambda means: means.cells[..., 0], "transform")
+    yield from grid.estimate(ratio, lambda means: rate(means.cells[..., 0], divisors), "transform")
 
 
 REPORT = FamilyReport(

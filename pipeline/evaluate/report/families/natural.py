@@ -201,13 +201,17 @@ def _of_parts(
         of_clean = _means(clean_parts[kind], clean) if clean and kind in clean_parts else {}
         for part, (count, accuracy) in _means(names, natural).items():
             name = f"{kind} {part}"
-            low, high = wilson(round(accuracy * count), count)
-            yield Measure(ACCURACY.name, accuracy, low, high, name, images=count)
+            yield _share(ACCURACY, accuracy, name, count)
             if part in of_clean:
                 images, clean_accuracy = of_clean[part]
-                low, high = wilson(round(clean_accuracy * images), images)
-                yield Measure(CLEAN_ACCURACY.name, clean_accuracy, low, high, name, images=images)
+                yield _share(CLEAN_ACCURACY, clean_accuracy, name, images)
                 yield Measure(DROP.name, clean_accuracy - accuracy, transform=name, images=count)
+
+
+def _share(metric: Metric, share: float, part: str, images: int) -> Measure:
+    """Return the accuracy on a part of a data set with Wilson's interval."""
+    low, high = map(float, wilson(round(share * images), images))
+    return Measure(metric.name, share, low, high, part, images=images)
 
 
 def _means(names: Sequence[str], natural: Untransformed) -> dict[str, tuple[int, float]]:
