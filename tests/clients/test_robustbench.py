@@ -79,10 +79,11 @@ def test_original_labels_of_the_images_of_robustbench_have_a_known_accuracy(
     folder = write_evaluation(tmp_path / "clean", logits, labels, family="none", names=names)
     done = robustshards("report", folder, "--real", installed(clients, REAL_LABELS), "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads((tmp_path / "out" / "report.json").read_text())["clean"]
-    assert (found["images"], found["complete_images"], found["real_images"]) == (5000, 50_000, 4678)
-    assert found["real_accuracy"]["value"] == 4233 / 4678
-    assert found["error"]["value"] == 0
+    (found,) = json.loads((tmp_path / "out" / "report.json").read_text())["results"]
+    values = {row["metric"]: row["value"] for row in found["measures"]}
+    assert (values["images"], values["images (ReaL)"]) == (5000, 4678)
+    assert values["accuracy (ReaL)"] == 4233 / 4678
+    assert values["top-1 error"] == 0
     markdown = (tmp_path / "out" / "report.md").read_text()
     assert "| images | 5,000 of 50,000 |" in markdown
     assert hashlib.sha256(installed(clients, REAL_LABELS).read_bytes()).hexdigest() == SHA256

@@ -62,7 +62,7 @@ def test_evaluate_timm_reports_the_model(folder: Path, clients: Path, monkeypatc
     options = ("--model", "resnet10t", "--weights", "weights.pth", "--device", "cpu")
     printed = run_client(clients, WITH_TIMM, EXAMPLES / "evaluate_timm.py", *options, modules=ROOT)
     assert "timm:resnet10t" in printed
-    assert len(json.loads((folder / "results" / "report" / "report.json").read_text())["corruptions"]) == 1
+    assert len(json.loads((folder / "results" / "report" / "report.json").read_text())["results"]) == 1
 
 
 def test_evaluate_own_model_reports_clean_and_corrupted(small_source: Path, tmp_path: Path) -> None:

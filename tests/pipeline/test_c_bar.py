@@ -14,7 +14,7 @@ from corruptions import c_bar
 from corruptions.catalogue import SEVERITIES
 from pipeline.datasets.opening import open_built
 from pipeline.errors import UserError
-from pipeline.evaluate.report.scores import open_evaluation
+from pipeline.evaluate.report.load import open_evaluation
 from pipeline.images.decoders import decode
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
@@ -27,6 +27,7 @@ from tests.factories.digests import data_digests
 from tests.factories.evaluations import votes, write_evaluation
 from tests.factories.exports import exported, rows_of
 from tests.factories.layouts import cifar_10
+from tests.factories.reports import cells, only, report_on, table, value
 
 IMAGES = 5
 """Number of images of the small CIFAR-10."""
@@ -210,17 +211,15 @@ def test_a_report_has_the_difference_to_cifar_10_c(small: Path, tmp_path: Path, 
         "code": model.code,
     }
     on_cifar_10_c = write_evaluation(tmp_path / "c", logits, [row.label for row in rows], **same)
-    done = robustshards("report", tmp_path / "bar", on_cifar_10_c, "--published", "--out", tmp_path / "report")
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "report" / "report.json").read_text())
-    (bar,), (plain,) = report["c_bar"], report["corruptions"]
-    errors = [row["mean_error"]["value"] for row in bar["rows"]]
-    assert bar["mean_error"]["value"] == pytest.approx(np.mean(errors))
-    assert bar["imagenet_c_error"]["value"] == pytest.approx(plain["mean_error"]["value"])
-    assert plain["mean_error"]["value"] == pytest.approx(0.2)
-    assert bar["difference"]["value"] == pytest.approx(bar["mean_error"]["value"] - plain["mean_error"]["value"])
-    assert (bar["complete"], bar["baseline"], report["published"]) == (True, None, [])  # the model has three classes
-    text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
-    assert "mean corruption error (unnormalised)" in text
-    assert "difference to ImageNet-C's corruptions" in text
-    assert "transverse_chromatic_abberation" in text
+    report = report_on(str(tmp_path / "bar"), on_cifar_10_c, published=True, resamples=50)
+    bar, plain = only(report, "c_bar"), only(report, "corruptions")
+    mean = "mean corruption error (unnormalised)"
+    errors = [value(bar, "mean error (unnormalised)", name) for name in bar.transforms]
+    assert value(bar, mean) == pytest.approx(np.mean(errors))
+    assert value(plain, mean) == pytest.approx(0.2)
+    assert value(bar, "mean error on ImageNet-C's corruptions") == pytest.approx(0.2)
+    assert value(bar, "difference to ImageNet-C's corruptions") == pytest.approx(value(bar, mean) - 0.2)
+    assert (bar.details["complete"], bar.baseline, report.published) == (True, "", [])  # the model has three classes
+    assert "transverse_chromatic_abberation" in cells(
+        table(report, "mean error over the severities (unnormalised)", "bar")
+    )

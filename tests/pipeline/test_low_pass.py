@@ -241,9 +241,9 @@ def test_gratings_have_their_frequency_as_bias(shape: str, levels: str, tmp_path
     evaluation = rs.evaluate(
         Contrast(), tmp_path / "data", tmp_path / "results", mean=(0, 0, 0), std=(1, 1, 1), batch_size=3
     )
-    (found,) = rs.report(evaluation).facts()["low_pass"]
-    assert [found[name]["value"] for name in ("frequency_bias", "settled_frequency_bias")] == [10, 10]
-    assert found["area_above_curve"]["value"] == pytest.approx(10)
-    assert (found["frequency_bias"]["low"], found["frequency_bias"]["high"]) == (3, 20)
-    assert found["correct_images"] == 3
+    figures = evaluation.figures()
+    assert [figures[name] for name in ("f_bias", "f_bias (settled)")] == [10, 10]
+    assert figures["area above the curve"] == pytest.approx(10)
+    (bias,) = evaluation.report().table("f_bias").to_pylist()
+    assert (bias["low"], bias["high"], bias["images"]) == (3, 20, 3)
     assert "pass_all = 112" in (tmp_path / "results" / "evaluation.toml").read_text()
