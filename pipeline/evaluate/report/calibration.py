@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.evaluate import metrics
-from pipeline.evaluate.metrics.arrays import Floats
+from pipeline.evaluate.metrics.arrays import Figures, Floats
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.grid import By, Means
 from pipeline.evaluate.report.load import Evaluation
