@@ -47,12 +47,12 @@ def tables_of(section: Section, published: Iterable[PublishedFigure]) -> list[Ta
 
 
 def _caption(section: Section) -> str:
-    """Return what the values of a section were measured on: data set, number of images, seed."""
+    """Return what the values of a section were measured on: number of images, seed of the data set."""
     models = section.models.values()
     counts = {next(iter(each.counts.items()), ("images", (0, 0))) for each in models}
     images = " or ".join(sorted({f"{number:,} {name}" for name, (number, _) in counts if number}))
     seeds = " and ".join(str(seed) for seed in sorted({each.seed for each in models if each.seed is not None}))
-    return ", ".join(filter(None, (section.title, images, seeds and f"seed {seeds}")))
+    return ", ".join(filter(None, (images, seeds and f"seed {seeds}")))
 
 
 # Key figures

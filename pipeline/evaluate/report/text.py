@@ -173,6 +173,12 @@ MARKS = {PARTIAL: "*", EXTRA: r"\dagger", LOSSY_CLEAN: r"\ddagger"}
 SIZES = ((r"\small", 51, 107), (r"\footnotesize", 56, 116), (r"\scriptsize", 59, 124))
 """Font sizes, and the number of characters that fit in one column of a two-column article and in both."""
 
+_WIDTH = "± is half the width of the 95 % confidence interval"
+INTERVALS = re.compile(
+    rf",? with the 95 % confidence interval over \w+ in brackets|; {_WIDTH}(?=\.)| {_WIDTH}; ECE has none[^.]*\."
+)
+"""What notes say of intervals, which tables without them leave out."""
+
 MOST_NUMBERS = 5
 """Tables with more columns of numbers cover both columns of a two-column article."""
 
@@ -231,6 +237,7 @@ def to_latex(table: Table, *, label: str, comment: Sequence[str] = (), intervals
     blocks = _blocks(table, widths, limit)
     label = re.sub(r"[^A-Za-z0-9:.-]+", "-", label)
     note, below = _notes(table, texts)
+    note = note if intervals else INTERVALS.sub("", note)
     parts = [range(start, min(start + MOST_ROWS, len(texts))) for start in range(0, max(len(texts), 1), MOST_ROWS)]
     lines = list(above)
     for number, rows in enumerate(parts):

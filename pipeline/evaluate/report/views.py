@@ -202,8 +202,7 @@ class Plot:
 class Table:
     """A table in the ``section`` of a data set, with an optional plot of its values.
 
-    ``caption``: what the values were measured on, for tables and figures that leave the report: data set, number of
-    images, seed.
+    ``caption``: what the values were measured on, for tables that leave the report: number of images, seed.
     """
 
     section: str
