@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.storage import open_store
 from pipeline.text import counted, printable
+from robustshards._arguments import Location, data_location, location, text
 from robustshards._calls import public_call
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pipeline.datasets.base import DataSet
     from robustshards.reporting import Report
 
 
@@ -31,6 +38,62 @@ class Evaluation:
     """
 
     result: EvaluationResult
+
+    @classmethod
+    def from_predictions(
+        cls,
+        predictions: Any,
+        data: Location | DataSet,
+        model: str,
+        out: Location | None = None,
+        *,
+        note: str | None = None,
+    ) -> Evaluation:
+        """Return the evaluation of a model whose predictions exist already, for example those of a loop of one's own.
+
+        Columns of the predictions are the sample's ``key`` in the data set (``sample.row.key``), or ``source_id``,
+        ``transform`` and ``level``; for sequences the number ``frame`` of each frame, from 0; and ``logits`` or
+        ``probabilities``, with one number for each output of the model. All of ``top5``, ``label_probability``,
+        ``confidence`` and ``squared_probability`` replace these, and so do rows of the attribute ``predictions`` of
+        other evaluations. Rows may be in any order.
+
+        Args:
+            predictions: An Arrow table, a data frame of pandas or polars, a mapping of columns (lists, arrays of shape
+                (N,), and for logits an array or tensor of shape (N, outputs)), or an iterable of these, such as a
+                generator of batches, whose logits are not kept in memory.
+            data: Folder or URL of the data set, or a ``DataSet`` returned by ``open`` or ``render``. Each of its
+                samples that did not fail must be predicted exactly once.
+            model: Name of the model in reports. Evaluations of equal names are of one model.
+            out: Folder or URL for the evaluation. Default: a temporary folder, deleted together with the returned
+                object.
+            note: Remark about the model for reports.
+
+        Raises:
+            UserError: If predictions are missing, repeated, of unknown samples, NaN or otherwise invalid, their outputs
+                do not fit the labels, or ``out`` holds another evaluation.
+            OSError: If a file cannot be read or written.
+        """
+        with public_call(check_requirements):
+            from pipeline.evaluate.predict.given import evaluate_given
+            from pipeline.evaluate.predict.settings import EvaluationRequest
+
+            place, name, remark = data_location(data), text(model, "model"), text(note, "note")
+            return written(
+                out,
+                lambda folder: evaluate_given(
+                    EvaluationRequest(
+                        place.folder,
+                        name or "",
+                        folder,
+                        name=name or "",
+                        note=remark,
+                        data=place.data,
+                        pixels=place.pixels,
+                        cache=place.cache,
+                    ),
+                    predictions,
+                ),
+            )
 
     @property
     def complete(self) -> bool:
@@ -127,3 +190,18 @@ class Evaluation:
         from robustshards.reporting import report
 
         return report(self)
+
+
+def written(out: Location | None, write: Callable[[str], EvaluationResult]) -> Evaluation:
+    """Return the evaluation written to ``out``. Default: a temporary folder, deleted together with the evaluation."""
+    if out is not None:
+        return Evaluation(write(location(out, "out")))
+    temporary = tempfile.mkdtemp(prefix="robustshards-")
+    remove = partial(shutil.rmtree, temporary, ignore_errors=True)
+    try:
+        result = Evaluation(write(temporary))
+    except BaseException:
+        remove()
+        raise
+    weakref.finalize(result, remove)
+    return result

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.views import Document
+from pipeline.evaluate.results.folder import PREDICTIONS_FILE
 from pipeline.text import LONGEST_MESSAGE, counted, printable
 from robustshards._arguments import Location, as_list, location
 from robustshards._calls import public_call
@@ -39,15 +41,33 @@ class Report:
     Attributes:
         data: The contents: the measures of each model on each data set, and warnings.
         title: Title of the page.
+        evaluations: What the report was made of. As long as the report exists, so do temporary folders of evaluations.
     """
 
     data: ReportData
     title: str
+    evaluations: Sequence[Any] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Differences between the evaluations that limit a comparison of their metrics."""
         return tuple(self.data.warnings)
+
+    @cached_property
+    def predictions(self) -> pa.Table:
+        """The predictions of all evaluations as an Arrow table, with the columns ``model`` and ``data_set`` in front.
+
+        These are dictionary-encoded names as the report shows them; docs/evaluation.md describes the other columns.
+        """
+        parts = []
+        with public_call():
+            for model, data_set, store in self.data.folders:
+                part = pq.read_table(store.path(PREDICTIONS_FILE)).replace_schema_metadata(None)
+                for name, value in (("data_set", data_set), ("model", model)):
+                    column = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(part)), [value])
+                    part = part.add_column(0, name, column)
+                parts.append(part)
+        return pa.concat_tables(parts, promote_options="default").unify_dictionaries() if parts else pa.table({})
 
     def facts(self) -> dict[str, Any]:
         """Return the metrics as nested dictionaries and lists, as in report.json."""
@@ -229,19 +249,20 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    folders = [_folder(each) for each in as_list(evaluations)]
+    given, given_clean = as_list(evaluations), as_list(clean)
+    folders = [_folder(each) for each in given]
     if not folders:
         raise UserError("no evaluations to report on: pass at least one")
     with public_call():
         data = make_report(
             folders,
             [_folder(each) for each in as_list(baseline)],
-            [_folder(each) for each in as_list(clean)],
+            [_folder(each) for each in given_clean],
             real=None if real is None else location(real, "real"),
             published=published,
             rename=_names(rename),
         )
-    result = Report(data, title)
+    result = Report(data, title, (*given, *given_clean))
     if out is not None:
         result.write(out)
     return result

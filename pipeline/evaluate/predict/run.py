@@ -97,10 +97,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     """
     parse_executor(request.executor, request.address)
     _check_processes(request)
-    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
-    _check_output(request.output, data_set)
-    if report_on(data_set.family_name, data_set.task).needs_labels:
-        check_labelled(data_set)
+    data_set = opened(request)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
@@ -111,6 +108,15 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     evaluation = _Evaluation(request, images, model, watcher, loaded)
     run_resumable(evaluation.store, evaluation, Tally(PredictionCounts))
     return evaluation.result
+
+
+def opened(request: EvaluationRequest) -> DataSet:
+    """Return the data set of a request. Raise UserError if no report can be made of it, or the output is inside."""
+    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
+    _check_output(request.output, data_set)
+    if report_on(data_set.family_name, data_set.task).needs_labels:
+        check_labelled(data_set)
+    return data_set
 
 
 class _Evaluation:
@@ -135,8 +141,8 @@ class _Evaluation:
     def claim(self) -> None:
         """Determine the settings, and check that the output folder is empty or contains the same evaluation."""
         request, images = self._request, self._images
-        self._table = table = settings(request, images, self._model, _earlier_settings(self.store))
-        _claim(self.store, table)
+        self._table = table = settings(request, images, self._model, earlier_settings(self.store))
+        claim_folder(self.store, table)
         self.result = EvaluationResult(
             table,
             len(self._chunks),
@@ -209,7 +215,7 @@ class _Evaluation:
         """Merge the predictions, unless the merged file is complete."""
         if not is_finished(self.store, self._table, _frames(self._chunks)):
             self.store.remove(PREDICTIONS_FILE)
-            _merge(self.store, self._table, self._chunks)
+            merge_parts(self.store, self._table, self._chunks)
 
     def record(self) -> None:
         """Record the duration."""
@@ -298,7 +304,7 @@ def _is_inside(place: str, folder: str) -> bool:
     return is_url(place) == is_url(folder) and f"{place}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def _earlier_settings(store: Store) -> EvaluationTable | None:
+def earlier_settings(store: Store) -> EvaluationTable | None:
     """Return the settings of an earlier run in the output folder, or None."""
     return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
 
@@ -326,7 +332,7 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
 
 
-def _claim(store: Store, table: EvaluationTable) -> None:
+def claim_folder(store: Store, table: EvaluationTable) -> None:
     """Write evaluation.toml. Raise UserError if the folder contains another evaluation or unknown files."""
     if store.size(EVALUATION_FILE) >= 0:
         current, requested = _flat(read_table(store)), _flat(table)
@@ -361,7 +367,7 @@ def _flat(table: EvaluationTable) -> dict[str, Any]:
     return {f"{part}.{key}": value for part, fields in content.items() for key, value in fields.items()}
 
 
-def _merge(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
+def merge_parts(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
     """Write predictions.parquet and seal it. Raise UserError if the number of rows differs from the manifest."""
     conditions = groupby(chunks, key=lambda chunk: chunk.condition)
     parts = [[part_file(chunk.name) for chunk in group] for _, group in conditions]
