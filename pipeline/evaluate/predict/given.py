@@ -221,7 +221,7 @@ class _Given:
 
     def digest(self) -> str:
         """Return the SHA-256 of all outputs in hexadecimal, which does not depend on the order of the predictions."""
-        return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in self._outputs)).hexdigest()
+        return hashlib.sha256(b"".join(hashlib.sha256(each.data).digest() for each in self._outputs)).hexdigest()
 
     def parts(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, list[tuple[str, str, int, int, int]], Outputs]]:
         """Yield each chunk, its frames as in :class:`Frames`, and their outputs."""

@@ -150,9 +150,8 @@ def matrix_of(column: Any, name: str, count: int) -> NDArray[np.float32]:
 def refuse(wrong: NDArray[np.bool_], keys: Sequence[str], what: str) -> None:
     """Raise UserError with the number and first examples of wrong predictions, if there are any."""
     if wrong.any():
-        examples = ", ".join(
-            map(shown, islice(dict.fromkeys(keys[index] for index in np.flatnonzero(wrong)), EXAMPLES))
-        )
+        found = dict.fromkeys(keys[index] for index in np.flatnonzero(wrong).tolist())
+        examples = ", ".join(map(shown, islice(found, EXAMPLES)))
         raise UserError(
             f"{wrong.sum():,} of {len(keys):,} predictions are {what}, for example {examples}: "
             "give one valid prediction of each sample"
