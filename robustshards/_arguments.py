@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from pipeline.datasets.base import DataSet
+from pipeline.datasets.base import Location as DataSetLocation
 from pipeline.errors import UserError
 
 Location = str | os.PathLike[str]
@@ -21,6 +23,17 @@ def location(value: Any, name: str) -> str:
     if not isinstance(text, str):
         raise UserError(f"invalid {name} {value!r:.80}: pass a path or URL as str or pathlib.Path")
     return text
+
+
+def data_location(data: Any) -> DataSetLocation:
+    """Return where a data set is; raise UserError for other types than a path, a URL or a data set."""
+    if isinstance(data, DataSet):
+        return data.absolute_location
+    if not isinstance(data, str | os.PathLike):
+        raise UserError(
+            f"invalid data of type {type(data).__name__}: pass a path or URL, or what open or render returns"
+        )
+    return DataSetLocation(location(data, "data"))
 
 
 def optional_location(value: Any, name: str) -> str | None:

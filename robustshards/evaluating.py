@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import integer
 from pipeline.datasets.base import DataSet
-from pipeline.datasets.base import Location as DataSetLocation
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.results.folder import Precision
 from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher
-from robustshards._arguments import Location, location, optional_location, text
+from robustshards._arguments import Location, data_location, location, optional_location, text
 from robustshards._calls import public_call
 from robustshards._progress import progress_bar
-from robustshards.reporting import Evaluation
+from robustshards.reporting import Evaluation, written
 
 if TYPE_CHECKING:
     import torch
@@ -116,7 +111,7 @@ def evaluate(
     """
     with public_call(check_requirements):
         _check_ranks()
-        place = _place(data)
+        place = data_location(data)
         options = {
             "weights": optional_location(weights, "weights"),
             "name": text(name, "name"),
@@ -145,17 +140,7 @@ def evaluate(
         }
         data_name = data.name if isinstance(data, DataSet) else os.path.basename(place.folder.rstrip("/"))
         with progress_bar(progress, f"{_model_name(model, options['name'])} on {data_name}") as watcher:
-            if out is not None:
-                return Evaluation(_evaluate(model, place.folder, location(out, "out"), options, watcher))
-            temporary = tempfile.mkdtemp(prefix="robustshards-")
-            remove = partial(shutil.rmtree, temporary, ignore_errors=True)
-            try:
-                result = Evaluation(_evaluate(model, place.folder, temporary, options, watcher))
-            except BaseException:
-                remove()
-                raise
-            weakref.finalize(result, remove)
-            return result
+            return written(out, lambda folder: _evaluate(model, place.folder, folder, options, watcher))
 
 
 def _check_ranks() -> None:
@@ -177,17 +162,6 @@ def _device(requested: str | None, alone: bool) -> str | None:
     rank = os.environ.get("LOCAL_RANK", "") if requested == "auto" and alone else ""
     own = rank.isdecimal() and cuda.is_available() and int(rank) < cuda.device_count()
     return f"cuda:{int(rank)}" if own else requested
-
-
-def _place(data: Any) -> DataSetLocation:
-    """Return where a data set is; raise UserError for other types than a path, a URL or a data set."""
-    if isinstance(data, DataSet):
-        return data.absolute_location
-    if not isinstance(data, str | os.PathLike):
-        raise UserError(
-            f"invalid data of type {type(data).__name__}: pass a path or URL, or what open or render returns"
-        )
-    return DataSetLocation(location(data, "data"))
 
 
 def _evaluate(

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
 from pipeline.evaluate.report.views import Document
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
-from robustshards._arguments import Location, as_list, location
+from robustshards._arguments import Location, as_list, data_location, location, text
 from robustshards._calls import public_call
+
+if TYPE_CHECKING:
+    from pipeline.datasets.base import DataSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +43,62 @@ class Evaluation:
     """
 
     result: EvaluationResult
+
+    @classmethod
+    def from_predictions(
+        cls,
+        predictions: Any,
+        data: Location | DataSet,
+        model: str,
+        out: Location | None = None,
+        *,
+        note: str | None = None,
+    ) -> Evaluation:
+        """Return the evaluation of a model whose predictions exist already, for example those of a loop of one's own.
+
+        Columns of the predictions are the sample's ``key`` in the data set (``sample.row.key``), or ``source_id``,
+        ``transform`` and ``level``; for sequences the number ``frame`` of each frame, from 0; and ``logits`` or
+        ``probabilities``, with one number for each output of the model. All of ``top5``, ``label_probability``,
+        ``confidence`` and ``squared_probability`` replace these, and so do rows of the attribute ``predictions`` of
+        other evaluations. Rows may be in any order.
+
+        Args:
+            predictions: An Arrow table, a data frame of pandas or polars, a mapping of columns (lists, arrays of shape
+                (N,), and for logits an array or tensor of shape (N, outputs)), or an iterable of these, such as a
+                generator of batches, whose logits are not kept in memory.
+            data: Folder or URL of the data set, or a ``DataSet`` returned by ``open`` or ``render``. Each of its
+                samples that did not fail must be predicted exactly once.
+            model: Name of the model in reports. Evaluations of equal names are of one model.
+            out: Folder or URL for the evaluation. Default: a temporary folder, deleted together with the returned
+                object.
+            note: Remark about the model for reports.
+
+        Raises:
+            UserError: If predictions are missing, repeated, of unknown samples, NaN or otherwise invalid, their outputs
+                do not fit the labels, or ``out`` holds another evaluation.
+            OSError: If a file cannot be read or written.
+        """
+        with public_call(check_requirements):
+            from pipeline.evaluate.predict.given import evaluate_given
+            from pipeline.evaluate.predict.settings import EvaluationRequest
+
+            place, name, remark = data_location(data), text(model, "model"), text(note, "note")
+            return written(
+                out,
+                lambda folder: evaluate_given(
+                    EvaluationRequest(
+                        place.folder,
+                        name or "",
+                        folder,
+                        name=name or "",
+                        note=remark,
+                        data=place.data,
+                        pixels=place.pixels,
+                        cache=place.cache,
+                    ),
+                    predictions,
+                ),
+            )
 
     @property
     def complete(self) -> bool:
@@ -132,6 +196,21 @@ class Evaluation:
         return report(self)
 
 
+def written(out: Location | None, write: Callable[[str], EvaluationResult]) -> Evaluation:
+    """Return the evaluation written to ``out``. Default: a temporary folder, deleted together with the evaluation."""
+    if out is not None:
+        return Evaluation(write(location(out, "out")))
+    temporary = tempfile.mkdtemp(prefix="robustshards-")
+    remove = partial(shutil.rmtree, temporary, ignore_errors=True)
+    try:
+        result = Evaluation(write(temporary))
+    except BaseException:
+        remove()
+        raise
+    weakref.finalize(result, remove)
+    return result
+
+
 Evaluations = Location | Evaluation | EvaluationResult | Iterable[Location | Evaluation | EvaluationResult]
 """One or more evaluations: results of ``evaluate``, or folders or URLs of predictions."""
 
@@ -151,15 +230,33 @@ class Report:
     Attributes:
         data: The contents: the measures of each model on each data set, and warnings.
         title: Title of the page.
+        evaluations: What the report was made of. As long as the report exists, so do temporary folders of evaluations.
     """
 
     data: ReportData
     title: str
+    evaluations: Sequence[Any] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Differences between the evaluations that limit a comparison of their metrics."""
         return tuple(self.data.warnings)
+
+    @cached_property
+    def predictions(self) -> pa.Table:
+        """The predictions of all evaluations as an Arrow table, with the columns ``model`` and ``data_set`` in front.
+
+        These are dictionary-encoded names as the report shows them; docs/evaluation.md describes the other columns.
+        """
+        parts = []
+        with public_call():
+            for model, data_set, store in self.data.folders:
+                part = pq.read_table(store.path(PREDICTIONS_FILE)).replace_schema_metadata(None)
+                for name, value in (("data_set", data_set), ("model", model)):
+                    column = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(part)), [value])
+                    part = part.add_column(0, name, column)
+                parts.append(part)
+        return pa.concat_tables(parts, promote_options="default").unify_dictionaries() if parts else pa.table({})
 
     def facts(self) -> dict[str, Any]:
         """Return the metrics as nested dictionaries and lists, as in report.json."""
@@ -341,19 +438,20 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    folders = [_folder(each) for each in as_list(evaluations)]
+    given, given_clean = as_list(evaluations), as_list(clean)
+    folders = [_folder(each) for each in given]
     if not folders:
         raise UserError("no evaluations to report on: pass at least one")
     with public_call():
         data = make_report(
             folders,
             [_folder(each) for each in as_list(baseline)],
-            [_folder(each) for each in as_list(clean)],
+            [_folder(each) for each in given_clean],
             real=None if real is None else location(real, "real"),
             published=published,
             rename=_names(rename),
         )
-    result = Report(data, title)
+    result = Report(data, title, (*given, *given_clean))
     if out is not None:
         result.write(out)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from textwrap import dedent
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -223,7 +224,7 @@ def _class(name: str, cls: type) -> Iterator[str]:
     members = {key: inspect.getattr_static(cls, key) for key in dir(cls) if not key.startswith("_")}
     rows = {}
     for key, member in members.items():
-        if isinstance(member, property):
+        if isinstance(member, property | cached_property):
             rows[key] = _first_line(member)
         elif inspect.isfunction(member):
             rows[_signature(key, member, bound=True).replace("\n", " ")] = _first_line(member)
@@ -231,6 +232,8 @@ def _class(name: str, cls: type) -> Iterator[str]:
         yield "\n".join(
             ["| member | |", "| --- | --- |", *(f"| `{_cell(key)}` | {text} |" for key, text in rows.items())]
         )
+    for key in (key for key, member in members.items() if isinstance(member, classmethod)):
+        yield from _function(f"rs.{name}.{key}", getattr(cls, key))
 
 
 def _module(name: str, module: ModuleType) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Classifier:
         self._normalise = Normaliser(run.batch, table.input.mean, table.input.std, self.device, pads)
         self._type = PRECISIONS[run.precision]
         self._gradients = torch.enable_grad if run.ordered else torch.inference_mode
-        self._groups = _Groups(table.task, self.device) if table.task and table.task.groups else None
+        self._groups = Groups(table.task, self.device) if table.task and table.task.groups else None
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits of a batch, float32 of shape (N, classes), on the device.
@@ -99,18 +99,24 @@ class Classifier:
         if labels.max() >= self._table.labels:
             row = batch.rows[int(labels.argmax())]
             raise UserError(f"{row.key} has label {row.label}, but the model has only {self._table.labels} classes")
-        return _ranked(logits, torch.from_numpy(labels).to(self.device), self._groups)
+        return ranked(logits, torch.from_numpy(labels).to(self.device), self._groups)
 
     def finish(self, outputs: tuple[torch.Tensor, ...]) -> Outputs:
         """Wait for the outputs of a batch and return them. Raise UserError if they are NaN or infinite."""
-        top5, rank, probability, confidence, free, squared = (each.cpu().numpy() for each in outputs)
-        if not np.isfinite(confidence).all():
+        received = fetched(outputs)
+        if not np.isfinite(received.confidence).all():
             raise UserError(
                 f"the model {self._table.model.name} returns NaN or infinite values: with fp16, try bf16 or fp32"
             )
-        return Outputs(
-            top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), squared
-        )
+        return received
+
+
+def fetched(outputs: tuple[torch.Tensor, ...]) -> Outputs:
+    """Wait for what ``ranked`` returned, and return it in the memory of the CPU."""
+    top5, rank, probability, confidence, free, squared = (each.cpu().numpy() for each in outputs)
+    return Outputs(
+        top5.astype(np.int32), rank.astype(np.int32), probability, confidence, free.astype(np.int32), squared
+    )
 
 
 def torch_message(error: BaseException) -> str:
@@ -119,7 +125,7 @@ def torch_message(error: BaseException) -> str:
     return lines[-1] if lines and isinstance(error, RuntimeError) else first_line(error)
 
 
-class _Groups:
+class Groups:
     """The groups of classes that a task counts, on the device of the model."""
 
     def __init__(self, task: Task, device: torch.device) -> None:
@@ -139,18 +145,20 @@ class _Groups:
         return self._group_of_class[classes]
 
 
-def _ranked(logits: torch.Tensor, labels: torch.Tensor, groups: _Groups | None) -> tuple[torch.Tensor, ...]:
+def ranked(
+    logits: torch.Tensor, labels: torch.Tensor, groups: Groups | None, *, normalised: bool = False
+) -> tuple[torch.Tensor, ...]:
     """Return the outputs of each image, in the order of the fields of ``Outputs``.
 
     Of equal logits, the lower class index ranks first. Unknown labels have rank 0 and probability NaN. If one of the
-    logits is NaN or infinite, the confidence is NaN.
+    logits is NaN or infinite, the confidence is NaN. ``normalised`` logits are probabilities already.
     """
     choices = groups.logits(logits) if groups else logits
     order = torch.sort(choices, dim=1, descending=True, stable=True).indices
     known = labels >= 0
     label = labels.clamp(min=0)[:, None]
     rank = (order == label).to(torch.int32).argmax(dim=1) + 1
-    probabilities = choices.softmax(dim=1)
+    probabilities = choices / choices.sum(dim=1, keepdim=True) if normalised else choices.softmax(dim=1)
     own = probabilities.gather(1, label)[:, 0]
     missing = torch.full_like(own, float("nan"))
     largest = logits.amax(dim=1)

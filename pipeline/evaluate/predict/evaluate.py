@@ -42,7 +42,7 @@ from pipeline.execution.pools import Crew, Executor, InProcessPool, parse_execut
 from pipeline.execution.resumable import ImageJob, ImageWatcher, count_frames, run_resumable
 from pipeline.execution.work import Tally
 from pipeline.software import cpu_count
-from pipeline.storage import is_url, open_store, trusted_locations
+from pipeline.storage import Store, is_url, open_store, trusted_locations
 from pipeline.text import counted
 
 MAX_LOADERS = 16
@@ -80,10 +80,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     """
     parse_executor(request.executor, request.address)
     _check_processes(request)
-    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
-    _check_output(request.output, data_set)
-    if report_on(data_set.family_name, data_set.task).needs_labels:
-        check_labelled(data_set)
+    data_set = opened(request)
     watcher.preparing(f"reading the manifest of {data_set.name}")
     chunks = list(data_set.chunks())
     watcher.preparing(f"loading {request.model}")
@@ -98,6 +95,15 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     evaluation = _Evaluation(request, images, model, watcher, loaded)
     run_resumable(evaluation, PredictionCounts)
     return evaluation.result
+
+
+def opened(request: EvaluationRequest) -> DataSet:
+    """Return the data set of a request. Raise UserError if no report can be made of it, or the output is inside."""
+    data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
+    _check_output(request.output, data_set)
+    if report_on(data_set.family_name, data_set.task).needs_labels:
+        check_labelled(data_set)
+    return data_set
 
 
 class _Evaluation(ImageJob[Chunk, PredictionCounts]):
@@ -120,15 +126,9 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
     def claim(self) -> None:
         """Determine the settings, and check that the output folder is empty or contains the same evaluation."""
         request, images = self._request, self._images
-        earlier = read_table(self.store) if self.store.size(EVALUATION_FILE) >= 0 else None
+        earlier = earlier_settings(self.store)
         self._table = table = settings(request, images, self._model, earlier)
-        self.folder.claim(
-            self.store,
-            lambda: self.folder.files_of(self.store, [CHUNKS_FILE]),
-            lambda: differences(_flat(earlier or table), _flat(table)),
-        )
-        if earlier != table:
-            self.store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
+        claim_folder(self.store, table, earlier)
         self.result = EvaluationResult(
             table,
             len(self.parts),
@@ -203,14 +203,9 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
 
     def merge(self) -> None:
         """Merge the predictions, unless the merged file is complete."""
-        frames = count_frames(self.parts)
-        if is_finished(self.store, self._table, frames):
-            return
-        self.store.remove(PREDICTIONS_FILE)
-        conditions = groupby(self.parts, key=lambda chunk: chunk.condition)
-        parts = [[chunk.name for chunk in group] for _, group in conditions]
-        summed = (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
-        self.folder.merge(self.store, parts, {FACT_EVALUATION: self._table.digest}, SCHEMA, summed, frames)
+        if not is_finished(self.store, self._table, count_frames(self.parts)):
+            self.store.remove(PREDICTIONS_FILE)
+            merge_parts(self.store, self._table, self.parts)
 
     def _is_of_earlier_version(self) -> bool:
         """Whether an earlier version, which wrote fewer columns, has finished the evaluation. It is left as it is."""
@@ -271,6 +266,11 @@ def _is_inside(place: str, folder: str) -> bool:
     return is_url(place) == is_url(folder) and f"{place}/".startswith(f"{folder.rstrip('/')}/")
 
 
+def earlier_settings(store: Store) -> EvaluationTable | None:
+    """Return the settings of an earlier run in the output folder, or None."""
+    return read_table(store) if store.size(EVALUATION_FILE) >= 0 else None
+
+
 def _workers(request: EvaluationRequest, table: EvaluationTable) -> int:
     """Return the number of workers. Default: one per GPU, or one without a GPU or for an ordered evaluation."""
     if request.ordered:
@@ -287,6 +287,31 @@ def _loaders(request: EvaluationRequest, table: EvaluationTable, workers: int) -
     if request.ordered:
         return 1
     return max(min(cpu_count() // workers - 1, MAX_LOADERS), 1)
+
+
+def claim_folder(store: Store, table: EvaluationTable, earlier: EvaluationTable | None) -> None:
+    """Write evaluation.toml. Raise UserError if the folder contains another evaluation or unknown files.
+
+    Args:
+        store: The output folder.
+        table: Settings of the evaluation.
+        earlier: Settings in the folder; None if it has none.
+    """
+    EVALUATION.claim(
+        store,
+        lambda: EVALUATION.files_of(store, [CHUNKS_FILE]),
+        lambda: differences(_flat(earlier or table), _flat(table)),
+    )
+    if earlier != table:
+        store.publish_bytes(table.to_toml().encode(), EVALUATION_FILE)
+
+
+def merge_parts(store: Store, table: EvaluationTable, chunks: Sequence[Chunk]) -> None:
+    """Write predictions.parquet and seal it. Raise UserError if the number of rows differs from the manifest."""
+    conditions = groupby(chunks, key=lambda chunk: chunk.condition)
+    parts = [[chunk.name for chunk in group] for _, group in conditions]
+    summed = (FACT_PIXELS_CHECKED, FACT_PIXELS_CHANGED)
+    EVALUATION.merge(store, parts, {FACT_EVALUATION: table.digest}, SCHEMA, summed, count_frames(chunks))
 
 
 def _flat(table: EvaluationTable) -> dict[str, Any]:

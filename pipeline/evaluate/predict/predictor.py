@@ -28,7 +28,7 @@ from pipeline.evaluate.results.folder import (
 )
 from pipeline.evaluate.results.predictions import SCHEMA, Frames, Outputs, source_digest, write_part
 from pipeline.execution.work import Attempt
-from pipeline.storage import open_store
+from pipeline.storage import Store, open_store
 
 IN_FLIGHT = 2
 """Number of batches started before the first outputs are read, to keep a GPU busy."""
@@ -154,16 +154,39 @@ class Predictor:
         outputs = part.outputs or [_no_outputs(self._job.table.labels)]
         names = (each.name for each in fields(Outputs))
         merged = Outputs(*(np.concatenate([getattr(each, name) for each in outputs]) for name in names))
-        frames = Frames(*zip(*part.frames, strict=True)) if part.frames else Frames((), (), (), (), ())
-        facts = {
-            EVALUATION.fact: chunk_digest(self._job.table, chunk),
-            FACT_PIXELS_CHECKED: str(part.compared),
-            FACT_PIXELS_CHANGED: str(part.changed),
-        }
-        scratch = self._store.scratch()
-        write_part(chunk.condition, frames, merged, facts, scratch)
-        self._store.publish(scratch, EVALUATION.part(chunk.name))
+        publish_part(self._store, self._job.table, chunk, part.frames, merged, part.compared, part.changed)
         counts.chunks += 1
+
+
+def publish_part(
+    store: Store,
+    table: EvaluationTable,
+    chunk: Chunk,
+    frames: Sequence[tuple[str, str, int, int, int]],
+    outputs: Outputs,
+    compared: int = 0,
+    changed: int = 0,
+) -> None:
+    """Write and publish the part of a chunk.
+
+    Args:
+        store: Folder of the evaluation.
+        table: Settings of the evaluation.
+        chunk: The chunk.
+        frames: Key, source id, label, frame number and source digest of each frame.
+        outputs: Model outputs of each frame.
+        compared: Number of samples whose pixels were compared with the manifest.
+        changed: Number of compared samples whose pixels differ.
+    """
+    facts = {
+        EVALUATION.fact: chunk_digest(table, chunk),
+        FACT_PIXELS_CHECKED: str(compared),
+        FACT_PIXELS_CHANGED: str(changed),
+    }
+    columns = Frames(*zip(*frames, strict=True)) if frames else Frames((), (), (), (), ())
+    scratch = store.scratch()
+    write_part(chunk.condition, columns, outputs, facts, scratch)
+    store.publish(scratch, EVALUATION.part(chunk.name))
 
 
 def _no_outputs(labels: int) -> Outputs:

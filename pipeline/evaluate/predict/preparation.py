@@ -100,19 +100,23 @@ class EvaluatedImages:
         """The number of images in the largest chunk, the most that a model can get at once."""
         return max(chunk.frames for chunk in self.chunks)
 
+    @property
+    def first(self) -> Chunk:
+        """The first chunk with images. Raises UserError if there is none."""
+        for chunk in self.chunks:
+            if chunk.frames:
+                return chunk
+        raise UserError(
+            f"{self.data_set.name} has no samples to evaluate, since all of them failed in the build: build it again"
+        )
+
     def size(self) -> tuple[int, int]:
         """Return the (height, width) of the images of the first chunk, after preparation.
 
         Raises:
             UserError: There are no images, or they have different sizes.
         """
-        first = next((chunk for chunk in self.chunks if chunk.frames), None)
-        if first is None:
-            raise UserError(
-                f"{self.data_set.name} has no samples to evaluate, since all of them failed in the build: build it "
-                "again"
-            )
-        rows = [row for row in self.data_set.rows_of(first) if row.status == manifests.OK]
+        rows = [row for row in self.data_set.rows_of(self.first) if row.status == manifests.OK]
         sizes = dict.fromkeys(prepared_size(self.preparation, row) for row in rows)
         found = [size for size in sizes if size]
         if len(found) > 1:

@@ -156,7 +156,7 @@ def settings(
     Raises:
         UserError: A setting is invalid, the model does not accept the images, or its outputs do not fit the labels.
     """
-    data_set, chunks = images.data_set, images.chunks
+    data_set = images.data_set
     height, width = images.size()
     model_input, size = model.input, _input_size(request, model)
     largest, device = largest_batch(height, width, size), _device(request.device)
@@ -179,13 +179,13 @@ def settings(
     steps, (mean, std) = images.preparation, _normalisation(request, model_input)
     table = EvaluationTable(
         model=ModelTable(
-            name=_display_name(request),
+            name=display_name(request),
             spec=_encodable(request.model, "--model"),
             weights=_encodable(request.weights or "", "--weights"),
             digest=model.digest,
             code=model.code,
             classes=1,
-            note=_note(request, earlier),
+            note=checked_note(request, earlier),
             parameters=model.parameters,
         ),
         input=InputTable(
@@ -204,18 +204,7 @@ def settings(
             compile=request.compile,
             ordered=request.ordered or None,
         ),
-        data_set=DataSetTable(
-            name=data_set.name,
-            family=data_set.family_name,
-            profile=_profile(images),
-            manifest_sha256=data_set.manifest_digest(),
-            content_sha256=_content(data_set, earlier),
-            samples=sum(chunk.samples for chunk in chunks),
-            failed=sum(chunk.count - chunk.samples for chunk in chunks),
-            pass_all=data_set.family.least_pass_all(height, width),
-            encoder=FILES if isinstance(data_set, Indexed) else _first_row(images).encoder,
-            seed=data_set.recipe.seed if isinstance(data_set, Built | Rendered) else None,
-        ),
+        data_set=data_set_table(images, height, width, earlier),
         task=data_set.task,
         attack=recorded_attack(data_set),
         software=dict(model.software),
@@ -224,6 +213,26 @@ def settings(
     check_labels(data_set, table.model.name, table.model.classes)
     operations = multiply_adds(table, model, height, width)
     return table.model_copy(update={"model": table.model.model_copy(update={"multiply_adds": operations})})
+
+
+def data_set_table(
+    images: EvaluatedImages, height: int, width: int, earlier: EvaluationTable | None = None
+) -> DataSetTable:
+    """Return the description of a data set, given the size of its images as the model gets them."""
+    data_set, row = images.data_set, first_row(images)
+    sides = (name for name, side in PROFILE_SIDES.items() if (height, width) == (side, side))
+    return DataSetTable(
+        name=data_set.name,
+        family=data_set.family_name,
+        profile=next(sides, "") if images.preparation else row.profile,
+        manifest_sha256=data_set.manifest_digest(),
+        content_sha256=_content(data_set, earlier),
+        samples=sum(chunk.samples for chunk in images.chunks),
+        failed=sum(chunk.count - chunk.samples for chunk in images.chunks),
+        pass_all=data_set.family.least_pass_all(height, width),
+        encoder=FILES if isinstance(data_set, Indexed) else row.encoder,
+        seed=data_set.recipe.seed if isinstance(data_set, Built | Rendered) else None,
+    )
 
 
 def check_labelled(data_set: DataSet) -> None:
@@ -260,17 +269,9 @@ def _input_size(request: EvaluationRequest, model: Model) -> int | None:
     return size
 
 
-def _profile(images: EvaluatedImages) -> str:
-    """Return the profile of the images: that of the manifest, or for prepared images that of their size."""
-    if images.preparation:
-        return next((name for name, side in PROFILE_SIDES.items() if images.size() == (side, side)), "")
-    return _first_row(images).profile
-
-
-def _first_row(images: EvaluatedImages) -> Row:
+def first_row(images: EvaluatedImages) -> Row:
     """Return the row of the first image that did not fail."""
-    first = next(chunk for chunk in images.chunks if chunk.frames)
-    return next(row for row in images.data_set.rows_of(first) if row.height)
+    return next(row for row in images.data_set.rows_of(images.first) if row.height)
 
 
 def largest_batch(height: int, width: int, size: int | None) -> int:
@@ -279,7 +280,7 @@ def largest_batch(height: int, width: int, size: int | None) -> int:
     return max(MAX_BATCH_BYTES // (pixels * 3 * 4), 1)
 
 
-def _display_name(request: EvaluationRequest) -> str:
+def display_name(request: EvaluationRequest) -> str:
     """Return the display name of the model. Raise UserError if it is invalid."""
     if request.name is None:
         return _encodable(request.model, "--model")
@@ -289,7 +290,7 @@ def _display_name(request: EvaluationRequest) -> str:
     return name
 
 
-def _note(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
+def checked_note(request: EvaluationRequest, earlier: EvaluationTable | None) -> str | None:
     """Return the remark about the model, or that of an earlier run. Raise UserError if it is invalid."""
     note = request.note
     if note is None:

@@ -24,6 +24,7 @@ from pipeline.evaluate.report.load import LOSSY, Evaluation
 from pipeline.evaluate.report.measures import FamilyReport, Results
 from pipeline.evaluate.report.real_labels import RealImages, RealLabels, Reason, real_images
 from pipeline.evaluate.report.scores import Images, Key, Scores, Untransformed, digest_of_ids, read_untransformed
+from pipeline.storage import Store
 from pipeline.tasks.library import load, shipped
 from pipeline.text import printable
 from pipeline.transforms.family import Condition
@@ -81,6 +82,10 @@ class Context:
             options: Further arguments of ``Grid``.
         """
         return Grid(scores.values if values is None else values, scores.keys, resamples=self.resamples, **options)
+
+    def folders(self) -> list[tuple[str, str, Store]]:
+        """Return the model, the data set as the report names it, and the folder of each evaluation."""
+        return [(each.table.model.name, self._names[each.location], each.store) for each in self.evaluations]
 
     def results(self, report: FamilyReport, evaluation: Evaluation, images: Images, **fields: Any) -> Results:
         """Return results with the fields that all families take from their evaluation, and record the images.

@@ -44,6 +44,7 @@ from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_l
 from pipeline.evaluate.report.sections import sections_of, tables_of
 from pipeline.evaluate.report.views import Chapter, Document, Headline, Table
 from pipeline.software import versions
+from pipeline.storage import Store
 from pipeline.text import LONGEST_MESSAGE, printable
 from pipeline.transforms.registry import FAMILIES
 
@@ -58,6 +59,7 @@ class ReportData:
         models: Notes and sizes of the models.
         published: Published figures of reference models on the same data sets.
         provenance: Facts on how the values came about.
+        folders: Model, name of the data set, and folder of each evaluation.
     """
 
     results: Sequence[Results]
@@ -65,6 +67,7 @@ class ReportData:
     models: Sequence[ReportModel]
     published: Sequence[PublishedFigure]
     provenance: Mapping[str, str]
+    folders: Sequence[tuple[str, str, Store]] = ()
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -307,7 +310,7 @@ def make_report(
     figures = list(published_figures(sections_of(results), families)) if published else []
     tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
     provenance = _provenance(evaluations, baseline, resamples, command)
-    return ReportData(results, context.warnings, models_of(tested), figures, provenance)
+    return ReportData(results, context.warnings, models_of(tested), figures, provenance, context.folders())
 
 
 def _real_labels(path: str | None, reassessed: Sequence[str]) -> RealLabels | Reason:
@@ -357,10 +360,11 @@ def _provenance(
     for each in {each.location: each for each in (*baseline, *evaluations)}.values():
         table, role = each.table, "baseline, " if each.location in of_baseline else ""
         data_set, run = table.data_set, table.run
+        how = f"predictions given, {run.predictions[:12]}" if run.predictions else ""
         facts[f"{role}{each.model} on {printable(data_set.name)}"] = (
             f"{data_set.samples:,} samples, {data_set.failed:,} failed, {each.encoded}, "
             f"seed {'unknown' if data_set.seed is None else data_set.seed}; recipe and images "
-            f"{(data_set.content_sha256 or 'unknown')[:12]}; manifest {data_set.manifest_sha256[:12]}; weights "
-            f"{table.model.digest[:12]}; batch {run.batch}, {run.precision}, {run.device}"
+            f"{(data_set.content_sha256 or 'unknown')[:12]}; manifest {data_set.manifest_sha256[:12]}; "
+            + (how or f"weights {table.model.digest[:12]}; batch {run.batch}, {run.precision}, {run.device}")
         )
     return facts

@@ -108,7 +108,8 @@ class RunTable(StrictTable):
     """The table ``[run]``: device, precision, batch size and other settings that may change the predictions.
 
     ``ordered`` is True if the images were evaluated in the order of the data set by one process, in batches that are
-    not padded, by a model that may adapt. None otherwise.
+    not padded, by a model that may adapt. None otherwise. ``predictions`` is the digest of predictions that were given
+    instead of a model; device, precision, batch size and ``[input]`` are then unknown.
     """
 
     device: str
@@ -117,6 +118,7 @@ class RunTable(StrictTable):
     channels_last: bool = False
     compile: bool = False
     ordered: Literal[True] | None = None
+    predictions: str | None = None
 
 
 class DataSetTable(StrictTable):

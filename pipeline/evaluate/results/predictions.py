@@ -321,6 +321,12 @@ def _top5(path: Path, condition: Condition, column: pa.ChunkedArray) -> NDArray[
 
 def _check_values(path: Path, predictions: ConditionPredictions, limit: int | None) -> None:
     """Raise UserError if predictions contain invalid values."""
+    if faults := [name for name, sound in sound_values(predictions, limit).items() if not sound.all()]:
+        raise _invalid(path, predictions.condition, f"invalid values ({', '.join(faults)})")
+
+
+def sound_values(predictions: ConditionPredictions, limit: int | None) -> dict[str, NDArray[np.bool_]]:
+    """Return, for each check of values by name, which of them pass it; ``limit`` is the number of labels."""
     limit = np.iinfo(np.int32).max if limit is None else limit
     labels, confidence = predictions.labels[:, None], predictions.confidence
     allowed = {
@@ -343,8 +349,7 @@ def _check_values(path: Path, predictions: ConditionPredictions, limit: int | No
     if (squared := predictions.squared_probability) is not None:
         least, most = np.square(confidence) - _ROUNDING, confidence + _ROUNDING
         allowed["squared probabilities"] = (least <= squared) & (squared <= most)
-    if faults := [name for name, sound in allowed.items() if not sound.all()]:
-        raise _invalid(path, predictions.condition, f"invalid values ({', '.join(faults)})")
+    return allowed
 
 
 def _are_probabilities(values: NDArray[np.float32]) -> NDArray[np.bool_]:

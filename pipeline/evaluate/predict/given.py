@@ -1,0 +1,237 @@
+"""Evaluations of given predictions: of a loop of one's own, of a model served elsewhere, or of merged runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import manifests
+from pipeline.datasets.adversarial import recorded_attack
+from pipeline.datasets.base import Chunk, DataSet
+from pipeline.errors import UserError
+from pipeline.evaluate.metrics import TOP
+from pipeline.evaluate.predict.classifier import Groups, fetched, ranked
+from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.evaluate import claim_folder, earlier_settings, merge_parts, opened
+from pipeline.evaluate.predict.given_rows import EXAMPLES, Samples, batches_of, keys_of, matrix_of, numbers_of, refuse
+from pipeline.evaluate.predict.predictor import publish_part
+from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, prepared_size
+from pipeline.evaluate.predict.result import EvaluationResult, described_labels
+from pipeline.evaluate.predict.settings import (
+    EvaluationRequest,
+    check_labels,
+    checked_note,
+    data_set_table,
+    display_name,
+    first_row,
+)
+from pipeline.evaluate.results.folder import (
+    CHUNKS_FILE,
+    PREDICTIONS_FILE,
+    EvaluationTable,
+    InputTable,
+    ModelTable,
+    RunTable,
+    is_finished,
+)
+from pipeline.evaluate.results.predictions import ConditionPredictions, Outputs, sound_values, source_digest
+from pipeline.storage import open_store
+from pipeline.text import shown
+from pipeline.transforms.family import Condition
+
+ELSEWHERE = "elsewhere"
+"""Recorded as the origin and the device of models whose predictions are given."""
+
+SCORES = ("logits", "probabilities")
+RANKED = ("top5", "label_probability", "confidence", "squared_probability")
+"""Columns of predictions; one of ``SCORES``, or all of ``RANKED``, is required."""
+
+_TOLERANCE = 1e-2
+"""By how much probabilities may exceed 1, or their sum differ from it, as rounded to half precision."""
+
+
+def evaluate_given(request: EvaluationRequest, predictions: Any) -> EvaluationResult:
+    """Write the evaluation of given predictions, in the order of the manifest.
+
+    Args:
+        request: Data set, name of the model, output folder and note.
+        predictions: Columns, or an iterable of these, or a data frame or Arrow table.
+
+    Raises:
+        UserError: Predictions are missing, repeated or invalid, or the output folder contains another evaluation.
+    """
+    start = perf_counter()
+    data_set, store = opened(request), open_store(request.output)
+    images = EvaluatedImages(data_set, list(data_set.chunks()), choose_preparation(data_set, None, None, None))
+    first, earlier, name = first_row(images), earlier_settings(store), display_name(request)
+    height, width = prepared_size(images.preparation, first) or (first.height or 0, first.width or 0)
+    digest = hashlib.sha256(f"{ELSEWHERE}\n{name}".encode()).hexdigest()
+    model = ModelTable(name=name, spec=ELSEWHERE, digest=digest, classes=1, note=checked_note(request, earlier))
+    if earlier and earlier.model.digest != digest:
+        raise UserError(f"{store.root} contains an evaluation of {shown(earlier.model.name)}: choose another folder")
+    given = _Given(data_set, name)
+    for columns in batches_of(predictions):
+        given.add(columns)
+    classes = given.check_complete()
+    table = EvaluationTable(
+        model=model.model_copy(update={"classes": classes}),
+        input=InputTable(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        run=RunTable(device=ELSEWHERE, batch=1, predictions=given.digest()),
+        data_set=data_set_table(images, height, width),
+        task=data_set.task,
+        attack=recorded_attack(data_set),
+    )
+    chunks = images.chunks
+    result = EvaluationResult(
+        table, len(chunks), data_set=request.data_set, output=request.output, labels=described_labels(data_set)
+    )
+    with store.exclusive():
+        claim_folder(store, table, earlier)
+        if is_finished(store, table, given.frames):
+            result.chunks_before = len(chunks)
+        else:
+            store.remove(PREDICTIONS_FILE)
+            for chunk, frames, outputs in given.parts(chunks):
+                publish_part(store, table, chunk, frames, outputs)
+            store.publish_bytes("".join(f"{chunk.name}\n" for chunk in chunks).encode(), CHUNKS_FILE)
+            merge_parts(store, table, chunks)
+            result.done = PredictionCounts(chunks=len(chunks), frames=given.frames)
+    result.seconds = perf_counter() - start
+    return result
+
+
+class _Given:
+    """The outputs of each frame of a data set, in the order of the manifest, as far as they were given."""
+
+    def __init__(self, data_set: DataSet, model: str) -> None:
+        task = data_set.task
+        self._data_set, self._model, self._task, self._classes = data_set, model, task, 0
+        self._groups = Groups(task, torch.device("cpu")) if task and task.groups else None
+        self._samples = Samples(data_set)
+        self._labels, self._of_frames = self._samples.labels, self._samples.of_frames
+        self._given = np.zeros(len(self._of_frames), bool)
+        self._outputs: list[NDArray[Any]] = []
+
+    @property
+    def frames(self) -> int:
+        """The number of frames of the data set."""
+        return len(self._given)
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        """Store the predictions of a batch. Raise UserError if some are unknown, repeated or invalid."""
+        keys = keys_of(columns)
+        if not keys:
+            return
+        positions = self._samples.positions(columns, keys)
+        repeated = self._given[positions]
+        repeated[np.delete(np.arange(len(keys)), np.unique(positions, return_index=True)[1])] = True
+        refuse(repeated, keys, "given more than once")
+        labels = self._labels[self._of_frames[positions]]
+        score = next((name for name in SCORES if name in columns), None)
+        outputs = self._scored(columns, score, labels, keys) if score else self._ranked(columns, labels, keys)
+        arrays = [getattr(outputs, each.name) for each in fields(Outputs)]
+        self._outputs = self._outputs or [np.zeros((self.frames, *each.shape[1:]), each.dtype) for each in arrays]
+        if arrays[0].shape[1] != self._outputs[0].shape[1]:
+            raise UserError(
+                f"top5 has {arrays[0].shape[1]} classes in one batch and {self._outputs[0].shape[1]} in an earlier one"
+            )
+        for target, values in zip(self._outputs, arrays, strict=True):
+            target[positions] = values
+        self._given[positions] = True
+
+    def _scored(
+        self, columns: Mapping[str, Any], score: str, labels: NDArray[np.int64], keys: Sequence[str]
+    ) -> Outputs:
+        """Return the outputs of logits or probabilities."""
+        values = torch.from_numpy(matrix_of(columns[score], score, len(keys)))
+        self._check_classes(values.shape[1])
+        normalised = score == SCORES[1]
+        outputs = fetched(ranked(values, torch.from_numpy(labels), self._groups, normalised=normalised))
+        refuse(~np.isfinite(outputs.confidence), keys, f"{score} with NaN or infinite values")
+        if normalised:
+            apart = (values.sum(dim=1) - 1).abs() > _TOLERANCE
+            refuse(
+                (apart | (values < 0).any(dim=1)).numpy(), keys, "probabilities that are negative or do not sum to 1"
+            )
+        return outputs
+
+    def _ranked(self, columns: Mapping[str, Any], labels: NDArray[np.int64], keys: Sequence[str]) -> Outputs:
+        """Return the outputs that another evaluation has recorded."""
+        required = (*RANKED, *(["free"] if self._groups else []))
+        if missing := [name for name in required if name not in columns]:
+            raise UserError(
+                f"predictions without {', '.join(missing)}: give logits, probabilities, or all of {', '.join(required)}"
+            )
+        top5 = np.nan_to_num(matrix_of(columns["top5"], "top5", len(keys)), nan=-1).astype(np.int32)
+        found = top5 == labels[:, None]
+        ranks = np.where(found.any(axis=1), found.argmax(axis=1) + 1, TOP + 1) * (labels >= 0)
+        given = {name: numbers_of(columns[name], name, len(keys), np.float32) for name in RANKED[1:]}
+        rank, free = (
+            numbers_of(columns.get(name, default), name, len(keys), np.int32)
+            for name, default in (("label_rank", ranks), ("free", top5[:, 0]))
+        )
+        outputs = Outputs(top5=top5, label_rank=rank, free=free, **given)
+        values = {each.name: getattr(outputs, each.name)[:, None] for each in fields(Outputs)}
+        known = Condition("", 0), keys, labels.astype(np.int32), top5[:, :1]
+        checks = sound_values(ConditionPredictions(*known, digests=labels, **values), self._limit())
+        for name, sound in checks.items():
+            refuse(~sound.reshape(len(keys)), keys, f"with invalid {name}")
+        return outputs
+
+    def _limit(self) -> int | None:
+        """Return the number of labels that the model chooses among; None if unknown."""
+        labels = self._data_set.labels
+        return self._task.labels if self._task else self._classes or (labels.classes if labels else 0) or None
+
+    def _check_classes(self, classes: int) -> None:
+        """Raise UserError if a model with this number of outputs does not fit the labels."""
+        if self._classes not in (0, classes):
+            raise UserError(f"predictions of {classes} outputs after some of {self._classes}: give those of one model")
+        if self._classes:
+            return
+        check_labels(self._data_set, self._model, classes)
+        self._classes = classes
+        above = np.flatnonzero(self._labels >= (self._limit() or classes))
+        if len(above):
+            raise UserError(
+                f"{len(above):,} labels exceed the {classes} outputs of {self._model}, for example "
+                f"{self._labels[above[0]]} of {shown(self._samples.key(above[0]))}: give all outputs"
+            )
+
+    def check_complete(self) -> int:
+        """Return the number of outputs. Raise UserError if frames have no prediction."""
+        missing = np.flatnonzero(~self._given)
+        if len(missing):
+            examples = ", ".join(shown(self._samples.key(sample)) for sample in self._of_frames[missing[:EXAMPLES]])
+            raise UserError(
+                f"{len(missing):,} of the {self.frames:,} predictions of {self._data_set.name} are missing, for "
+                f"example {examples}: predict every sample once; for a part of the images, pass that part as data"
+            )
+        if not self._classes:
+            most = int(max(self._labels.max(), self._outputs[0].max())) + 1
+            self._check_classes(self._task.outputs if self._task else self._limit() or most)
+        return self._classes
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all outputs in hexadecimal, which does not depend on the order of the predictions."""
+        return hashlib.sha256(b"".join(hashlib.sha256(each.data).digest() for each in self._outputs)).hexdigest()
+
+    def parts(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, list[tuple[str, str, int, int, int]], Outputs]]:
+        """Yield each chunk, its frames as in :class:`Frames`, and their outputs."""
+        end = 0
+        for chunk in chunks:
+            rows = [row for row in self._data_set.rows_of(chunk) if row.status == manifests.OK]
+            frames = [
+                (row.key, row.source_id, row.label, frame, source_digest(row.source_sha256))
+                for row in rows
+                for frame in range(row.frames or 0)
+            ]
+            start, end = end, end + len(frames)
+            yield chunk, frames, Outputs(*(each[start:end] for each in self._outputs))
