@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from textwrap import fill
+from typing import Any, TypeVar
 
 from pipeline.errors import UserError
+from pipeline.settings import entries, help_texts
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Location = str | os.PathLike[str]
 """A path, or a URL that fsspec supports."""
@@ -38,3 +43,18 @@ def text(value: Any, name: str) -> str | None:
 def as_list(values: Any) -> list[Any]:
     """Return the values as a list; a single value, or a string, becomes a list of one."""
     return [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+
+
+def described_by(*models: type[Any]) -> Callable[[Function], Function]:
+    """Return a decorator that adds arguments to a docstring, with the help texts of the settings of these classes."""
+    texts = {name: text for model in models for name, text in help_texts(model).items()}
+
+    def decorate(function: Function) -> Function:
+        head, _, rest = (function.__doc__ or "").partition("    Args:\n")
+        described = texts | entries(function.__doc__, "Args")
+        named = [f"{each}: {described[each]}" for each in inspect.signature(function).parameters]
+        lines = [fill(each, 120, initial_indent=" " * 8, subsequent_indent=" " * 12) for each in named]
+        function.__doc__ = "\n".join([f"{head}    Args:", *lines, "", rest.partition("\n\n")[2]])
+        return function
+
+    return decorate

@@ -24,7 +24,8 @@ from pipeline.datasets.rendered import Rendered
 from pipeline.errors import SampleError, UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.predict.preparation import images_of
-from pipeline.evaluate.predict.settings import EvaluationRequest, settings
+from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.evaluate.predict.settings import settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.images.encoders import Npy
 from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable
@@ -165,7 +166,7 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     data_set, batch = images.data_set, model.batch or request.recipe.batch
     evaluated = EvaluationRequest(
         request.data_set, request.model, request.output, weights=request.weights, name=request.name,
-        device=request.device, batch=batch, size=request.size, mean=request.mean,
+        device=request.device, batch_size=batch, input_size=request.size, mean=request.mean,
         std=request.std, data=request.data, trust_model=request.trust_model,
     )  # fmt: skip
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)

@@ -17,8 +17,6 @@ from pipeline.cli.model_options import (
     WeightsOption,
 )
 from pipeline.cli.options import (
-    EXECUTION,
-    IMAGES,
     AddressOption,
     DataOption,
     ExecutorOption,
@@ -27,6 +25,7 @@ from pipeline.cli.options import (
 )
 from pipeline.errors import UserError
 from pipeline.execution.pools import Executor
+from pipeline.settings import EXECUTION, IMAGES
 
 if TYPE_CHECKING:
     from pipeline.attack.recipes import AttackRecipe

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pipeline.errors import Exit
+from pipeline.settings import REPORTING
 
 UsageError: Any = typer.BadParameter.__base__
 """Error in the arguments of a command. typer does not export it, and has its own copy of click or imports click."""
@@ -25,8 +26,8 @@ EXIT_CODES: Mapping[Exit, str] = {
 }
 """Exit code -> its meaning, for help texts."""
 
-REQUIRED, REPORTING = "Required", "Output and logging"
-"""Titles of the first section of a command, and of the last one, which has the options without a section."""
+REQUIRED = "Required"
+"""Title of the first section of a command."""
 
 NAMES_WIDTH = 30
 """Maximum number of characters of names beside which a text starts on the same line."""
@@ -154,6 +155,8 @@ def text_of(parameter: Any) -> str:
 
 def default_of(parameter: Any) -> str:
     """Return the default of an option as it would be typed; empty where there is none."""
+    if isinstance(shown := getattr(parameter, "show_default", None), str):
+        return shown
     default = parameter.default
     if parameter.required or _is_argument(parameter) or default is None or default is False:
         return ""

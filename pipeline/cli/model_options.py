@@ -6,10 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.options import EXECUTION
-
-MODEL, PREPROCESSING = "Model", "Preprocessing"
-"""Sections of the help."""
+from pipeline.settings import EXECUTION, MODEL, PREPROCESSING
 
 WeightsOption = Annotated[
     str | None,

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from pipeline.cli.help import REPORTING
-from pipeline.errors import UserError
+from pipeline.cli.console import AGAIN, report_errors
+from pipeline.errors import Exit, UserError
 from pipeline.execution.pools import Executor
+from pipeline.settings import (
+    ARGUMENT,
+    CODING,
+    EXECUTION,
+    FLAG,
+    IMAGES,
+    REPORTING,
+    TRANSFORMS,
+    InvalidSettingError,
+    Settings,
+    choice,
+    help_texts,
+    integer,
+    setting,
+)
 from pipeline.storage.locations import local_path
 
 if TYPE_CHECKING:
@@ -26,8 +41,7 @@ if TYPE_CHECKING:
 LONGEST_SHOWN = 80
 """Maximum number of characters of an option's value in an error message."""
 
-IMAGES, TRANSFORMS, CODING, EXECUTION = "Images", "Transforms", "Decoding and encoding", "Execution"
-"""Sections of help texts that several commands have, beside REPORTING."""
+Made = TypeVar("Made", bound=Settings)
 
 RecipeArgument = Annotated[
     str,
@@ -311,6 +325,94 @@ def with_options(shared_options: type[Any]) -> Callable[[Callable[..., None]], C
         return run
 
     return decorate
+
+
+@dataclass(frozen=True)
+class Printing(Settings):
+    """How a command prints.
+
+    Attributes:
+        as_json: Print the result as JSON on standard output.
+    """
+
+    as_json: bool = setting(False, FLAG, REPORTING, "--json")
+
+
+@dataclass(frozen=True)
+class Job(Printing):
+    """How a command that takes long reports.
+
+    Attributes:
+        log: Format of progress on standard error: text (default), or json for one JSON line per event.
+        preempted_exit: Exit code when stopped by SIGTERM.
+    """
+
+    log: str = setting("text", choice("text", "json"), REPORTING)
+    preempted_exit: int = setting(Exit.INCOMPLETE, integer(0, 255, "CODE"), REPORTING)
+
+
+def command(advice: str = AGAIN) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of commands whose parameters are settings: their fields become the options.
+
+    Args:
+        advice: What the user can do after an interruption or a temporary failure.
+    """
+
+    def decorate(run: Callable[..., None]) -> Callable[..., None]:
+        models = [each.annotation for each in inspect.signature(run, eval_str=True).parameters.values()]
+        named = [each for model in models for each in parameters(model)]
+
+        @wraps(run)
+        def invoke(**given: Any) -> None:
+            as_json = bool(given.get("as_json"))
+            with report_errors(as_json, advice=advice):
+                made = [settings_of(model, given) for model in models]
+            with report_errors(as_json, getattr(made[-1], "preempted_exit", Exit.INCOMPLETE), advice):
+                run(*made)
+
+        invoke.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # typer reads both
+        invoke.__annotations__ = {each.name: each.annotation for each in named}
+        return invoke
+
+    return decorate
+
+
+def option_names(each: Field[Any]) -> list[str]:
+    """Return the names of the option of a setting, the first one for messages."""
+    return each.metadata["option"].split() or [f"--{each.name.replace('_', '-')}"]
+
+
+def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
+    """Yield the parameters for typer: text, or flags. The settings themselves read the text."""
+    texts = help_texts(model)
+    for each in fields(model):
+        kind, about = each.metadata["kind"], dict[str, Any](help=texts[each.name])
+        about |= {"metavar": kind.metavar or None, "rich_help_panel": each.metadata["section"] or None}
+        about["show_default"] = isinstance(each.default, int | float | str) and kind is not FLAG and str(each.default)
+        default: Any = None if each.default is not MISSING else inspect.Parameter.empty
+        value: Any = list[str] if kind.many else str
+        if kind is FLAG:
+            value, default = bool, False
+        elif default is None:
+            value = value | None
+        if each.metadata["option"] == ARGUMENT:
+            shown: Any = typer.Argument(**about)
+        else:
+            shown = typer.Option(*option_names(each), **about)
+        yield inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[value, shown]
+        )
+
+
+def settings_of(model: type[Made], given: Mapping[str, Any]) -> Made:
+    """Return the settings that options give. Raise UserError, which names the option, if one is invalid."""
+    known = {each.name: each for each in fields(model)}
+    try:
+        return model(**{name: value for name, value in given.items() if name in known and value not in (None, [])})
+    except InvalidSettingError as error:
+        where = known[error.name]
+        name = where.metadata["kind"].metavar if where.metadata["option"] == ARGUMENT else option_names(where)[0]
+        raise UserError(f"invalid {name} {error.reason}") from None
 
 
 def words(text: str | None) -> list[str] | None:

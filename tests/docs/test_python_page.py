@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
 
 import robustshards as rs
+from pipeline.evaluate.predict.request import EvaluationRequest
 from tests.docs import python_page
 
 
@@ -13,6 +18,17 @@ def test_page_describes_every_public_name() -> None:
     described = {line.removeprefix("### rs.") for line in lines if line.startswith("### rs.")}
     described |= {line.split("`")[1] for line in lines if line.startswith("| `")}
     assert [name for name in rs.__all__ if name not in described] == []
+
+
+@pytest.mark.parametrize(("function", "settings"), [(rs.evaluate, EvaluationRequest)])
+def test_keywords_are_the_settings_of_the_command(function: Any, settings: Any) -> None:
+    """Signatures are written out, for editors and type checkers."""
+    known = {each.name: None if each.default is MISSING else each.default for each in fields(settings)}
+    signature = inspect.signature(function).parameters
+    keywords = {name: each.default for name, each in signature.items() if each.kind is each.KEYWORD_ONLY}
+    given = {"data_set", "data", "pixels", "cache", "out", "model"}
+    assert keywords.pop("progress") is False
+    assert keywords == {name: default for name, default in known.items() if name not in given}
 
 
 def test_page_describes_every_argument_of_functions() -> None:

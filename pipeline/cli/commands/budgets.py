@@ -9,7 +9,6 @@ import typer
 from pipeline.cli.attack_options import ATTACKS, AttackOptions
 from pipeline.cli.console import CONTINUE, print_result, report_errors
 from pipeline.cli.options import (
-    EXECUTION,
     AllowFailuresOption,
     JsonOption,
     LogFormat,
@@ -18,6 +17,7 @@ from pipeline.cli.options import (
     with_options,
 )
 from pipeline.errors import Exit
+from pipeline.settings import EXECUTION
 
 
 @with_options(AttackOptions)

@@ -9,7 +9,6 @@ import typer
 
 from pipeline.cli.console import CONTINUE, print_json, print_lines, print_result, report_errors, warn
 from pipeline.cli.options import (
-    EXECUTION,
     AddressOption,
     AllowFailuresOption,
     ExecutorOption,
@@ -24,6 +23,7 @@ from pipeline.cli.options import (
 )
 from pipeline.errors import Exit
 from pipeline.execution.pools import Executor
+from pipeline.settings import EXECUTION
 
 
 @with_options(RecipeOptions)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import CONTINUE, print_json, print_line, print_lines, report_errors
-from pipeline.cli.options import IMAGES, DataOption, DataSetArgument, JsonOption, class_names
+from pipeline.cli.options import DataOption, DataSetArgument, JsonOption, class_names
+from pipeline.settings import IMAGES
 
 
 def export(

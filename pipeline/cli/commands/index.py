@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_line, report_errors
-from pipeline.cli.options import IMAGES, ClassesOption, JsonOption, ThreadsOption, class_names, numbers
+from pipeline.cli.options import ClassesOption, JsonOption, ThreadsOption, class_names, numbers
 from pipeline.errors import Exit
+from pipeline.settings import IMAGES
 
 
 def index(

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_table, report_errors, warn
-from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_options
+from pipeline.cli.options import JsonOption, RecipeOptions, path_of, with_options
+from pipeline.settings import EXECUTION
 from pipeline.text import counted
 
 

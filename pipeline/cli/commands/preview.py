@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_line, report_errors
-from pipeline.cli.help import REPORTING
-from pipeline.cli.options import IMAGES, DataOption, DataSetArgument, JsonOption
+from pipeline.cli.options import DataOption, DataSetArgument, JsonOption
+from pipeline.settings import IMAGES, REPORTING
 from pipeline.text import counted
 
 

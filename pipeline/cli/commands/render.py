@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_result, report_errors
-from pipeline.cli.options import EXECUTION, AllowFailuresOption, JsonOption, RecipeOptions, path_of, with_options
+from pipeline.cli.options import AllowFailuresOption, JsonOption, RecipeOptions, path_of, with_options
 from pipeline.errors import Exit
+from pipeline.settings import EXECUTION
 
 
 @with_options(RecipeOptions)

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import print_json, print_line, print_renderable, report_errors, warn
-from pipeline.cli.help import REPORTING
 from pipeline.cli.options import JsonOption, words
 from pipeline.errors import UserError
+from pipeline.settings import REPORTING
 
 ACCURACIES, BENCHMARKS = "Accuracies", "Categories and benchmarks"
 """Sections of the help."""

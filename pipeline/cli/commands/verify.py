@@ -9,7 +9,6 @@ import typer
 
 from pipeline.cli.console import print_json, print_lines, report_errors
 from pipeline.cli.options import (
-    EXECUTION,
     DataOption,
     DataSetArgument,
     FrostOption,
@@ -18,6 +17,7 @@ from pipeline.cli.options import (
     path_of,
 )
 from pipeline.errors import Exit, UserError
+from pipeline.settings import EXECUTION
 
 DEEP = "Checks with --deep"
 """Section of the help."""

@@ -23,8 +23,9 @@ from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
 from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, described_labels
-from pipeline.evaluate.predict.settings import EvaluationRequest, check_labelled, preparation, settings
+from pipeline.evaluate.predict.settings import check_labelled, preparation, settings
 from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
@@ -98,7 +99,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
     parse_executor(request.executor, request.address)
     _check_processes(request)
     data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
-    _check_output(request.output, data_set)
+    _check_output(request.out, data_set)
     if report_on(data_set.family_name, data_set.task).needs_labels:
         check_labelled(data_set)
     watcher.preparing(f"reading the manifest of {data_set.name}")
@@ -128,7 +129,7 @@ class _Evaluation:
     ) -> None:
         self._request, self._images, self._chunks = request, images, images.chunks
         self._model, self._watcher, self._loaded = model, watcher, loaded
-        self.store = open_store(request.output)
+        self.store = open_store(request.out)
         self._missing: Sequence[Chunk] = ()
         self._start = perf_counter()
 
@@ -141,7 +142,7 @@ class _Evaluation:
             table,
             len(self._chunks),
             data_set=request.data_set,
-            output=request.output,
+            output=request.out,
             labels=described_labels(images.data_set),
             unprepared=images.unprepared,
         )
@@ -248,7 +249,7 @@ class _Evaluation:
         return EvaluationJob(
             self._table,
             data_set.absolute_location,
-            trusted_locations.absolute(request.output),
+            trusted_locations.absolute(request.out),
             _loaders(request, self._table, _workers(request, self._table)),
             current_folder(),
             request.trust_model,
