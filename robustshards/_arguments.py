@@ -53,7 +53,10 @@ def described_by(*models: type[Any]) -> Callable[[Function], Function]:
         head, _, rest = (function.__doc__ or "").partition("    Args:\n")
         described = texts | entries(function.__doc__, "Args")
         named = [f"{each}: {described[each]}" for each in inspect.signature(function).parameters]
-        lines = [fill(each, 120, initial_indent=" " * 8, subsequent_indent=" " * 12) for each in named]
+        lines = [
+            fill(each, 120, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False)
+            for each in named
+        ]
         function.__doc__ = "\n".join([f"{head}    Args:", *lines, "", rest.partition("\n\n")[2]])
         return function
 

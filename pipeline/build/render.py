@@ -17,6 +17,7 @@ from pipeline.build.plan import Plan
 from pipeline.build.records import PreparedImage
 from pipeline.build.run import BuildRequest, Preparing, prepare
 from pipeline.build.sample_maker import SampleMaker
+from pipeline.build.settings import RenderSettings
 from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
 from pipeline.datasets.paths import (
     INDEX_FILE,
@@ -44,27 +45,6 @@ from pipeline.transforms.family import Condition
 
 FIRST_IMAGES = 1000
 """Number of images at the start of the listing that are tried until one can be prepared."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenderRequest:
-    """A request to render a data set.
-
-    Attributes:
-        recipe: What to render.
-        source: Folder or URL of the source images.
-        output: Folder or URL of the rendered data set.
-        frost_folder: Folder of the frost textures; None for the installed ones.
-        ids: File that selects images by their ids, or None for all images.
-        check: Whether to decode and prepare each image, so that damaged ones are recorded as failed.
-    """
-
-    recipe: Recipe
-    source: str
-    output: str
-    frost_folder: str | None = None
-    ids: str | None = None
-    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +105,7 @@ class RenderResult:
         yield f"next: robustshards evaluate {output} --model MODEL --out FOLDER"
 
 
-def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
+def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
     """List and read the source images, and write the folder that stands for the data set.
 
     Args:
@@ -141,10 +121,10 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
         UnreachableError: The source or the output does not respond.
     """
     build = BuildRequest(
-        request.recipe, request.source, request.output, frost_folder=request.frost_folder, ids=request.ids
+        request.changed_recipe(), request.source, request.out, frost_folder=request.frost_folder, ids=request.ids
     )
     plan, source = prepare(build, watcher)
-    store, errors = open_store(request.output), dict[str, str]()
+    store, errors = open_store(request.out), dict[str, str]()
     with store.exclusive():
         _check_output(store)
         watcher.preparing(f"reading {counted(plan.images, 'image')} of {source.location}")
@@ -158,10 +138,10 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
         store.publish(listing, LISTING_FILE)
         store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)  # last: without it, nothing can be opened
-    remember(request.output, "source", request.source)
+    remember(request.out, "source", request.source)
     if request.frost_folder:
-        remember(request.output, "frost", request.frost_folder)
-    content = open_data_set(request.output).content() or ""
+        remember(request.out, "frost", request.frost_folder)
+    content = open_data_set(request.out).content() or ""
     return RenderResult(plan, content, table.listing, errors)
 
 
@@ -191,7 +171,7 @@ def _claim(store: Store, recipe: Recipe, table: RenderedTable) -> None:
 
 
 def _listed(
-    request: RenderRequest, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
+    request: RenderSettings, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
 ) -> Iterator[ListedImage]:
     """Yield the rows of the listing, read by several threads, and add the reasons of failed images to ``errors``."""
 
@@ -225,14 +205,14 @@ def _listed_image(image: PreparedImage) -> ListedImage:
     )
 
 
-def _maker(recipe: Recipe, request: RenderRequest) -> SampleMaker:
+def _maker(recipe: Recipe, request: RenderSettings) -> SampleMaker:
     """Return a maker of samples with a source of its own."""
     source = open_source(recipe.source.kind, request.source, part=recipe.source)
     roots = sorted({request.source, source.location}, key=len, reverse=True)
     return SampleMaker(source, Renderer(recipe, request.frost_folder), recipe.encoder, roots)
 
 
-def _table(request: RenderRequest, plan: Plan, listing: Path) -> RenderedTable:
+def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
     """Return what stands for the samples, from those of the first image that can be prepared.
 
     Raises:

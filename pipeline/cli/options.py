@@ -351,6 +351,22 @@ class Job(Printing):
     preempted_exit: int = setting(Exit.INCOMPLETE, integer(0, 255, "CODE"), REPORTING)
 
 
+@dataclass(frozen=True)
+class Making(Printing):
+    """How a command that makes images ends.
+
+    Attributes:
+        allow_failures: Exit with 0 even if some images failed.
+    """
+
+    allow_failures: bool = setting(False, FLAG, EXECUTION)
+
+
+@dataclass(frozen=True)
+class MakingJob(Job, Making):
+    """How a command that takes long and makes images reports and ends."""
+
+
 def command(advice: str = AGAIN) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator of commands whose parameters are settings: their fields become the options.
 

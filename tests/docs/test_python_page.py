@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import robustshards as rs
+from pipeline.build.settings import BuildSettings, RenderSettings
 from pipeline.evaluate.predict.request import EvaluationRequest
 from tests.docs import python_page
 
@@ -20,15 +21,29 @@ def test_page_describes_every_public_name() -> None:
     assert [name for name in rs.__all__ if name not in described] == []
 
 
-@pytest.mark.parametrize(("function", "settings"), [(rs.evaluate, EvaluationRequest)])
-def test_keywords_are_the_settings_of_the_command(function: Any, settings: Any) -> None:
+@pytest.mark.parametrize(
+    ("function", "settings", "python_only", "command_only"),
+    [
+        (rs.evaluate, EvaluationRequest, {"progress"}, {"data_set", "model", "out", "data", "pixels", "cache"}),
+        (rs.build, BuildSettings, {"difficulty"}, {"recipe", "source", "out"}),
+        (
+            rs.render,
+            RenderSettings,
+            {"pixels", "cache"},
+            {*("recipe", "source", "out", "grid", "decoder", "resize", "encoder", "quality", "shard_size")},
+        ),
+    ],
+)
+def test_keywords_are_the_settings_of_the_command(
+    function: Any, settings: Any, python_only: set[str], command_only: set[str]
+) -> None:
     """Signatures are written out, for editors and type checkers."""
     known = {each.name: None if each.default is MISSING else each.default for each in fields(settings)}
     signature = inspect.signature(function).parameters
     keywords = {name: each.default for name, each in signature.items() if each.kind is each.KEYWORD_ONLY}
-    given = {"data_set", "data", "pixels", "cache", "out", "model"}
-    assert keywords.pop("progress") is False
-    assert keywords == {name: default for name, default in known.items() if name not in given}
+    expected = {name: default for name, default in known.items() if name not in command_only}
+    assert {name: default for name, default in keywords.items() if name not in python_only} == expected
+    assert python_only <= keywords.keys()
 
 
 def test_page_describes_every_argument_of_functions() -> None:

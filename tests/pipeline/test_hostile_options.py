@@ -117,6 +117,8 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--only", "fog\x1b[31m"), "\\x1b"),
         (("--only", "fog", "--grid", "full"), "--grid"),
         (("--limit", "-1"), "source.limit"),
+        (("--limit", "none"), "invalid --limit 'none': use an integer"),
+        (("--measure", "0"), "invalid --measure '0': use an integer of at least 1"),
         (("--shard-size", "0"), "shards.size"),
         (("--seed", "18446744073709551616"), "seed"),
         (("--quality", "0"), "quality"),

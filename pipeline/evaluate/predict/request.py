@@ -116,7 +116,7 @@ class EvaluationRequest(ModelRequest):
         ordered: Evaluate the images in order, in one process, with a model that may adapt at test time: its mode is
             kept, it may use gradients, and batches, of 64 by default, are not padded. After an interruption, the
             evaluation starts again from the first image.
-        pixels: For a rendered data set: use the images before they are encoded, as if --encoder npy stored them.
+        pixels: For a rendered data set: use the images before they are encoded, as if the encoder npy stored them.
             Faster; the predictions differ.
         cache: For a rendered data set: folder in which decoded and cropped photographs are kept, or off. Default: the
             user's cache folder.
