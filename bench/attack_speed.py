@@ -22,8 +22,8 @@ from PIL import Image
 from bench.report import markdown_line
 from pipeline.attack import recipes
 from pipeline.attack.libraries import device_name
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.run import run_attack
-from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.build.counts import BuildCounts
 from pipeline.datasets.index import index
@@ -50,7 +50,7 @@ def main() -> None:
         str(clean),
         "bench.attack_speed:resnet50",
         str(FOLDER / "out"),
-        recipe,
+        attacks=recipe,
         device=device,
         executor="local",
         workers=1,

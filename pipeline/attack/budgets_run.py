@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import manifests
 from pipeline.attack.budgets_worker import Block, SearchCounts, SearchJob, SearchWorker
 from pipeline.attack.methods import METHODS
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.run import loading, prepare, processes
-from pipeline.attack.settings import AttackRequest, Setup
+from pipeline.attack.settings import Setup
 from pipeline.datasets.paths import FACT_FAILED, MANIFEST_FILE, facts_of_parts
 from pipeline.errors import UserError
 from pipeline.evaluate.results.budgets import (
@@ -174,7 +175,7 @@ class _Budgets:
     def __init__(self, request: AttackRequest, setup: Setup, table: BudgetsTable, watcher: SearchWatcher) -> None:
         self._request, self._setup, self._table, self._watcher = request, setup, table, watcher
         self._blocks = _blocks(setup, request)
-        self.store = open_store(request.output)
+        self.store = open_store(request.out)
         images = sum(len(block.images) for block in self._blocks)
         self.result = SearchResult(table, images, warnings=setup.warnings)
         self._missing: Sequence[Block] = ()
@@ -203,7 +204,7 @@ class _Budgets:
     def open_pool(self) -> AbstractContextManager[Pool[Sequence[Block], SearchCounts]]:
         """Open the pool of workers: one per CPU with one thread, or one per GPU."""
         workers, gpus = processes(self._request, self._setup)
-        output, load = trusted_locations.absolute(self._request.output), loading(self._request, self._setup)
+        output, load = trusted_locations.absolute(self._request.out), loading(self._request, self._setup)
         return open_pool(
             SearchJob(self._table, self._setup.model, self._setup.fixed_batch or 1, output, load),
             SearchWorker,

@@ -11,6 +11,7 @@ import pytest
 import robustshards as rs
 from pipeline.build.settings import BuildSettings, RenderSettings
 from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.evaluate.report.settings import ReportSettings
 from tests.docs import python_page
 
 
@@ -25,6 +26,7 @@ def test_page_describes_every_public_name() -> None:
     ("function", "settings", "python_only", "command_only"),
     [
         (rs.evaluate, EvaluationRequest, {"progress"}, {"data_set", "model", "out", "data", "pixels", "cache"}),
+        (rs.report, ReportSettings, set(), {"evaluations"}),
         (rs.build, BuildSettings, {"difficulty"}, {"recipe", "source", "out"}),
         (
             rs.render,

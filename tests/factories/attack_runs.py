@@ -17,8 +17,8 @@ import manifests
 from pipeline.attack import recipes
 from pipeline.attack.attacker import Attacker, Before
 from pipeline.attack.budgets_run import SearchResult, run_budgets
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.run import AttackResult, run_attack
-from pipeline.attack.settings import AttackRequest
 from pipeline.attack.victim import Victim
 from pipeline.datasets.index import index
 from pipeline.datasets.opening import open_data_set
@@ -73,7 +73,7 @@ def request(clean: Path, out: Path, model: str, recipe: recipes.AttackRecipe, **
     """Return a request with batches of 8, in shards of 16."""
     smaller = recipe.model_copy(update={"batch": 8, "shard_size": 16})
     spec = model if "." in model or ":" in model else f"{MODELS}:{model}"
-    return AttackRequest(str(clean), spec, str(out), smaller, **options)
+    return AttackRequest(str(clean), spec, str(out), attacks=smaller, **options)
 
 
 def attack(
