@@ -29,7 +29,6 @@ from pipeline.settings import (
     text,
     words,
 )
-from pipeline.storage.locations import local_path
 
 if TYPE_CHECKING:
     from pipeline.build.run import BuildRequest
@@ -70,6 +69,12 @@ def _fields(value: Any) -> Mapping[str, Any]:
     return fields
 
 
+def _folder(value: Any) -> str:
+    from pipeline.storage.locations import local_path
+
+    return str(local_path(location().read(value)))
+
+
 def _size(value: Any) -> float:
     from pipeline.build.quota import parse_size
 
@@ -82,7 +87,7 @@ LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159", "LEVELS")
 CLASSES = Kind(_classes, "class names in label order, or a text file of them", "FILE")
 """Lists of class names, or text files of them, which are read."""
 
-FROST = Kind(lambda value: str(local_path(location().read(value))), "a path of a folder", "FOLDER")
+FROST = Kind(_folder, "a path of a folder", "FOLDER")
 
 _OWN_FIELDS = Kind(_fields, "a mapping of tables, for example {'encoder': {'quality': 90}}", "FIELD=VALUE", many=True)
 

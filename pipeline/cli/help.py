@@ -180,7 +180,7 @@ def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
     left = min(max(len(name) for name, _ in rows), NAMES_WIDTH)
     start = formatter.current_indent + left + 2
     for name, text in rows:
-        lines = textwrap.wrap(text, max(formatter.width - start, 20), break_on_hyphens=False)
+        lines = textwrap.wrap(text, max(formatter.width - start, 20), break_on_hyphens=False) or [""]
         head = f"{'':>{formatter.current_indent}}{name:<{left}}  "
         if len(name) > left:
             formatter.write(f"{head.rstrip()}\n")

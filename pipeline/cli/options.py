@@ -132,7 +132,7 @@ def parameters(model: type[Any]) -> Iterator[inspect.Parameter]:
     """Yield the parameters for typer: text, or flags. The settings themselves read the text."""
     texts = help_texts(model)
     for each in fields(model):
-        kind, about = each.metadata["kind"], dict[str, Any](help=texts[each.name])
+        kind, about = each.metadata["kind"], dict[str, Any](help=texts.get(each.name, ""))
         about |= {"metavar": kind.metavar or None, "rich_help_panel": each.metadata["section"] or None}
         about["show_default"] = isinstance(each.default, int | float | str) and kind is not FLAG and str(each.default)
         default: Any = None if each.default is not MISSING else inspect.Parameter.empty
