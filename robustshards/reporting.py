@@ -16,11 +16,12 @@ from pipeline.errors import UserError
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
+from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Document
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
-from robustshards._arguments import Location, as_list, location
+from robustshards._arguments import Location, described_by, location
 from robustshards._calls import public_call
 
 
@@ -302,6 +303,7 @@ class Report:
             write_report(self.data, self.title, location(out, "out"), intervals=latex_intervals)
 
 
+@described_by(ReportSettings)
 def report(
     evaluations: Evaluations,
     *,
@@ -323,12 +325,8 @@ def report(
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
         clean: Evaluations on clean images to use for clean errors if a model has several.
-        real: File of the reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: that of the
-            package timm, if it is installed.
-        published: Whether to add tables with published figures of reference models on the same data sets.
         rename: Names to display for models: recorded name -> name. Default: the recorded ones.
         out: Folder or URL for all files of the report. Default: nothing is written.
-        title: Title of the page.
 
     Returns:
         The metrics. ``table()`` returns the tidy table, ``markdown()`` and ``latex()`` tables for documents,
@@ -340,33 +338,19 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    folders = [_folder(each) for each in as_list(evaluations)]
-    if not folders:
+    settings = ReportSettings.of(locals())
+    if not settings.evaluations:
         raise UserError("no evaluations to report on: pass at least one")
     with public_call():
         data = make_report(
-            folders,
-            [_folder(each) for each in as_list(baseline)],
-            [_folder(each) for each in as_list(clean)],
-            real=None if real is None else location(real, "real"),
-            published=published,
-            rename=_names(rename),
+            settings.evaluations,
+            settings.baseline,
+            settings.clean,
+            real=settings.real,
+            published=settings.published,
+            rename=settings.rename,
         )
-    result = Report(data, title)
-    if out is not None:
-        result.write(out)
+    result = Report(data, settings.title)
+    if settings.out is not None:
+        result.write(settings.out)
     return result
-
-
-def _folder(evaluation: Any) -> str:
-    """Return the folder or URL of the predictions; raise UserError for other types."""
-    known = isinstance(evaluation, Evaluation | EvaluationResult)
-    return evaluation.output if known else location(evaluation, "evaluation")
-
-
-def _names(rename: Any) -> Mapping[str, str]:
-    """Return names by recorded name; raise UserError for other types."""
-    names = {} if rename is None else rename
-    if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise UserError(f"invalid rename {rename!r:.80}: pass a mapping from recorded names to names")
-    return names
