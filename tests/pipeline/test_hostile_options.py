@@ -149,6 +149,8 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
         (("index", "does-not-exist", "--out", "x"), "does not exist"),
         (("report", ""), "empty"),
         (("report", "does-not-exist"), "no evaluation"),
+        (("report", "x", "--rename", "lite0"), "invalid --rename 'lite0': use OLD=NEW"),
+        (("report", "x", "--rename", "no.toml"), "cannot read the names 'no.toml'"),
         (("evaluate", "", "--model", "a:b", "--out", "x"), "empty"),
         (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "0,0,0"), "--std: from 1e-06"),
         (
