@@ -23,7 +23,7 @@ from bench.report import markdown_line
 from pipeline.attack import attack_recipe
 from pipeline.attack.attack import run_attack
 from pipeline.attack.libraries import device_name
-from pipeline.attack.settings import AttackRequest
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import predicted
 from pipeline.builder.counts import BuildCounts
 from pipeline.datasets.index.manifest import index
@@ -50,7 +50,7 @@ def main() -> None:
         str(clean),
         "bench.attack_speed:resnet50",
         str(FOLDER / "out"),
-        recipe,
+        attacks=recipe,
         device=device,
         executor="local",
         workers=1,

@@ -23,12 +23,13 @@ from pipeline.evaluate.models.loading import load_model
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
 from pipeline.evaluate.predict.preparation import EvaluatedImages
-from pipeline.evaluate.predict.settings import EvaluationRequest, checked_precision, settings
-from pipeline.evaluate.results.folder import EvaluationTable
+from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.evaluate.predict.settings import settings
+from pipeline.evaluate.results.folder import EvaluationTable, Precision
 from pipeline.execution.work import Attempt
 
 FOLDER = Path("build/bench/evaluator")
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 TITLES = ("precision", "compiled", "batch", "data", "streamed, images/s", "in memory, images/s", "streamed / in memory")
 
 
@@ -49,8 +50,8 @@ def main() -> None:
     print("|---|---|---:|---|---:|---:|---:|")
     for precision, compiled in product(PRECISIONS, (False, True)[: 1 + options.compile]):
         request = EvaluationRequest(
-            "", options.model, "", weights=options.weights, device=options.device, batch=options.batch_size,
-            precision=checked_precision(precision), channels_last=precision != "fp32", compile=compiled,
+            "", options.model, "", weights=options.weights, device=options.device, batch_size=options.batch_size,
+            precision=precision, channels_last=precision != "fp32", compile=compiled,
         )  # fmt: skip
         for name, location in _locations(options.stored, options.rendered).items():
             batch, streamed, memory = _measure(request, open_data_set(*location), model, options.loaders)

@@ -21,7 +21,8 @@ from bench.report import markdown_line
 from bench.scaling import Stopwatch
 from pipeline.builder.build import run_build
 from pipeline.builder.preflight import BuildRequest
-from pipeline.builder.render import RenderRequest, run_render
+from pipeline.builder.render import run_render
+from pipeline.builder.settings import RenderSettings
 from pipeline.datasets.base import Location
 from pipeline.datasets.opening import open_data_set
 from pipeline.evaluate.predict.stream import BrokenChunk, FrameStream, load
@@ -57,7 +58,7 @@ def measure(
     data, rendered, cache = (str(scratch / name) for name in ("stored", "rendered", "prepared"))
     source = repeated(photographs, scratch / "rendered-source", IMAGES)
     images = run_build(BuildRequest(recipe, str(source), data, workers=1), Stopwatch()).plan.samples
-    run_render(RenderRequest(recipe=recipe, source=str(source), output=rendered), SilentWatcher())
+    run_render(RenderSettings(recipe, str(source), rendered), SilentWatcher())
     ways: dict[str, Callable[[], int]] = {
         "stored": lambda: _read(Location(data)),
         "rendered": lambda: _read(Location(rendered, cache=cache)),

@@ -1,9 +1,8 @@
-"""TOML files read into validated tables, and checked integers; errors name the file and the field."""
+"""TOML files read into validated tables; errors name the file and the field."""
 
 from __future__ import annotations
 
 import json
-import operator
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.errors import ArgumentError, UserError
+from pipeline.errors import UserError
 from pipeline.text import SHOWN, shown
 
 _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
@@ -21,24 +20,6 @@ _ENDLESS_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 
 _MESSAGES = {"extra_forbidden": "unknown field", "missing": "missing field"}
 """Type of a pydantic error -> message."""
-
-
-def integer(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
-    """Return an integer of any type, bool excepted. Raise ArgumentError for other values.
-
-    Args:
-        value: The value.
-        name: Name of the argument, for error messages.
-        minimum: Smallest allowed value.
-        maximum: Largest allowed value. None for no limit.
-    """
-    from corruptions.validation import is_integer  # the package imports the kernels
-
-    number = operator.index(value) if is_integer(value) else minimum - 1
-    if number < minimum or (maximum is not None and number > maximum):
-        allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise ArgumentError(f"invalid {name} {value!r:.80}: use an integer {allowed}")
-    return number
 
 
 class StrictTable(BaseModel):

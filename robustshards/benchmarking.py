@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.builder.settings import RecipeSettings, RenderSettings
 from pipeline.datasets.base import DataSet
 from pipeline.errors import UnfinishedError, UserError
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.recipes.library import clean_companion
 from pipeline.recipes.schema import Recipe
 from pipeline.transforms import clean
-from robustshards._arguments import Location, optional_location
+from robustshards._arguments import Location, described_by, optional_location
 from robustshards._progress import progress_bar
-from robustshards._recipes import chosen_recipe
 from robustshards.evaluating import evaluate
 from robustshards.rendering import render
 from robustshards.reporting import Evaluation, Report, report
@@ -66,6 +67,7 @@ class Benchmark:
         return self.report._repr_html_()
 
 
+@described_by(EvaluationRequest, RenderSettings)
 def benchmark(
     model: AnyModel | Mapping[str, AnyModel],
     source: Location,
@@ -98,15 +100,8 @@ def benchmark(
         out: Folder or URL for the rendered data sets (``data/RECIPE``), the predictions (``results/MODEL/RECIPE``) and
             the report (``report``). A repeated call computes only what is missing. Default: nothing is kept except
             the caches.
-        limit: Number of images, taken from the start of the listing. 0: all.
-        ids: Text file that selects images: one id, path or file name per line.
-        source_kind: Layout of the source, for example ``"imagefolder"``. Detected if omitted.
-        classes: All class names in label order: a list, or a text file with one name per line.
-        seed: Seed of all random numbers, 0 to 2**64 - 1.
-        frost_folder: Folder of the six frost textures. Default: the textures in the package ``imagecorruptions``.
+        classes: Class names, as in ``build``.
         check: Decode every image first, so that damaged ones are left out. Otherwise they are an error.
-        pixels: Skip encoder and decoder, which is faster and gives other pixels.
-        cache: Folder in which decoded and cropped photographs are kept, or ``"off"``. Default: the user's cache folder.
         title: Title of the report.
         progress: Show a progress bar for each step, on standard error or in the notebook.
         options: Further arguments of ``evaluate``, for all models: ``device``, ``precision``, ``batch_size``,
@@ -121,12 +116,11 @@ def benchmark(
         UnreachableError: If an object store does not respond.
         OSError: If a file cannot be read or written.
     """
+    given = locals()
     inspect.signature(evaluate).bind(model, source, **options)  # raises TypeError for unknown names
     folder = optional_location(out, "out")
     models = _named(model, options)
-    chosen = [
-        chosen_recipe(each, kind=source_kind, classes=classes, limit=limit, seed=seed) for each in _listed(recipes)
-    ]
+    chosen = [RecipeSettings.of(given, recipe=each).changed_recipe() for each in _listed(recipes)]
     data_sets: list[DataSet] = []
     for recipe in _with_clean(chosen):
         with progress_bar(progress, f"reading the images for {recipe.name}"):

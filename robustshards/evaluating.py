@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config import integer
 from pipeline.datasets.base import DataSet
 from pipeline.errors import UserError
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.results.folder import Precision
 from pipeline.execution.pools import ExecutorName
 from pipeline.execution.resumable import SilentWatcher
-from robustshards._arguments import Location, data_location, location, optional_location, text
+from robustshards._arguments import Location, data_location, described_by
 from robustshards._calls import public_call
 from robustshards._progress import progress_bar
 from robustshards.reporting import Evaluation, written
@@ -22,9 +23,10 @@ from robustshards.reporting import Evaluation, written
 if TYPE_CHECKING:
     import torch
 
-Triple = tuple[float, float, float]
+    from pipeline.evaluate.models.base import Triple
 
 
+@described_by(EvaluationRequest)
 def evaluate(
     model: Location | torch.nn.Module,
     data: Location | DataSet,
@@ -70,31 +72,17 @@ def evaluate(
         data: Folder or URL of a data set, or a ``DataSet`` returned by ``open`` or ``render``.
         out: Folder or URL for the predictions. Created if missing; an unfinished evaluation in it is resumed. Default:
             a temporary folder, deleted together with the returned object.
-        weights: File with a state dict for the model (.pt, .pth, .safetensors).
         name: Name of the model in reports. Default: ``model`` if it is text, else the class name of the module.
-        note: Remark about the model for reports, for example ``"trained with these corruptions"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on. ``"auto"`` is a GPU if there is one. If a
             launcher such as torchrun sets the environment variable LOCAL_RANK, a single worker uses the GPU of that
             number.
-        precision: ``"fp32"``, ``"bf16"`` or ``"fp16"``.
-        batch_size: Images per batch. 0 suits device and image size, and is 64 if ``ordered`` is set.
-        input_size: Side length in pixels that images are resized to. 0: no resize. Default: that of the model.
-        mean: Channel means used in training, RGB, 0 to 1. Default: those of the model, else ImageNet's.
-        std: Channel standard deviations used in training, RGB, above 0. Default: like ``mean``.
         steps: Pairs of name and value that prepare images that are not prepared yet, for example
             ``[("shorter_side", 256), ("center_crop", 224)]``; ``()`` uses images as they are. Where the model requires
             another side, the last crop and the resize before it are changed in proportion. Default: the steps of the
             data set's task, if it has one.
-        resize: Resize operator of the steps. Default: that of the task, else ``"pillow-bilinear"``.
-        channels_last: Use the channels-last memory layout.
-        compile: Compile the model with ``torch.compile``.
-        loaders: Processes per worker that read and decode images. 0: the worker itself. Default: depends on the device.
-        workers: Number of workers. 0: one per GPU, or one on a machine without GPUs.
-        address: Ray cluster to join, ``"host:port"`` or ``"auto"``. Default: this machine.
-        executor: ``"local"`` (child processes), ``"ray"``, or ``"auto"`` (``"local"`` for small evaluations).
         ordered: Evaluate the images in order, with a model that may change when it is called. Not possible with several
-            workers or loaders, or with Ray. A model of a library or file is put into evaluation mode nevertheless.
-        trust_model: Allow TorchScript and torch.export files, which can execute code.
+            workers or loaders, or with Ray. A model of a library or file is put into evaluation mode nevertheless. The
+            default batch size is 64.
         progress: Show a progress bar.
 
     Returns:
@@ -109,38 +97,15 @@ def evaluate(
         UnreachableError: If an object store does not respond. Finished predictions are kept.
         OSError: If a file cannot be read or written.
     """
+    given = locals()
     with public_call(check_requirements):
         _check_ranks()
         place = data_location(data)
-        options = {
-            "weights": optional_location(weights, "weights"),
-            "name": text(name, "name"),
-            "note": text(note, "note"),
-            "device": _device(
-                text(device, "device"), alone=workers in (0, 1) and address is None and executor == "auto"
-            ),
-            "precision": text(precision, "precision"),
-            "batch": integer(batch_size, "batch_size", minimum=0),
-            "size": None if input_size is None else integer(input_size, "input_size", minimum=0),
-            "mean": _triple(mean, "mean"),
-            "std": _triple(std, "std"),
-            "steps": _steps(steps),
-            "resize": text(resize, "resize"),
-            "channels_last": channels_last,
-            "compile": compile,
-            "loaders": None if loaders is None else integer(loaders, "loaders", minimum=0),
-            "workers": integer(workers, "workers", minimum=0),
-            "address": text(address, "address"),
-            "executor": str(executor),
-            "ordered": bool(ordered),
-            "trust_model": trust_model,
-            "data": place.data,
-            "pixels": place.pixels,
-            "cache": place.cache,
-        }
+        where = {"data_set": place.folder, "data": place.data, "pixels": place.pixels, "cache": place.cache}
+        where["device"] = _device(device, alone=workers in (0, 1) and address is None and executor == "auto")
         data_name = data.name if isinstance(data, DataSet) else os.path.basename(place.folder.rstrip("/"))
-        with progress_bar(progress, f"{_model_name(model, options['name'])} on {data_name}") as watcher:
-            return written(out, lambda folder: _evaluate(model, place.folder, folder, options, watcher))
+        with progress_bar(progress, f"{_model_name(model, name)} on {data_name}") as watcher:
+            return written(out, lambda folder: _evaluate(model, given | where | {"out": folder}, watcher))
 
 
 def _check_ranks() -> None:
@@ -164,31 +129,23 @@ def _device(requested: str | None, alone: bool) -> str | None:
     return f"cuda:{int(rank)}" if own else requested
 
 
-def _evaluate(
-    model: Any, data_set: str, output: str, options: dict[str, Any], watcher: SilentWatcher
-) -> EvaluationResult:
+def _evaluate(model: Any, given: dict[str, Any], watcher: SilentWatcher) -> EvaluationResult:
     """Evaluate a model given by name or in memory; the latter runs in this process."""
     from pipeline.evaluate.models.libraries import from_module
     from pipeline.evaluate.predict.evaluate import evaluate
-    from pipeline.evaluate.predict.settings import EvaluationRequest, checked_precision
 
-    checked_precision(options["precision"])
     if isinstance(model, str | os.PathLike):
-        return evaluate(EvaluationRequest(data_set, location(model, "model"), output, **options), watcher)
-    loaded = from_module(model, options["ordered"])
-    given = {
-        "address": options["address"] is not None,
-        "workers": options["workers"] > 1,
-        "weights": options["weights"],
-    }
-    if misplaced := [name for name, is_given in given.items() if is_given]:
+        return evaluate(EvaluationRequest.of(given), watcher)
+    request = EvaluationRequest.of(given, model="")
+    loaded = from_module(model, request.ordered)
+    unusable = {"address": request.address is not None, "workers": request.workers > 1, "weights": request.weights}
+    if misplaced := [name for name, is_given in unusable.items() if is_given]:
         raise UserError(
             f"{' and '.join(misplaced)} cannot be used with a model in memory: leave out, or pass the model as "
             "'package.module:function'"
         )
-    own = {"workers": 1, "name": _model_name(model, options["name"])}
-    request = EvaluationRequest(data_set, loaded.spec, output, **{**options, **own})
-    return evaluate(request, watcher, loaded)
+    own = replace(request, model=loaded.spec, workers=1, name=_model_name(model, request.name))
+    return evaluate(own, watcher, loaded)
 
 
 def _model_name(model: Any, name: str | None) -> str:
@@ -196,23 +153,3 @@ def _model_name(model: Any, name: str | None) -> str:
     if name is not None:
         return name
     return os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
-
-
-def _steps(steps: Any) -> Any:
-    """Return preparation steps, or None for None; raise UserError for other values."""
-    from pipeline.evaluate.predict.preparation import checked_steps
-
-    return None if steps is None else checked_steps(steps)
-
-
-def _triple(numbers: Any, name: str) -> Triple | None:
-    """Return three floats, or None for None; raise UserError for other values."""
-    if numbers is None:
-        return None
-    try:
-        if any(isinstance(number, bool) for number in numbers):
-            raise TypeError
-        red, green, blue = map(float, numbers)
-    except (TypeError, ValueError):
-        raise UserError(f"invalid {name} {numbers!r}: pass three numbers, for example (0.485, 0.456, 0.406)") from None
-    return red, green, blue

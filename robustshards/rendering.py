@@ -10,17 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from corruptions.cache import user_cache
-from pipeline.builder.render import RenderRequest, RenderResult, run_render
+from pipeline.builder.render import RenderResult, run_render
+from pipeline.builder.settings import RenderSettings
 from pipeline.datasets.base import DataSet
 from pipeline.datasets.opening import open_data_set
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.execution.resumable import SilentWatcher
 from pipeline.recipes.schema import Recipe
 from pipeline.storage import trusted_locations
-from robustshards._arguments import Location, location, optional_location
+from robustshards._arguments import Location, described_by, optional_location
 from robustshards._calls import public_call
-from robustshards._recipes import chosen_recipe
 
 
+@described_by(EvaluationRequest, RenderSettings)
 def render(
     recipe: Location | Recipe,
     source: Location,
@@ -48,18 +50,11 @@ def render(
         recipe: Name of a shipped recipe (``recipes.shipped()`` lists them), path of a .toml file, or a ``Recipe``.
         source: Path, URL or glob pattern of the clean images, as in ``build``.
         out: Folder or URL for the recipe and the listing, a few megabytes. Default: a folder in the user's cache.
-        only: Transforms or groups: ``"fog"``, ``"noise,fog"`` or ``["noise", "fog"]``. Default: those of the recipe.
-        severities: Levels, for example ``(1, 3, 5)`` or ``"1-64,159"``. Default: those of the recipe.
-        limit: Number of images, taken from the start of the listing. 0: all.
-        ids: Text file that selects images: one id, path or file name per line.
-        source_kind: Layout of the source, for example ``"imagefolder"``. Detected if omitted.
-        classes: All class names in label order: a list, or a text file with one name per line, as in ``build``.
-        seed: Seed of all random numbers, 0 to 2**64 - 1.
+        only: Transforms or groups, as in ``build``. Default: those of the recipe.
+        severities: Levels, as in ``build``. Default: those of the recipe.
+        classes: Class names, as in ``build``.
         fields: Other fields of the recipe by table, for example ``{"encoder": {"name": "png"}}``.
-        frost_folder: Folder of the six frost textures. Default: the textures in the package ``imagecorruptions``.
         check: Decode every image, so that damaged ones are recorded as failed. Otherwise reading them is an error.
-        pixels: Skip encoder and decoder, which is faster and gives other pixels, as ``encoder = "npy"`` does.
-        cache: Folder in which decoded and cropped photographs are kept, or ``"off"``. Default: the user's cache folder.
 
     Returns:
         The data set. It can be passed to ``evaluate``, and opened again with ``open``.
@@ -69,25 +64,16 @@ def render(
         UnreachableError: If an object store does not respond.
         OSError: If a file cannot be read or written.
     """
+    given = locals()
     with public_call():
-        chosen = chosen_recipe(
-            recipe, kind=source_kind, classes=classes, only=only, severities=severities, limit=limit, seed=seed,
-            fields=fields,
-        )  # fmt: skip
-        request = RenderRequest(
-            recipe=chosen,
-            source=location(source, "source"),
-            output=str(user_cache() / "rendered" / f".{uuid.uuid4().hex}") if out is None else location(out, "out"),
-            frost_folder=optional_location(frost_folder, "frost_folder"),
-            ids=optional_location(ids, "ids"),
-            check=check,
-        )
+        folder = str(user_cache() / "rendered" / f".{uuid.uuid4().hex}") if out is None else out
+        request = RenderSettings.of(given, out=folder)
         result = run_render(request, SilentWatcher())
-        folder = _kept(request, result) if out is None else request.output
-        return open_data_set(folder, None, pixels, optional_location(cache, "cache"))
+        place = _kept(request, result) if out is None else request.out
+        return open_data_set(place, None, pixels, optional_location(cache, "cache"))
 
 
-def _kept(request: RenderRequest, result: RenderResult) -> str:
+def _kept(request: RenderSettings, result: RenderResult) -> str:
     """Move a rendered data set to the folder of the cache that is named by its content, listing and source."""
     source = trusted_locations.absolute(request.source)
     name = hashlib.sha256(
@@ -95,8 +81,8 @@ def _kept(request: RenderRequest, result: RenderResult) -> str:
     ).hexdigest()[:32]
     folder = user_cache() / "rendered" / name
     try:
-        os.rename(request.output, folder)
+        os.rename(request.out, folder)
     except OSError:  # an earlier call has made it
-        shutil.rmtree(request.output, ignore_errors=True)
-    trusted_locations.move(request.output, str(folder))
+        shutil.rmtree(request.out, ignore_errors=True)
+    trusted_locations.move(request.out, str(folder))
     return str(folder)

@@ -18,14 +18,17 @@ import pyarrow.parquet as pq
 from corruptions.registry import unknown
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.counts import PredictionCounts
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.requirements import check_requirements
 from pipeline.evaluate.predict.result import EvaluationResult
 from pipeline.evaluate.report.report import ReportData, make_report
+from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.views import Document
 from pipeline.evaluate.results.folder import PREDICTIONS_FILE, EvaluationTable, require_finished
+from pipeline.settings import as_list
 from pipeline.storage import open_store
 from pipeline.text import LONGEST_MESSAGE, counted, printable
-from robustshards._arguments import Location, as_list, data_location, location, text
+from robustshards._arguments import Location, data_location, described_by, location
 from robustshards._calls import public_call
 
 if TYPE_CHECKING:
@@ -80,25 +83,11 @@ class Evaluation:
         """
         with public_call(check_requirements):
             from pipeline.evaluate.predict.given import evaluate_given
-            from pipeline.evaluate.predict.settings import EvaluationRequest
 
-            place, name, remark = data_location(data), text(model, "model"), text(note, "note")
-            return written(
-                out,
-                lambda folder: evaluate_given(
-                    EvaluationRequest(
-                        place.folder,
-                        name or "",
-                        folder,
-                        name=name or "",
-                        note=remark,
-                        data=place.data,
-                        pixels=place.pixels,
-                        cache=place.cache,
-                    ),
-                    predictions,
-                ),
-            )
+            place = data_location(data)
+            given: dict[str, Any] = {"data_set": place.folder, "model": model, "name": model, "note": note}
+            given |= {"data": place.data, "pixels": place.pixels, "cache": place.cache}
+            return written(out, lambda folder: evaluate_given(EvaluationRequest.of(given, out=folder), predictions))
 
     @property
     def complete(self) -> bool:
@@ -400,6 +389,7 @@ class Report:
             write_report(self.data, self.title, location(out, "out"), intervals=latex_intervals)
 
 
+@described_by(ReportSettings)
 def report(
     evaluations: Evaluations,
     *,
@@ -421,12 +411,8 @@ def report(
         baseline: Evaluations of the reference model, on the same images, by which errors are divided (CE, mCE, FR).
             Default: the published AlexNet figures, for models of 1000 classes on images of 224 x 224.
         clean: Evaluations on clean images to use for clean errors if a model has several.
-        real: File of the reassessed labels (ReaL) of the ImageNet validation images, real.json. Default: that of the
-            package timm, if it is installed.
-        published: Whether to add tables with published figures of reference models on the same data sets.
         rename: Names to display for models: recorded name -> name. Default: the recorded ones.
         out: Folder or URL for all files of the report. Default: nothing is written.
-        title: Title of the page.
 
     Returns:
         The metrics. ``table()`` returns the tidy table, ``markdown()`` and ``latex()`` tables for documents,
@@ -438,34 +424,19 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
-    given, given_clean = as_list(evaluations), as_list(clean)
-    folders = [_folder(each) for each in given]
-    if not folders:
+    settings = ReportSettings.of(locals())
+    if not settings.evaluations:
         raise UserError("no evaluations to report on: pass at least one")
     with public_call():
         data = make_report(
-            folders,
-            [_folder(each) for each in as_list(baseline)],
-            [_folder(each) for each in given_clean],
-            real=None if real is None else location(real, "real"),
-            published=published,
-            rename=_names(rename),
+            settings.evaluations,
+            settings.baseline,
+            settings.clean,
+            real=settings.real,
+            published=settings.published,
+            rename=settings.rename,
         )
-    result = Report(data, title, (*given, *given_clean))
-    if out is not None:
-        result.write(out)
+    result = Report(data, settings.title, (*as_list(evaluations), *as_list(clean)))
+    if settings.out is not None:
+        result.write(settings.out)
     return result
-
-
-def _folder(evaluation: Any) -> str:
-    """Return the folder or URL of the predictions; raise UserError for other types."""
-    known = isinstance(evaluation, Evaluation | EvaluationResult)
-    return evaluation.output if known else location(evaluation, "evaluation")
-
-
-def _names(rename: Any) -> Mapping[str, str]:
-    """Return names by recorded name; raise UserError for other types."""
-    names = {} if rename is None else rename
-    if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise UserError(f"invalid rename {rename!r:.80}: pass a mapping from recorded names to names")
-    return names

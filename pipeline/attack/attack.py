@@ -11,7 +11,8 @@ import torch
 from pipeline.attack.clean import CleanImages
 from pipeline.attack.libraries import release, request_deterministic_cublas
 from pipeline.attack.records import merge_records
-from pipeline.attack.settings import AttackRequest, Setup, check_libraries, recipe_of, set_up, size_message
+from pipeline.attack.request import AttackRequest
+from pipeline.attack.settings import Setup, check_libraries, recipe_of, set_up, size_message
 from pipeline.attack.worker import AttackJob, AttackWorker, Loading
 from pipeline.builder.build import Build, BuildWatcher, Workers
 from pipeline.builder.counts import BuildCounts
@@ -67,7 +68,7 @@ def run_attack(request: AttackRequest, watcher: BuildWatcher) -> AttackResult:
         UnfinishedError: No worker can be started, or a part cannot be read.
     """
     parse_executor(request.executor, request.address)
-    check_overlap(request.data_set, request.output)
+    check_overlap(request.data_set, request.out)
     setup = prepare(request, watcher.preparing)
     recipe = recipe_of(setup, request)
     plan = make_plan(recipe, setup.source)
@@ -148,10 +149,10 @@ class _Attack(Build):
 
     def __init__(self, request: AttackRequest, setup: Setup, plan: Plan, watcher: BuildWatcher) -> None:
         built = BuildRequest(
-            plan.recipe, request.data_set, request.output, address=request.address, executor=request.executor,
+            plan.recipe, request.data_set, request.out, address=request.address, executor=request.executor,
             ids=request.ids, retry_failed=request.retry_failed,
         )  # fmt: skip
-        job = AttackJob(plan.recipe, trusted_locations.absolute(request.output), loading(request, setup))
+        job = AttackJob(plan.recipe, trusted_locations.absolute(request.out), loading(request, setup))
         workers, gpus = processes(request, setup)
         crew = Workers(
             job=job, worker=AttackWorker, outputs=0, executor=request.executor, workers=workers,

@@ -9,7 +9,8 @@ from typing import Any
 
 from pipeline.attack.attack import loading, prepare, processes
 from pipeline.attack.budgets_worker import Block, SearchCounts, SearchJob, SearchWorker
-from pipeline.attack.settings import AttackRequest, Setup
+from pipeline.attack.request import AttackRequest
+from pipeline.attack.settings import Setup
 from pipeline.config import differences, flat
 from pipeline.datasets.paths import MANIFEST_FILE, RECIPE_FILE
 from pipeline.errors import UserError
@@ -158,7 +159,7 @@ class _Budgets(ImageJob[Block, SearchCounts]):
         images = iter(islice(setup.source, request.limit or None))
         groups = iter(lambda: tuple(islice(images, request.recipe.shard_size)), ())
         blocks = [Block(index, group) for index, group in enumerate(groups)]
-        super().__init__(open_store(request.output), watcher, blocks)
+        super().__init__(open_store(request.out), watcher, blocks)
         self._request, self._setup, self._table = request, setup, table
         self.result = SearchResult(table, count_frames(blocks), warnings=setup.warnings)
 
@@ -185,7 +186,7 @@ class _Budgets(ImageJob[Block, SearchCounts]):
         """Return the workers: one per CPU with one thread, or one per GPU."""
         request, setup = self._request, self._setup
         workers, gpus = processes(request, setup)
-        output, load = trusted_locations.absolute(request.output), loading(request, setup)
+        output, load = trusted_locations.absolute(request.out), loading(request, setup)
         return Crew(
             job=SearchJob(self._table, setup.model, setup.fixed_batch or 1, output, load),
             worker=SearchWorker,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
 from rich.filesize import decimal
 
-from pipeline.attack.attack_recipe import AttackRecipe
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.auto import SQUARE_L2, tiles_l2
 from pipeline.attack.clean import CleanImages, chosen_images, pixels_of
 from pipeline.attack.libraries import device_name, installed_versions, is_out_of_memory, memory_for
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim, loss_gradients
 from pipeline.datasets.built import Built
 from pipeline.datasets.norms import LEVEL, ONE
@@ -23,7 +23,8 @@ from pipeline.datasets.rendered import Rendered
 from pipeline.errors import SampleError, UserError
 from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.predict.preparation import images_of
-from pipeline.evaluate.predict.settings import EvaluationRequest, settings
+from pipeline.evaluate.predict.request import EvaluationRequest
+from pipeline.evaluate.predict.settings import settings
 from pipeline.evaluate.results.folder import EvaluationTable
 from pipeline.images.encoders import Npy
 from pipeline.recipes.attacks import AttackedModel, AttackEntry, AttackTable, CleanTable
@@ -39,56 +40,6 @@ BITS = (8, 16)
 
 _PROBABILITY_ERROR = 1e-3
 """Largest difference from 1 of the sum of outputs that look like probabilities."""
-
-
-@dataclass(frozen=True)
-class AttackRequest:
-    """A request to attack a model.
-
-    Attributes:
-        data_set: Path or URL of the clean data set.
-        model: Factory, file or library model.
-        output: Path or URL of the output folder.
-        recipe: Attacks, budgets and settings.
-        only: Attacks of the recipe to run. None for all.
-        weights: File with a state dict for the model.
-        name: Display name of the model. None uses ``model``.
-        size: Side that images are resized to, in pixels. None uses that of the model.
-        mean: Channel means for pixel values 0..1. None uses those of the model.
-        std: Channel standard deviations for pixel values 0..1. None uses those of the model.
-        bits: Bits of a stored value, 8 or 16.
-        device: auto, cpu, cuda, cuda:1, ...
-        ids: Text file that selects images by their ids. None for those of ``recipe.sample``.
-        limit: First N of the images; 0 for all.
-        data: Folder with the files of an index.
-        trust_model: Whether to load model files that can run code.
-        workers: Number of workers. None picks the number.
-        address: Address of a Ray cluster, or None.
-        executor: auto, ray or local.
-        retry_failed: Whether to remake parts that have failed images.
-    """
-
-    data_set: str
-    model: str
-    output: str
-    recipe: AttackRecipe
-    _: KW_ONLY
-    only: Sequence[str] | None = None
-    weights: str | None = None
-    name: str | None = None
-    size: int | None = None
-    mean: tuple[float, float, float] | None = None
-    std: tuple[float, float, float] | None = None
-    bits: int = 16
-    device: str = "auto"
-    ids: str | None = None
-    limit: int = 0
-    data: str | None = None
-    trust_model: bool = False
-    workers: int | None = None
-    address: str | None = None
-    executor: str = "auto"
-    retry_failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,8 +83,8 @@ class Setup:
         return CleanTable(
             name=self.images.data_set.name,
             manifest_sha256=self.images.data_set.manifest_digest(),
-            sample=0 if request.ids else recipe.sample,
-            sample_seed=recipe.sample_seed if recipe.sample and not request.ids else 0,
+            sample=recipe.sample,
+            sample_seed=recipe.sample_seed if recipe.sample else 0,
             ids=hashlib.sha256("\n".join(sorted(lines_at(request.ids))).encode()).hexdigest() if request.ids else "",
         )
 
@@ -158,15 +109,9 @@ def set_up(request: AttackRequest, entries: tuple[AttackEntry, ...], images: Cle
     Raises:
         UserError: An option is invalid, or the model cannot be attacked on these images.
     """
-    if request.ids and request.recipe.sample:
-        request = replace(request, recipe=request.recipe.model_copy(update={"sample": 0}))
     source = chosen_images(images, request.recipe.sample, request.recipe.sample_seed, request.ids)
     data_set, batch = images.data_set, model.batch or request.recipe.batch
-    evaluated = EvaluationRequest(
-        request.data_set, request.model, request.output, weights=request.weights, name=request.name,
-        device=request.device, batch=batch, size=request.size, mean=request.mean,
-        std=request.std, data=request.data, trust_model=request.trust_model,
-    )  # fmt: skip
+    evaluated = EvaluationRequest.of(vars(request), batch_size=batch, workers=0)
     table = settings(evaluated, images_of(data_set, list(data_set.chunks()), None), model, None)
     table = table.model_copy(update={"run": table.run.model_copy(update={"batch": batch})})  # not one shard's images
     setup = Setup(

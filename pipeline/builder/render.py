@@ -16,6 +16,7 @@ from pipeline.builder.plan import Plan
 from pipeline.builder.preflight import DataSetRequest, prepare
 from pipeline.builder.records import Failure, PreparedImage
 from pipeline.builder.sample_maker import SampleMaker
+from pipeline.builder.settings import RenderSettings
 from pipeline.datasets.opening import open_data_set, read_recipe, read_rendered
 from pipeline.datasets.paths import (
     INDEX_FILE,
@@ -48,17 +49,6 @@ FIRST_IMAGES = 1000
 
 RENDERED = JobFolder("rendered data set", LISTING_FILE, RENDERED_FILE, remedy="or delete this one")
 """The output of render."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenderRequest(DataSetRequest):
-    """A request to render a data set.
-
-    Attributes:
-        check: Whether to decode and prepare each image, so that damaged ones are recorded as failed.
-    """
-
-    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +103,7 @@ class RenderResult:
         yield f"next: robustshards evaluate {output} --model MODEL --out FOLDER"
 
 
-def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
+def run_render(request: RenderSettings, watcher: Preparing) -> RenderResult:
     """List and read the source images, and write the folder that stands for the data set.
 
     Args:
@@ -128,8 +118,11 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
         UnfinishedError: The source changed meanwhile.
         UnreachableError: The source or the output does not respond.
     """
-    plan, source = prepare(request, watcher)
-    store, errors = open_store(request.output), dict[str, str]()
+    asked = DataSetRequest(
+        request.changed_recipe(), request.source, request.out, frost_folder=request.frost_folder, ids=request.ids
+    )
+    plan, source = prepare(asked, watcher)
+    store, errors = open_store(request.out), dict[str, str]()
     with store.exclusive():
         _check_output(store)
         watcher.preparing(f"reading {counted(plan.images, 'image')} of {source.location}")
@@ -143,10 +136,10 @@ def run_render(request: RenderRequest, watcher: Preparing) -> RenderResult:
         store.publish(listing, LISTING_FILE)
         store.publish_bytes(table.to_toml().encode(), RENDERED_FILE)
         store.publish_bytes(plan.recipe.to_toml().encode(), RECIPE_FILE)  # last: without it, nothing can be opened
-    remember(request.output, "source", request.source)
+    remember(request.out, "source", request.source)
     if request.frost_folder:
-        remember(request.output, "frost", request.frost_folder)
-    content = open_data_set(request.output).content() or ""
+        remember(request.out, "frost", request.frost_folder)
+    content = open_data_set(request.out).content() or ""
     return RenderResult(plan, content, table.listing, errors)
 
 
@@ -169,7 +162,7 @@ def _conflicts(store: Store, recipe: Recipe, table: RenderedTable) -> list[str]:
 
 
 def _listed(
-    request: RenderRequest, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
+    request: RenderSettings, recipe: Recipe, images: Iterable[SourceImage], errors: dict[str, str]
 ) -> Iterator[ListedImage]:
     """Yield the rows of the listing, read by several threads, and add the reasons of failed images to ``errors``."""
 
@@ -203,14 +196,14 @@ def _listed_image(image: PreparedImage) -> ListedImage:
     )
 
 
-def _maker(recipe: Recipe, request: RenderRequest) -> SampleMaker:
+def _maker(recipe: Recipe, request: RenderSettings) -> SampleMaker:
     """Return a maker of samples with a source of its own."""
     source = open_source(recipe.source.kind, request.source, part=recipe.source)
     roots = sorted({request.source, source.location}, key=len, reverse=True)
     return SampleMaker(source, Renderer(recipe, request.frost_folder), recipe.encoder, roots)
 
 
-def _table(request: RenderRequest, plan: Plan, listing: Path) -> RenderedTable:
+def _table(request: RenderSettings, plan: Plan, listing: Path) -> RenderedTable:
     """Return what stands for the samples, from those of the first image that can be prepared.
 
     Raises:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pipeline.errors import Exit
+from pipeline.settings import EXECUTION, REPORTING
 
 UsageError: Any = typer.BadParameter.__base__
 """Error in the arguments of a command. typer does not export it, and has its own copy of click or imports click."""
@@ -25,8 +26,8 @@ EXIT_CODES: Mapping[Exit, str] = {
 }
 """Exit code -> its meaning, for help texts."""
 
-REQUIRED, REPORTING = "Required", "Output and logging"
-"""Titles of the first section of a command, and of the last one, which has the options without a section."""
+REQUIRED = "Required"
+"""Title of the first section of a command."""
 
 NAMES_WIDTH = 30
 """Maximum number of characters of names beside which a text starts on the same line."""
@@ -34,6 +35,8 @@ NAMES_WIDTH = 30
 
 class Command(TyperCommand):
     """A command whose help lists its options in sections and ends with an example, which is its ``epilog``."""
+
+    allow_extra_args = True  # parse_args refuses them, with a message in the style of the others
 
     def required(self) -> list[Any]:
         """Return the required arguments and options."""
@@ -50,7 +53,8 @@ class Command(TyperCommand):
         for each in self.get_params(ctx):
             if not each.required:
                 sections.setdefault(getattr(each, "rich_help_panel", None) or REPORTING, []).append(each)
-        return sections | {REPORTING: sections.pop(REPORTING)}
+        last = {title: sections.pop(title) for title in (EXECUTION, REPORTING) if title in sections}
+        return sections | last
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections of the help."""
@@ -71,7 +75,9 @@ class Command(TyperCommand):
         """
         given = list(args)  # the parser empties its list
         try:
-            return super().parse_args(ctx, args)
+            if extra := super().parse_args(ctx, args):
+                raise UsageError(f"unexpected arguments: {' '.join(extra)}", ctx)
+            return extra
         except typer.BadParameter as error:
             values, _, _ = self.make_parser(ctx).parse_args(args=given)
             missing = [each for each in self.required() if values.get(each.name) in (None, (), [])]
@@ -87,6 +93,14 @@ class Group(TyperGroup):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line after the name of the program."""
         return ["COMMAND", "[OPTIONS]"]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Return the name of a command, the command and its arguments. Raise UsageError if it is unknown."""
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            similar = ", ".join(map(repr, get_close_matches(args[0], self.commands)))
+            hint = f" (did you mean {similar}?)" if similar else ""
+            raise UsageError(f"no such command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Return title -> name -> command."""
@@ -109,17 +123,6 @@ class Group(TyperGroup):
             _write_rows(formatter, [(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
         formatter.write_paragraph()
         formatter.write_text("For the options of a command and an example, run robustshards COMMAND --help.")
-
-
-_REWORDED = {
-    r"\. Did you mean (.*\?)$": r" (did you mean \1)",
-    r" \(Possible options:": " (possible options:",
-    r": Input should be": ": must be",
-    r", unable to parse string as an? \w+$": "",
-    r": Value error, ": ": ",
-    r"^Got unexpected extra argument(?:\(s\)|s)? \((.*)\)$": r"unexpected arguments: \1",
-}
-"""Pattern in a message of typer or pydantic -> replacement."""
 
 
 def _is_argument(parameter: Any) -> bool:
@@ -154,10 +157,8 @@ def text_of(parameter: Any) -> str:
 
 def default_of(parameter: Any) -> str:
     """Return the default of an option as it would be typed; empty where there is none."""
-    default = parameter.default
-    if parameter.required or _is_argument(parameter) or default is None or default is False:
-        return ""
-    return str(int(default)) if isinstance(default, Exit) else str(default)
+    shown = getattr(parameter, "show_default", None)
+    return shown if isinstance(shown, str) else ""
 
 
 def enumerated(names: Iterable[str]) -> str:
@@ -168,9 +169,9 @@ def enumerated(names: Iterable[str]) -> str:
 
 def usage_message(error: Any) -> str:
     """Return a usage error as one clause in lower case, without a full stop."""
+    if possible := getattr(error, "possibilities", None):
+        return f"no such option: {error.option_name} (possible options: {', '.join(sorted(possible))})"
     text = error.format_message().rstrip(".")
-    for pattern, replacement in _REWORDED.items():
-        text = re.sub(pattern, replacement, text)
     return f"{text[:1].lower()}{text[1:]}"
 
 
@@ -179,7 +180,7 @@ def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
     left = min(max(len(name) for name, _ in rows), NAMES_WIDTH)
     start = formatter.current_indent + left + 2
     for name, text in rows:
-        lines = textwrap.wrap(text, max(formatter.width - start, 20), break_on_hyphens=False)
+        lines = textwrap.wrap(text, max(formatter.width - start, 20), break_on_hyphens=False) or [""]
         head = f"{'':>{formatter.current_indent}}{name:<{left}}  "
         if len(name) > left:
             formatter.write(f"{head.rstrip()}\n")

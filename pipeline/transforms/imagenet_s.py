@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from corruptions.preparation import Steps
 from corruptions.registry import unknown
-from pipeline.config import integer
 from pipeline.errors import UserError
 from pipeline.images.decoders import DECODERS, decode
 from pipeline.images.resizers import OPERATORS, prepare
+from pipeline.settings import integer
 from pipeline.transforms.family import WHOLE_BUDGET, Condition, Family, Listing, Pair, Recognition, Render, Rendering
 
 Image = NDArray[np.uint8]
@@ -97,7 +97,7 @@ def render(data: bytes, decoder: str = DEFAULT_DECODER, resize: str = DEFAULT_RE
         raise UserError(unknown("resize operator", resize, allowed=OPERATORS))
     if not isinstance(data, bytes):
         raise UserError(f"invalid data of type {type(data).__name__}: pass the content of an image file as bytes")
-    return prepare(decode(data, decoder), steps_for(integer(side, "side", 1, MAX_SIDE)), resize)
+    return prepare(decode(data, decoder), steps_for(integer(1, MAX_SIDE).checked(side, "side")), resize)
 
 
 def steps_for(side: int) -> Steps:

@@ -249,7 +249,7 @@ def test_precision_and_layout_change_little(built_once: Path, tmp_path: Path, op
         ("not_a_number", {}, "returns NaN"),
         ("no_classifier", {}, "returns logits: numbers of shape .images, classes."),
         ("tiny", {"device": "cuda:7"}, "the device 'cuda:7' is not available"),
-        ("tiny", {"size": 3}, "try --input-size N"),
+        ("tiny", {"input_size": 3}, "try --input-size N"),
         ("half", {}, r"its weights are float16 .*: call .float\(\) in the factory, and use --precision"),
     ],
 )
@@ -263,7 +263,7 @@ def test_unusable_models_and_options_are_rejected_with_the_remedy(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--precision", "fp8"), "unknown precision 'fp8'; allowed: fp32, bf16, fp16"),
+        (("--precision", "fp8"), "invalid --precision 'fp8': use fp32, bf16 or fp16"),
         (("--mean", "1,2"), "0.485,0.456,0.406"),
     ],
 )

@@ -15,7 +15,7 @@ from pipeline.errors import UserError
 from pipeline.evaluate.models.factories import adaptation_digest
 from pipeline.evaluate.models.libraries import from_module
 from pipeline.evaluate.predict.evaluate import evaluate
-from pipeline.evaluate.predict.settings import EvaluationRequest
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
 from tests.conftest import ROOT, Run
@@ -43,7 +43,7 @@ class Interrupting(Silent):
 
 
 def request(data: Path, out: Path, **options: Any) -> EvaluationRequest:
-    return EvaluationRequest(str(data), ADAPTING, str(out), **{"batch": 4, "ordered": True, **options})
+    return EvaluationRequest(str(data), ADAPTING, str(out), **{"batch_size": 4, "ordered": True, **options})
 
 
 def column(out: Path, name: str) -> np.ndarray:
@@ -113,7 +113,7 @@ def test_model_in_memory_is_copied_and_sees_only_images_of_the_data_set(built_on
 
 def test_stateless_model_predicts_the_same_in_order(built_once: Path, tmp_path: Path) -> None:
     for name, ordered in (("plain", False), ("ordered", True)):
-        outcome(built_once, tmp_path / name, batch=2, ordered=ordered)
+        outcome(built_once, tmp_path / name, batch_size=2, ordered=ordered)
     plain, ordered = (pq.ParquetFile(tmp_path / name / "predictions.parquet").read() for name in ("plain", "ordered"))
     assert plain.equals(ordered)
 
@@ -170,15 +170,15 @@ def test_several_processes_are_refused(options: dict[str, Any], message: str, bu
 def test_model_of_fixed_batches_is_refused(built_once: Path, tmp_path: Path) -> None:
     write_onnx_static(tmp_path / "model.onnx", Small())
     with pytest.raises(UserError, match=r"accepts only batches of 2.*remove --ordered"):
-        outcome(built_once, tmp_path / "r", model=str(tmp_path / "model.onnx"), batch=0, ordered=True)
+        outcome(built_once, tmp_path / "r", model=str(tmp_path / "model.onnx"), batch_size=0, ordered=True)
 
 
 def test_settings_record_the_order_only_where_it_was_kept(built_once: Path, finished: Path, tmp_path: Path) -> None:
     assert "ordered = true" in (finished / "evaluation.toml").read_text()
-    outcome(built_once, tmp_path / "r", batch=4)
+    outcome(built_once, tmp_path / "r", batch_size=4)
     assert "ordered" not in (tmp_path / "r/evaluation.toml").read_text()
     with pytest.raises(UserError, match=r"run\.ordered is none, but True was requested"):
-        outcome(built_once, tmp_path / "r", batch=4, ordered=True)
+        outcome(built_once, tmp_path / "r", batch_size=4, ordered=True)
 
 
 def test_command_evaluates_in_order_in_batches_of_64(built_once: Path, tmp_path: Path, robustshards: Run) -> None:

@@ -27,9 +27,9 @@ from pipeline.evaluate.predict import preparation
 from pipeline.evaluate.predict.classifier import Classifier
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import check_unchanged
-from pipeline.evaluate.predict.preparation import Preparation, checked_steps, choose_preparation, parsed_steps
+from pipeline.evaluate.predict.preparation import Preparation, choose_preparation, parsed_steps
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.evaluate.predict.stream import FrameBatch
 from pipeline.evaluate.results.folder import (
     DataSetTable,
@@ -107,7 +107,7 @@ def loaded(logits: Logits) -> Model:
 
 def run(data: Path, out: Path, model: Model, **options: Any) -> EvaluationResult:
     """Evaluate a model in memory, without normalisation."""
-    plain = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "batch": 50, "workers": 1, "size": SIDE}
+    plain = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "batch_size": 50, "workers": 1, "input_size": SIDE}
     request = EvaluationRequest(str(data), model.spec, str(out), **{**plain, **options})
     return evaluate(request, Silent(), model)
 
@@ -147,7 +147,7 @@ def test_a_model_that_reads_the_truth_is_right_among_the_groups_and_among_all(
     tmp_path: Path, name: str, size: int | None
 ) -> None:
     data = indexed_with_task(write_photographs(tmp_path / "data", wnids_of(name)), name)
-    done = run(data, tmp_path / "out", loaded(true_class), size=size)
+    done = run(data, tmp_path / "out", loaded(true_class), input_size=size)
     assert (done.complete, done.table.labels, done.table.model.classes) == (True, 200, 1000)
     found = columns(tmp_path / "out")
     assert sorted(found["label"]) == list(range(200))
@@ -285,7 +285,7 @@ def test_images_of_different_sizes_need_steps(few: Path, tmp_path: Path) -> None
         UserError, match=r"data has images of different sizes, for example 40 x 60 and 41 x 60: .*--steps"
     ):
         run(few, tmp_path / "out", loaded(true_class), steps=())
-    done = run(few, tmp_path / "out", loaded(true_class), steps=(("square", 20.0),), size=0, resize="pillow-box")
+    done = run(few, tmp_path / "out", loaded(true_class), steps=(("square", 20.0),), input_size=0, resize="pillow-box")
     assert done.complete
     table = settings_of(tmp_path / "out").input
     assert (table.steps, table.resize, table.size) == ((("square", 20.0),), "pillow-box", 0)
@@ -327,13 +327,13 @@ def test_another_task_is_another_evaluation(few: Path, tmp_path: Path) -> None:
 
 
 def test_images_smaller_than_a_crop_count_as_failed(few: Path, tmp_path: Path) -> None:
-    done = run(few, tmp_path / "out", loaded(true_class), steps=(("center_crop", 41.0),), size=0)
+    done = run(few, tmp_path / "out", loaded(true_class), steps=(("center_crop", 41.0),), input_size=0)
     assert (done.complete, done.unprepared, done.facts()["unprepared"]) == (True, 1, 1)
     assert (done.table.data_set.samples, done.table.data_set.failed) == (2, 1)
     assert columns(tmp_path / "out")["label"].tolist() == [1, 2]
     assert "1 image smaller than a crop" in " ".join(done.summary("out"))
     with pytest.raises(UserError, match="center_crop=90 can prepare none of the 3 images of data"):
-        run(few, tmp_path / "none", loaded(true_class), steps=(("center_crop", 90.0),), size=0)
+        run(few, tmp_path / "none", loaded(true_class), steps=(("center_crop", 90.0),), input_size=0)
 
 
 def test_prepared_images_must_have_one_size(few: Path, tmp_path: Path) -> None:
@@ -370,10 +370,10 @@ def test_invalid_steps_are_refused(steps: str) -> None:
 
 
 def test_steps_of_python_are_checked() -> None:
-    assert checked_steps([["square", 8]]) == (("square", 8.0),)
-    for invalid in (5, "square=8", [("square",)], [("round", 8)]):
+    assert parsed_steps([["square", 8]]) == (("square", 8.0),)
+    for invalid in (5, [("square",)], [("round", 8)]):
         with pytest.raises(UserError, match="invalid steps"):
-            checked_steps(invalid)
+            parsed_steps(invalid)
 
 
 def test_steps_are_refused_where_they_have_no_meaning(few: Path) -> None:
@@ -409,7 +409,7 @@ def test_originals_are_decoded_as_sources_decode_them(tmp_path: Path) -> None:
         original = decode((tmp_path / "data" / sample.row.shard).read_bytes())
         assert np.array_equal(prepared.pixels(sample), prepare(original, prepared.steps))
     model = loaded(lambda classes: torch.zeros(len(classes), 4))
-    done = run(tmp_path / "index", tmp_path / "out", model, steps=prepared.steps, size=0)
+    done = run(tmp_path / "index", tmp_path / "out", model, steps=prepared.steps, input_size=0)
     assert (done.done.compared, done.done.changed) == (4, 0)
 
 

@@ -15,7 +15,7 @@ from pipeline.datasets.base import Location
 from pipeline.errors import UserError
 from pipeline.evaluate.predict.evaluate import evaluate
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor
-from pipeline.evaluate.predict.settings import EvaluationRequest
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.results.folder import read_table
 from pipeline.storage import open_store
 from tests.conftest import Run
@@ -30,7 +30,7 @@ def write(path: Path, seed: int = 0) -> None:
 
 
 def outcome(data: Path, out: Path, model: Path, trust: bool = True) -> bool:
-    request = EvaluationRequest(str(data), str(model), str(out), batch=4, trust_model=trust)
+    request = EvaluationRequest(str(data), str(model), str(out), batch_size=4, trust_model=trust)
     return evaluate(request, Silent()).complete
 
 

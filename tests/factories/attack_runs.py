@@ -18,7 +18,7 @@ from pipeline.attack import attack_recipe
 from pipeline.attack.attack import AttackResult, run_attack
 from pipeline.attack.attacker import Attacker, CleanBatch
 from pipeline.attack.budgets import SearchResult, run_budgets
-from pipeline.attack.settings import AttackRequest
+from pipeline.attack.request import AttackRequest
 from pipeline.attack.victim import Victim
 from pipeline.datasets.index.manifest import index
 from pipeline.datasets.opening import open_data_set
@@ -73,7 +73,7 @@ def request(clean: Path, out: Path, model: str, recipe: attack_recipe.AttackReci
     """Return a request with batches of 8, in shards of 16."""
     smaller = recipe.model_copy(update={"batch": 8, "shard_size": 16})
     spec = model if "." in model or ":" in model else f"{MODELS}:{model}"
-    return AttackRequest(str(clean), spec, str(out), smaller, **options)
+    return AttackRequest(str(clean), spec, str(out), attacks=smaller, **options)
 
 
 def attack(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.evaluate.predict.evaluate import evaluate
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult
-from pipeline.evaluate.predict.settings import EvaluationRequest
 from pipeline.execution.work import Event
 
 
@@ -26,7 +26,9 @@ class Silent:
 
 def evaluated(data: Path, out: Path, /, model: str = "tiny", batch: int = 4, **options: Any) -> dict[str, Any]:
     """Evaluate a model, and return the facts about the evaluation."""
-    request = EvaluationRequest(str(data), f"tests.factories.small_models:{model}", str(out), batch=batch, **options)
+    request = EvaluationRequest(
+        str(data), f"tests.factories.small_models:{model}", str(out), batch_size=batch, **options
+    )
     return evaluate(request, Silent()).facts()
 
 
@@ -37,5 +39,5 @@ def content(out: Path) -> bytes:
 
 def outcome(data: Path, out: Path, **options: Any) -> EvaluationResult:
     """Evaluate the model ``tiny``, and return the result."""
-    request = EvaluationRequest(str(data), "tests.factories.small_models:tiny", str(out), batch=4)
+    request = EvaluationRequest(str(data), "tests.factories.small_models:tiny", str(out), batch_size=4)
     return evaluate(replace(request, **options), Silent())

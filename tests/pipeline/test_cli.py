@@ -308,7 +308,7 @@ for arguments in ("--help", "build --help", "evaluate --help", "build --sorce"):
 @pytest.mark.parametrize(
     ("command", "parameter", "table"),
     [
-        ("build", "kind", KINDS),
+        ("build", "source_kind", KINDS),
         ("build", "encoder", ENCODERS),
         ("build", "decoder", DECODERS),
         ("build", "resize", OPERATORS),
@@ -321,7 +321,7 @@ def test_help_lists_the_names_of_the_table(command: str, parameter: str, table: 
     commands: Any = typer.main.get_command(app)
     (option,) = (each for each in commands.commands[command].params if each.name == parameter)
     named = re.search(r": ((?:[\w-]+, )+[\w-]+)", option.help)[1]
-    assert named.split(", ") == list(table), f"update the help of {parameter!r} in pipeline/cli/"
+    assert named.split(", ") == list(table), f"update the help of {parameter!r}"
 
 
 def test_json_log_reports_each_block(small_source: Path, tmp_path: Path, robustshards: Run) -> None:

@@ -101,8 +101,6 @@ def test_given_arguments_are_not_named_as_missing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "none"], "invalid value for '--workers': must be a valid integer"),
-        (["--workers", "0"], "invalid value for '--workers': must be greater than or equal to 1"),
         (["--sorce", "x"], "no such option: --sorce (possible options: --set, --source, --source-kind)"),
         (["x", "y"], "unexpected arguments: y"),
     ],

@@ -117,6 +117,8 @@ def test_invalid_field_is_named(setting: str, small_source: Path) -> None:
         (("--only", "fog\x1b[31m"), "\\x1b"),
         (("--only", "fog", "--grid", "full"), "--grid"),
         (("--limit", "-1"), "source.limit"),
+        (("--limit", "none"), "invalid --limit 'none': use an integer"),
+        (("--measure", "0"), "invalid --measure '0': use an integer of at least 1"),
         (("--shard-size", "0"), "shards.size"),
         (("--seed", "18446744073709551616"), "seed"),
         (("--quality", "0"), "quality"),
@@ -147,10 +149,18 @@ def test_invalid_option_is_named(arguments: tuple[str, ...], word: str, small_so
         (("index", "does-not-exist", "--out", "x"), "does not exist"),
         (("report", ""), "empty"),
         (("report", "does-not-exist"), "no evaluation"),
+        (("report", "x", "--rename", "lite0"), "invalid --rename 'lite0': use OLD=NEW"),
+        (("report", "x", "--rename", "no.toml"), "cannot read the names 'no.toml'"),
         (("evaluate", "", "--model", "a:b", "--out", "x"), "empty"),
-        (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "0,0,0"), "above 0"),
-        (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "nan,1,1"), "finite"),
-        (("evaluate", "x", "--model", "a:b", "--out", "x", "--mean", "inf,1,1"), "finite"),
+        (("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "0,0,0"), "--std: from 1e-06"),
+        (
+            ("evaluate", "x", "--model", "a:b", "--out", "x", "--std", "nan,1,1"),
+            "invalid --std nan,1,1: use three numbers",
+        ),
+        (
+            ("evaluate", "x", "--model", "a:b", "--out", "x", "--mean", "inf,1,1"),
+            "invalid --mean inf,1,1: use three numbers",
+        ),
         (("evaluate", "x", "--model", "a:b", "--out", "x", "--mean", "1"), "0.485,0.456,0.406"),
         (("evaluate", "x", "--model", "a:b", "--out", "x", "--precision", "fp8"), "fp8"),
     ],
@@ -240,7 +250,10 @@ def test_names_that_look_like_markup_are_printed_literally(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("evaluate", "x", "--batch-size=[/red]"), "--batch-size"),
+        (
+            ("evaluate", "x", "--model=x", "--out=y", "--batch-size=[/red]"),
+            "--batch-size '[/red]': use an integer",
+        ),
         (("build", "--sorce", "x"), "--sorce"),
         (("report",), "FOLDER"),
         (("nothing\x1b[31m",), "nothing\\x1b[31m"),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import corruptions
+from pipeline.builder.settings import RecipeSettings
 from pipeline.errors import UserError
 from pipeline.images.resizers import prepare
 from pipeline.recipes import library
-from pipeline.recipes.choices import Choices
 from pipeline.transforms.family import Condition
 from pipeline.transforms.registry import FAMILIES
 
@@ -150,12 +150,12 @@ def test_fields_are_parsed_from_the_command_line() -> None:
 
 
 def test_grid_selects_a_group() -> None:
-    chosen = Choices(grid=["full"]).applied_to(library.load("imagenet-s"))
+    chosen = RecipeSettings(library.load("imagenet-s"), "source", grid="full").changed_recipe()
     assert len(chosen.conditions()) == 33
     with pytest.raises(UserError, match="--grid: unknown group 'fog'; allowed: benchmark, validation, all"):
-        Choices(grid=["fog"]).applied_to(IMAGENET_C)
+        RecipeSettings(IMAGENET_C, "source", grid="fog").changed_recipe()
     with pytest.raises(UserError, match="--grid: unknown group 'full'; allowed: none"):
-        Choices(grid=["full"]).applied_to(library.load("imagenet-s-clean"))
+        RecipeSettings(library.load("imagenet-s-clean"), "source", grid="full").changed_recipe()
 
 
 def test_a_recipe_is_loaded_by_path(tmp_path: Path) -> None:

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import typer
+from pipeline.builder.settings import CLASSES
+from pipeline.cli.console import CONTINUE, print_json, print_line, print_lines
+from pipeline.cli.options import Reading, command
+from pipeline.settings import IMAGES, REQUIRED, location, setting, text
 
-from pipeline.cli.console import CONTINUE, print_json, print_line, print_lines, report_errors
-from pipeline.cli.options import IMAGES, DataOption, DataSetArgument, JsonOption, class_names
+
+@dataclass(frozen=True)
+class ExportSettings(Reading):
+    """An export.
+
+    Attributes:
+        to: Layout to write. One of: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, imagenet-s-folder.
+        out: Folder to write to.
+        classes: For imagefolder: text file with one class name per line, in label order; these folders are created even
+            if empty.
+    """
+
+    to: str = setting(REQUIRED, text("LAYOUT"))
+    out: str = setting(REQUIRED, location())
+    classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
 
 
-def export(
-    data_set: DataSetArgument,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="LAYOUT",
-            help="Layout to write. One of: imagefolder, imagefolder-tfds, cifar-npy, mp4, frames, parquet, "
-            "imagenet-s-folder.",
-        ),
-    ],
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder to write to.")],
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=IMAGES,
-            help="For imagefolder: text file with one class name per line, in label order; these folders are created "
-            "even if empty.",
-        ),
-    ] = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(CONTINUE)
+def export(settings: ExportSettings) -> None:
     """Write a finished data set in a layout that other tools read.
 
     Run the same command again to continue after an interruption.
     """
-    with report_errors(as_json, advice=CONTINUE):
-        from pipeline.datasets.export import export as write
+    from pipeline.datasets.export import export as write
 
-        result = write(data_set, to, out, class_names(classes), data)
-        if as_json:
-            print_json(**result.facts(), output=out)
-        else:
-            print_lines(result.lines())
-            print_line(f"output folder: {out}")
+    result = write(settings.data_set, settings.to, settings.out, settings.classes or [], settings.data)
+    if settings.as_json:
+        print_json(**result.facts(), output=settings.out)
+    else:
+        print_lines(result.lines())
+        print_line(f"output folder: {settings.out}")

@@ -2,96 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import typer
 
-from pipeline.cli.console import print_json, print_line, report_errors
-from pipeline.cli.options import IMAGES, ClassesOption, JsonOption, ThreadsOption, class_names, numbers
+from pipeline.builder.settings import CLASSES, LEVELS
+from pipeline.cli.console import print_json, print_line
+from pipeline.cli.options import Printing, Threads, command
 from pipeline.errors import Exit
+from pipeline.settings import ARGUMENT, IMAGES, REQUIRED, location, setting, text
 
 
-def index(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Data set to index: class folders, tar files or .npy arrays.")
-    ],
-    out: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Folder to write the manifest to. The data is not copied or changed.")
-    ],
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=IMAGES,
-            help="Name of the data set. Default: the name of its task, or of its folder.",
-        ),
-    ] = None,
-    classes: ClassesOption = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=IMAGES,
-            help="Task of a set of natural images, e.g. imagenet-a (see robustshards list), or path of a .toml file: "
-            "which class folders are used, which outputs of a model count for them, and how images are prepared.",
-        ),
-    ] = None,
-    role: Annotated[
-        str | None,
-        typer.Option(
-            metavar="clean|shift|anomalous",
-            rich_help_panel=IMAGES,
-            help="Role of the images in reports; clean for clean images of the task's classes. Default: the task's.",
-        ),
-    ] = None,
-    mappings: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            rich_help_panel=IMAGES,
-            help="For --task objectnet: folder mappings of the download, which is compared with the task.",
-        ),
-    ] = None,
-    levels: Annotated[
-        str,
-        typer.Option(
-            "--severities",
-            metavar="LEVELS",
-            rich_help_panel=IMAGES,
-            help="For .npy arrays: severities stacked in each array, in order.",
-        ),
-    ] = "1,2,3,4,5",
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True)
+class IndexSettings(Printing, Threads):
+    """An index.
+
+    Attributes:
+        data: Data set to index: class folders, tar files or .npy arrays.
+        out: Folder to write the manifest to. The data is not copied or changed.
+        name: Name of the data set. Default: the name of its task, or of its folder.
+        classes: Text file with one class name per line, in label order: the order of the model's outputs. Default:
+            numbers are labels, WordNet ids of ImageNet's classes get their place among the sorted 1,000, and other
+            names are numbered in sorted order.
+        task: Task of a set of natural images, e.g. imagenet-a (see robustshards list), or path of a .toml file: which
+            class folders are used, which outputs of a model count for them, and how images are prepared.
+        role: Role of the images in reports; clean for clean images of the task's classes. Default: the task's.
+        mappings: For --task objectnet: folder mappings of the download, which is compared with the task.
+        severities: For .npy arrays: severities stacked in each array, in order.
+    """
+
+    data: str = setting(REQUIRED, text("DATA"), option=ARGUMENT)
+    out: str = setting(REQUIRED, location())
+    name: str | None = setting(None, text("NAME"), IMAGES)
+    classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
+    task: str | None = setting(None, text("NAME"), IMAGES)
+    role: str | None = setting(None, text("clean|shift|anomalous"), IMAGES)
+    mappings: str | None = setting(None, location(), IMAGES)
+    severities: Sequence[int] = setting("1,2,3,4,5", LEVELS, IMAGES)
+
+
+@command()
+def index(settings: IndexSettings) -> None:
     """Write a manifest for a data set that was not built by robustshards.
 
     The commands verify, preview, export and evaluate then read it like a data set of your own. Sets of natural images,
     such as ImageNet-A, have tasks. Exits with 1 if some files are damaged.
     """
-    with report_errors(as_json):
-        from pipeline.cli.progress import current_step
-        from pipeline.datasets.index.manifest import index as write
-        from pipeline.software import cpu_count
-        from pipeline.tasks.library import chosen
+    from pipeline.cli.progress import current_step
+    from pipeline.datasets.index.manifest import index as write
+    from pipeline.software import cpu_count
+    from pipeline.tasks.library import chosen
 
-        label_names, levels_of_arrays = class_names(classes), numbers(levels) or ()
-        with current_step("listing files ...") as shown:
-            result = write(
-                data,
-                out,
-                name,
-                label_names,
-                levels_of_arrays,
-                threads or cpu_count(),
-                shown,
-                chosen(task, role, mappings),
-            )
-        if as_json:
-            print_json(**result.facts(), output=out)
-        else:
-            for line in result.lines():
-                print_line(line)
-            print_line(f"index folder: {out}")
-        if result.failed:
-            raise typer.Exit(Exit.FAULTS)
+    task = chosen(settings.task, settings.role, settings.mappings)
+    with current_step("listing files ...") as shown:
+        names, threads = settings.classes or [], settings.threads or cpu_count()
+        result = write(settings.data, settings.out, settings.name, names, settings.severities, threads, shown, task)
+    if settings.as_json:
+        print_json(**result.facts(), output=settings.out)
+    else:
+        for line in result.lines():
+            print_line(line)
+        print_line(f"index folder: {settings.out}")
+    if result.failed:
+        raise typer.Exit(Exit.FAULTS)

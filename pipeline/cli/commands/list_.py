@@ -3,80 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pipeline.cli.console import print_json, print_line, print_table, report_errors
-from pipeline.cli.options import JsonOption
+from pipeline.cli.console import print_json, print_line, print_table
+from pipeline.cli.options import Printing, command
 from pipeline.errors import UserError
+from pipeline.settings import ARGUMENT, setting, text
 
 if TYPE_CHECKING:
     from pipeline.transforms.family import Family
 
-WordArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORD",
-        rich_help_panel="Rows",
-        show_default=False,
-        help="Show only the rows that contain this text, e.g. blur. Recipes of clean images are shown if it contains "
-        "clean.",
-    ),
-]
+
+@dataclass(frozen=True)
+class ListSettings(Printing):
+    """A list.
+
+    Attributes:
+        word: Show only the rows that contain this text, e.g. blur. Recipes of clean images are shown if it contains
+            clean.
+    """
+
+    word: str = setting("", text("WORD"), "Rows", ARGUMENT)
 
 
-def list_all(word: WordArgument = "", as_json: JsonOption = False) -> None:
+@command()
+def list_all(settings: ListSettings) -> None:
     """List the recipes, tasks, transforms, levels and profiles."""
-    with report_errors(as_json):
-        from corruptions.catalogue import PROFILE_SIDES
-        from pipeline.recipes import library as recipes
-        from pipeline.recipes.levels import shown_levels
-        from pipeline.tasks import library as task_library
-        from pipeline.transforms.registry import FAMILIES
+    from corruptions.catalogue import PROFILE_SIDES
+    from pipeline.recipes import library as recipes
+    from pipeline.recipes.levels import shown_levels
+    from pipeline.tasks import library as task_library
+    from pipeline.transforms.registry import FAMILIES
 
-        titles = {name: recipes.load(name).title for name in recipes.shipped()}
-        tasks = {name: task_library.read(name) for name in task_library.shipped()}
-        listings = {name: family.listed() for name, family in FAMILIES.items()}
-        if as_json:
-            facts: dict[str, Any] = {name.replace("-", "_"): listing.facts for name, listing in listings.items()}
-            facts |= {
-                "recipes": titles,
-                "tasks": {name: {"title": task.title, "role": task.role} for name, task in tasks.items()},
-                "families": {name: _facts(family) for name, family in FAMILIES.items()},
-                "profiles": dict(PROFILE_SIDES),
-            }
-            print_json(**{
-                table: {name: fact for name, fact in rows.items() if _contains((name, fact), word)}
-                for table, rows in facts.items()
-            })  # fmt: skip
-            return
-        shown_titles = [
-            (name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in word.lower()
-        ]
-        families = (
-            (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
-            for name, family in FAMILIES.items()
-        )
-        tables: list[tuple[Iterable[str], Iterable[tuple[object, ...]], str]] = [
-            (("recipe", "builds"), shown_titles, ""),
-            (("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
-            (("family", "description", "transforms", "groups", "levels"), families, ""),
-            *((listing.columns, listing.rows, listing.note) for listing in listings.values()),
-            (("profile", "image size"), [(name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()], ""),
-        ]
-        found = [
-            (columns, rows, note)
-            for columns, every, note in tables
-            if (rows := [row for row in every if _contains(row, word)])
-        ]
-        if not found:
-            raise UserError(f"no row contains {word!r}: give another word, or none to list all")
-        for columns, rows, note in found:
-            print_table(columns, rows)
-            if note:
-                print_line(note)
-                print_line("")
+    titles = {name: recipes.load(name).title for name in recipes.shipped()}
+    tasks = {name: task_library.read(name) for name in task_library.shipped()}
+    listings = {name: family.listed() for name, family in FAMILIES.items()}
+    if settings.as_json:
+        facts: dict[str, Any] = {name.replace("-", "_"): listing.facts for name, listing in listings.items()}
+        facts |= {
+            "recipes": titles,
+            "tasks": {name: {"title": task.title, "role": task.role} for name, task in tasks.items()},
+            "families": {name: _facts(family) for name, family in FAMILIES.items()},
+            "profiles": dict(PROFILE_SIDES),
+        }
+        print_json(**{
+            table: {name: fact for name, fact in rows.items() if _contains((name, fact), settings.word)}
+            for table, rows in facts.items()
+        })  # fmt: skip
+        return
+    shown_titles = [
+        (name, title) for name, title in titles.items() if recipes.CLEAN not in name or "clean" in settings.word.lower()
+    ]
+    families = (
+        (name, family.title, len(family.names), ", ".join(family.groups), shown_levels(family.levels))
+        for name, family in FAMILIES.items()
+    )
+    tables: list[tuple[Iterable[str], Iterable[tuple[object, ...]], str]] = [
+        (("recipe", "builds"), shown_titles, ""),
+        (("task", "role", "images"), [(name, task.role, task.title) for name, task in tasks.items()], ""),
+        (("family", "description", "transforms", "groups", "levels"), families, ""),
+        *((listing.columns, listing.rows, listing.note) for listing in listings.values()),
+        (("profile", "image size"), [(name, f"{n} x {n}") for name, n in PROFILE_SIDES.items()], ""),
+    ]
+    found = [
+        (columns, rows, note)
+        for columns, every, note in tables
+        if (rows := [row for row in every if _contains(row, settings.word)])
+    ]
+    if not found:
+        raise UserError(f"no row contains {settings.word!r}: give another word, or none to list all")
+    for columns, rows, note in found:
+        print_table(columns, rows)
+        if note:
+            print_line(note)
+            print_line("")
 
 
 def _contains(cells: Iterable[object], word: str) -> bool:

@@ -2,80 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from pipeline.cli.console import print_json, print_table, report_errors, warn
-from pipeline.cli.options import EXECUTION, JsonOption, RecipeOptions, path_of, with_options
+from pipeline.builder.settings import PlanSettings
+from pipeline.cli.console import print_json, print_table, warn
+from pipeline.cli.options import Printing, command
 from pipeline.text import counted
 
 
-@with_options(RecipeOptions)
-def plan(
-    options: RecipeOptions,
-    measure: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, rich_help_panel=EXECUTION, help="Number of images to process for the estimate."
-        ),
-    ] = 3,
-    as_json: JsonOption = False,
-) -> None:
+@command()
+def plan(settings: PlanSettings, printing: Printing) -> None:
     """Estimate the images, shards, bytes and core-hours of a build.
 
     Processes a few images with every transform and extrapolates. Writes nothing.
     """
-    with report_errors(as_json):
-        from rich.filesize import decimal
+    from rich.filesize import decimal
 
-        from pipeline.builder.estimate import estimate
-        from pipeline.builder.plan import make_plan
-        from pipeline.builder.preflight import with_detected_kind
-        from pipeline.render.warm_up import try_transforms
-        from pipeline.sources.files import listed_suffixes
-        from pipeline.sources.kinds import KINDS, open_source
+    from pipeline.builder.estimate import estimate
+    from pipeline.builder.plan import make_plan
+    from pipeline.builder.preflight import with_detected_kind
+    from pipeline.render.warm_up import try_transforms
+    from pipeline.sources.files import listed_suffixes
+    from pipeline.sources.kinds import KINDS, open_source
 
-        recipe = with_detected_kind(options.load(), options.source)
-        images = open_source(recipe.source.kind, options.source, options.ids, recipe.source.classes, recipe.source)
-        planned = make_plan(recipe, images)
-        textures = path_of(options.frost_folder)
-        try_transforms(recipe, textures)
-        cost = estimate(planned, images, measure, textures)
-        facts = {
-            "recipe": recipe.name,
-            "source_kind": recipe.source.kind,
-            "images": planned.images,
-            "classes": planned.classes,
-            "labels": planned.label_facts(),
-            "transforms": [str(condition) for condition in recipe.conditions()],
-            "samples": planned.samples,
-            "shards": planned.shards,
-            "bytes": cost.output_bytes,
-            "core_hours": cost.core_seconds / 3600,
-            "measured_images": cost.measured,
-            "passed_over": dict(planned.ignored),
-            "warnings": list(planned.warnings),
-        }
-        if as_json:
-            print_json(**facts)
-            return
-        rows = [
-            ("source", KINDS[recipe.source.kind].description),
-            ("source images", f"{planned.images:,} in {counted(planned.classes, 'class', 'classes')}"),
-            ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
-            ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
-            ("size", f"about {decimal(cost.output_bytes)}"),
-            ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
-            ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
-        ]
-        if planned.labels:
-            rows.insert(2, ("labels", planned.labels))
-        if planned.ignored:
-            rows.append(("skipped files", listed_suffixes(planned.ignored)))
-        print_table([recipe.name, ""], rows)
-        for warning in planned.warnings:
-            warn(warning)
+    recipe = with_detected_kind(settings.changed_recipe(), settings.source)
+    images = open_source(recipe.source.kind, settings.source, settings.ids, recipe.source.classes, recipe.source)
+    planned = make_plan(recipe, images)
+    try_transforms(recipe, settings.frost_folder)
+    cost = estimate(planned, images, settings.measure, settings.frost_folder)
+    facts = {
+        "recipe": recipe.name,
+        "source_kind": recipe.source.kind,
+        "images": planned.images,
+        "classes": planned.classes,
+        "labels": planned.label_facts(),
+        "transforms": [str(condition) for condition in recipe.conditions()],
+        "samples": planned.samples,
+        "shards": planned.shards,
+        "bytes": cost.output_bytes,
+        "core_hours": cost.core_seconds / 3600,
+        "measured_images": cost.measured,
+        "passed_over": dict(planned.ignored),
+        "warnings": list(planned.warnings),
+    }
+    if printing.as_json:
+        print_json(**facts)
+        return
+    rows = [
+        ("source", KINDS[recipe.source.kind].description),
+        ("source images", f"{planned.images:,} in {counted(planned.classes, 'class', 'classes')}"),
+        ("output images", f"{planned.samples:,} ({len(recipe.conditions())} per image)"),
+        ("shards", f"{planned.shards:,} with up to {counted(recipe.shards.size, 'image')} each"),
+        ("size", f"about {decimal(cost.output_bytes)}"),
+        ("time", f"about {cost.core_seconds / 3600:,.3f} core-hours ({_duration(cost.core_seconds)} on one core)"),
+        ("estimated from", f"{counted(cost.measured, 'image')} processed on this machine"),
+    ]
+    if planned.labels:
+        rows.insert(2, ("labels", planned.labels))
+    if planned.ignored:
+        rows.append(("skipped files", listed_suffixes(planned.ignored)))
+    print_table([recipe.name, ""], rows)
+    for warning in planned.warnings:
+        warn(warning)
 
 
 def _duration(seconds: float) -> str:

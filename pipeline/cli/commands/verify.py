@@ -3,113 +3,90 @@
 from __future__ import annotations
 
 import random
-from typing import Annotated
+from dataclasses import dataclass
 
 import typer
 
-from pipeline.cli.console import print_json, print_lines, report_errors
-from pipeline.cli.options import (
-    EXECUTION,
-    DataOption,
-    DataSetArgument,
-    FrostOption,
-    JsonOption,
-    ThreadsOption,
-    path_of,
-)
+from pipeline.builder.settings import FROST
+from pipeline.cli.console import print_json, print_lines
+from pipeline.cli.options import Reading, Threads, command
 from pipeline.errors import Exit, UserError
+from pipeline.settings import EXECUTION, FLAG, TRANSFORMS, integer, location, setting, text
 
 DEEP = "Checks with --deep"
 """Section of the help."""
 
 
-def verify(
-    data_set: DataSetArgument,
-    *,
-    quick: Annotated[
-        bool,
-        typer.Option(rich_help_panel=EXECUTION, help="Compare only file names and sizes, without reading the files."),
-    ] = False,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            rich_help_panel=DEEP,
-            help="Also rebuild a random selection of samples from the source and compare the bytes.",
-        ),
-    ] = False,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            rich_help_panel=DEEP,
-            help="Source images, or for adversarial images their clean data set. Default: the source of the last build "
-            "or attack on this machine.",
-        ),
-    ] = None,
-    samples: Annotated[
-        int, typer.Option(metavar="N", min=1, rich_help_panel=DEEP, help="Number of samples to rebuild.")
-    ] = 100,
-    sample_seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", rich_help_panel=DEEP, help="Seed for the selection of samples. Default: random."),
-    ] = None,
-    frost_folder: FrostOption = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL", rich_help_panel=DEEP, help="For adversarial images: the model that was attacked."
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="FILE", rich_help_panel=DEEP, help="State dict of this model.")
-    ] = None,
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            rich_help_panel=DEEP,
-            help="Allow TorchScript and torch.export files, which can run arbitrary code when loaded.",
-        ),
-    ] = False,
-    device: Annotated[
-        str, typer.Option(metavar="DEVICE", rich_help_panel=DEEP, help="Device that attacks again, cpu or cuda.")
-    ] = "cpu",
-    data: DataOption = None,
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True)
+class VerifySettings(Reading, Threads):
+    """A comparison of a data set with its manifest.
+
+    Attributes:
+        quick: Compare only file names and sizes, without reading the files.
+        deep: Also rebuild a random selection of samples from the source and compare the bytes.
+        source: Source images, or for adversarial images their clean data set. Default: the source of the last build or
+            attack on this machine.
+        samples: Number of samples to rebuild.
+        sample_seed: Seed for the selection of samples. Default: random.
+        frost_folder: Folder with the six frost textures. Default: those of the package imagecorruptions.
+        model: For adversarial images: the model that was attacked.
+        weights: State dict of this model.
+        trust_model: Allow TorchScript and torch.export files, which can run arbitrary code when loaded.
+        device: Device that attacks again, cpu or cuda.
+    """
+
+    quick: bool = setting(False, FLAG, EXECUTION)
+    deep: bool = setting(False, FLAG, DEEP)
+    source: str | None = setting(None, location("PATH"), DEEP)
+    samples: int = setting(100, integer(1), DEEP)
+    sample_seed: int | None = setting(None, integer(), DEEP)
+    frost_folder: str | None = setting(None, FROST, TRANSFORMS)
+    model: str | None = setting(None, text("MODEL"), DEEP)
+    weights: str | None = setting(None, location("FILE"), DEEP)
+    trust_model: bool = setting(False, FLAG, DEEP)
+    device: str = setting("cpu", text("DEVICE"), DEEP)
+
+
+@command()
+def verify(settings: VerifySettings) -> None:
     """Compare every shard and sample with the manifest, and list each fault.
 
     Exits with 1 if there are faults.
     """
-    with report_errors(as_json):
-        from pipeline.builder.regenerate import last_source, regenerate
-        from pipeline.cli.progress import counting
-        from pipeline.datasets.opening import open_data_set
-        from pipeline.datasets.verify import verify as check
-        from pipeline.software import cpu_count
+    from pipeline.builder.regenerate import last_source, regenerate
+    from pipeline.cli.progress import counting
+    from pipeline.datasets.opening import open_data_set
+    from pipeline.datasets.verify import verify as check
+    from pipeline.software import cpu_count
 
-        if quick and deep:
-            raise UserError("--quick and --deep cannot be combined: --quick reads no files, --deep rebuilds samples")
-        with counting("checked") as checked:
-            found = check(data_set, threads or cpu_count(), checked, data, source, quick)
-        rebuilt = None
-        if deep:
-            seed = random.SystemRandom().getrandbits(32) if sample_seed is None else sample_seed
-            location = last_source(data_set) if source is None else source
-            if open_data_set(data_set).attack:
-                from pipeline.attack.regenerate import Again
-                from pipeline.attack.regenerate import regenerate as attack_again
+    if settings.quick and settings.deep:
+        raise UserError("--quick and --deep cannot be combined: --quick reads no files, --deep rebuilds samples")
+    with counting("checked") as checked:
+        found = check(
+            settings.data_set, settings.threads or cpu_count(), checked, settings.data, settings.source, settings.quick
+        )
+    rebuilt = None
+    if settings.deep:
+        seed = random.SystemRandom().getrandbits(32) if settings.sample_seed is None else settings.sample_seed
+        where = last_source(settings.data_set) if settings.source is None else settings.source
+        if open_data_set(settings.data_set).attack:
+            from pipeline.attack.regenerate import Again
+            from pipeline.attack.regenerate import regenerate as attack_again
 
-                rebuilt = attack_again(data_set, Again(location, model, weights, device, trust_model), samples, seed)
-            else:
-                rebuilt = regenerate(data_set, location, samples, seed, path_of(frost_folder))
-        if as_json:
-            deep_faults = rebuilt and list(map(str, rebuilt.faults))
-            print_json(**found.facts(), regenerated=rebuilt and rebuilt.samples, deep_faults=deep_faults)
+            rebuilt = attack_again(
+                settings.data_set,
+                Again(where, settings.model, settings.weights, settings.device, settings.trust_model),
+                settings.samples,
+                seed,
+            )
         else:
-            print_lines(found.lines("compared the names and sizes of" if quick else "checked"))
-            if rebuilt:
-                print_lines(rebuilt.lines("rebuilt"))
-        if found.faults or (rebuilt and rebuilt.faults):
-            raise typer.Exit(Exit.FAULTS)
+            rebuilt = regenerate(settings.data_set, where, settings.samples, seed, settings.frost_folder)
+    if settings.as_json:
+        deep_faults = rebuilt and list(map(str, rebuilt.faults))
+        print_json(**found.facts(), regenerated=rebuilt and rebuilt.samples, deep_faults=deep_faults)
+    else:
+        print_lines(found.lines("compared the names and sizes of" if settings.quick else "checked"))
+        if rebuilt:
+            print_lines(rebuilt.lines("rebuilt"))
+    if found.faults or (rebuilt and rebuilt.faults):
+        raise typer.Exit(Exit.FAULTS)

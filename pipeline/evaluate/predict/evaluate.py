@@ -21,8 +21,9 @@ from pipeline.evaluate.models.loading import current_folder, load_model
 from pipeline.evaluate.predict.counts import PredictionCounts
 from pipeline.evaluate.predict.predictor import EvaluationJob, Predictor, chunk_digest
 from pipeline.evaluate.predict.preparation import EvaluatedImages, images_of
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, described_labels
-from pipeline.evaluate.predict.settings import EvaluationRequest, check_labelled, preparation, settings
+from pipeline.evaluate.predict.settings import check_labelled, preparation, settings
 from pipeline.evaluate.report.families import report_on
 from pipeline.evaluate.results.folder import (
     CHUNKS_FILE,
@@ -100,7 +101,7 @@ def evaluate(request: EvaluationRequest, watcher: EvaluationWatcher, loaded: Mod
 def opened(request: EvaluationRequest) -> DataSet:
     """Return the data set of a request. Raise UserError if no report can be made of it, or the output is inside."""
     data_set = open_data_set(request.data_set, request.data, request.pixels, request.cache)
-    _check_output(request.output, data_set)
+    _check_output(request.out, data_set)
     if report_on(data_set.family_name, data_set.task).needs_labels:
         check_labelled(data_set)
     return data_set
@@ -120,7 +121,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
         watcher: EvaluationWatcher,
         loaded: Model | None,
     ) -> None:
-        super().__init__(open_store(request.output), watcher, images.chunks)
+        super().__init__(open_store(request.out), watcher, images.chunks)
         self._request, self._images, self._model, self._loaded = request, images, model, loaded
 
     def claim(self) -> None:
@@ -133,7 +134,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             table,
             len(self.parts),
             data_set=request.data_set,
-            output=request.output,
+            output=request.out,
             labels=described_labels(images.data_set),
             unprepared=images.unprepared,
         )
@@ -159,7 +160,7 @@ class _Evaluation(ImageJob[Chunk, PredictionCounts]):
             job=EvaluationJob(
                 table,
                 data_set.absolute_location,
-                trusted_locations.absolute(request.output),
+                trusted_locations.absolute(request.out),
                 _loaders(request, table, workers),
                 current_folder(),
                 request.trust_model,

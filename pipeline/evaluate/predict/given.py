@@ -23,9 +23,9 @@ from pipeline.evaluate.predict.evaluate import claim_folder, earlier_settings, m
 from pipeline.evaluate.predict.given_rows import EXAMPLES, Samples, batches_of, keys_of, matrix_of, numbers_of, refuse
 from pipeline.evaluate.predict.predictor import publish_part
 from pipeline.evaluate.predict.preparation import EvaluatedImages, choose_preparation, prepared_size
+from pipeline.evaluate.predict.request import EvaluationRequest
 from pipeline.evaluate.predict.result import EvaluationResult, described_labels
 from pipeline.evaluate.predict.settings import (
-    EvaluationRequest,
     check_labels,
     checked_note,
     data_set_table,
@@ -68,7 +68,7 @@ def evaluate_given(request: EvaluationRequest, predictions: Any) -> EvaluationRe
         UserError: Predictions are missing, repeated or invalid, or the output folder contains another evaluation.
     """
     start = perf_counter()
-    data_set, store = opened(request), open_store(request.output)
+    data_set, store = opened(request), open_store(request.out)
     images = EvaluatedImages(data_set, list(data_set.chunks()), choose_preparation(data_set, None, None, None))
     first, earlier, name = first_row(images), earlier_settings(store), display_name(request)
     height, width = prepared_size(images.preparation, first) or (first.height or 0, first.width or 0)
@@ -90,7 +90,7 @@ def evaluate_given(request: EvaluationRequest, predictions: Any) -> EvaluationRe
     )
     chunks = images.chunks
     result = EvaluationResult(
-        table, len(chunks), data_set=request.data_set, output=request.output, labels=described_labels(data_set)
+        table, len(chunks), data_set=request.data_set, output=request.out, labels=described_labels(data_set)
     )
     with store.exclusive():
         claim_folder(store, table, earlier)

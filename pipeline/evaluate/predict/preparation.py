@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,36 +150,23 @@ def recorded_preparation(table: InputTable) -> Preparation | None:
     return None if table.steps is None else Preparation(table.steps, table.resize or RESIZE)
 
 
-def parsed_steps(text: str | None) -> Steps | None:
-    """Return the value of ``--steps``. None if it is not given; empty for "none".
-
-    Raises:
-        UserError: The text is not a list of pairs NAME=VALUE.
-    """
-    if text is None or text == NO_STEPS:
-        return None if text is None else ()
-    return checked_steps(tuple(part.strip().partition("=")[::2] for part in text.split(",")), text)
-
-
-def checked_steps(steps: Iterable[Any], text: str | None = None) -> Steps:
-    """Return preparation steps.
-
-    Args:
-        steps: Pairs of a name in ``STEPS`` and its value.
-        text: The steps as the user wrote them, for messages.
+def parsed_steps(steps: Any) -> Steps:
+    """Return preparation steps: as text, NAME=VALUE,... or none, or as pairs of a name in ``STEPS`` and its value.
 
     Raises:
         UserError: A name is unknown, or a value is not a number above 0 and up to 8192.
     """
     try:
-        pairs = tuple(map(tuple, steps))
+        pairs: Any = () if steps == NO_STEPS else steps
+        if isinstance(pairs, str):
+            pairs = tuple(part.strip().partition("=")[::2] for part in pairs.split(","))
         if any(isinstance(value, bool) for pair in pairs for value in pair):
             raise TypeError
-        return _STEPS.validate_python(pairs)
+        return _STEPS.validate_python(tuple(map(tuple, pairs)))
     except (ValidationError, TypeError) as error:
         raise UserError(
-            f"invalid steps {shown(str(steps) if text is None else text)}: use pairs of a name and a value above 0 and "
-            f"up to 8192, for example shorter_side=256,center_crop=224; names: {', '.join(STEPS)}"
+            f"invalid steps {shown(str(steps))}: use pairs of a name and a value above 0 and up to 8192, for example "
+            f"shorter_side=256,center_crop=224; names: {', '.join(STEPS)}"
         ) from error
 
 

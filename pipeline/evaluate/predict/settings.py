@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from unicodedata import category
 
 import torch
 
 import manifests
 from corruptions.catalogue import PROFILE_SIDES
-from corruptions.registry import unknown
 from manifests import Row
 from pipeline.datasets.adversarial import recorded_attack
 from pipeline.datasets.base import DataSet
@@ -19,11 +16,12 @@ from pipeline.datasets.indexed import Indexed
 from pipeline.datasets.rendered import Rendered
 from pipeline.datasets.unknown_labels import contradiction
 from pipeline.errors import UserError
-from pipeline.evaluate.models.base import Model, ModelInput, Triple
+from pipeline.evaluate.models.base import Model
 from pipeline.evaluate.models.guards import first_line
-from pipeline.evaluate.predict.classifier import PRECISIONS, Classifier, torch_message
+from pipeline.evaluate.predict.classifier import Classifier, torch_message
 from pipeline.evaluate.predict.multiply_adds import multiply_adds
 from pipeline.evaluate.predict.preparation import EvaluatedImages, Preparation, choose_preparation, current_decoder
+from pipeline.evaluate.predict.request import EvaluationRequest, check_channels
 from pipeline.evaluate.results.folder import (
     DISPLAY_NAME,
     FILES,
@@ -33,12 +31,10 @@ from pipeline.evaluate.results.folder import (
     EvaluationTable,
     InputTable,
     ModelTable,
-    Precision,
     RunTable,
     is_display_name,
 )
 from pipeline.sources.base import UNLABELLED
-from pipeline.tasks.schema import Steps
 from pipeline.text import counted
 
 CPU_BATCH, GPU_BATCH, ORDERED_BATCH = 32, 256, 64
@@ -54,82 +50,11 @@ MAX_SIDE = 4096
 MAX_BATCH_BYTES = 2**30
 """Maximum size of a float32 batch in bytes: 1783 images of 224 x 224."""
 
-SMALLEST_STD = 1e-6
-"""Minimum standard deviation of pixel values 0..1. Smaller ones exceed the precision of float32."""
-
 MAX_NOTE_LENGTH = 500
 """Maximum length of a remark about a model, in characters."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 """Supported device types. Other torch devices, for example meta, cannot run a model."""
-
-
-@dataclass(frozen=True)
-class EvaluationRequest:
-    """A request to evaluate a model on a data set.
-
-    Attributes:
-        data_set: Path or URL of the data set.
-        model: Factory, file or library model, for example timm:resnet50.
-        output: Path or URL of the evaluation folder.
-        weights: File with a state dict for the model. None uses the model's own weights.
-        name: Display name of the model in reports. None uses ``model``.
-        note: Remark about the model for reports. None keeps that of an earlier run.
-        device: auto, cpu, cuda, cuda:1, ... auto uses a GPU if available.
-        precision: fp32, bf16 or fp16.
-        channels_last: Whether to use the channels-last memory layout.
-        compile: Whether to use torch.compile.
-        batch: Batch size. 0 chooses it by the device and the size of the images.
-        size: Side that images are resized to, in pixels. 0 keeps their size; None uses the size of the model.
-        mean: Channel means for pixel values 0..1. None uses those of the model.
-        std: Channel standard deviations for pixel values 0..1. None uses those of the model.
-        steps: Preparation steps of images that are not prepared yet. None uses those of the task; () uses none.
-        resize: Resize operator of these steps. None uses that of the task, else pillow-bilinear.
-        loaders: Number of loader processes per worker. None picks the number.
-        workers: Number of workers. 0 picks the number.
-        address: Address of a Ray cluster. None uses this machine.
-        data: Folder with the files of an index, or source of a rendered data set. None uses the recorded one.
-        pixels: Whether a rendered data set skips its encoder and decoder.
-        cache: Folder of the prepared photographs of a rendered data set, or "off". None for the user's cache folder.
-        trust_model: Whether to load model files that can run code.
-        executor: auto, ray or local.
-        ordered: Whether one process evaluates the images in order, in batches without padding, with a model that may
-            change when it is called.
-    """
-
-    data_set: str
-    model: str
-    output: str
-    _: KW_ONLY
-    weights: str | None = None
-    name: str | None = None
-    note: str | None = None
-    device: str = "auto"
-    precision: Precision = "fp32"
-    channels_last: bool = False
-    compile: bool = False
-    batch: int = 0
-    size: int | None = None
-    mean: tuple[float, float, float] | None = None
-    std: tuple[float, float, float] | None = None
-    steps: Steps | None = None
-    resize: str | None = None
-    loaders: int | None = None
-    workers: int = 0
-    address: str | None = None
-    data: str | None = None
-    pixels: bool = False
-    cache: str | None = None
-    trust_model: bool = False
-    executor: str = "auto"
-    ordered: bool = False
-
-
-def checked_precision(name: str) -> Precision:
-    """Return the name of a precision. Raise UserError if it is unknown."""
-    if name not in PRECISIONS:
-        raise UserError(unknown("precision", name, allowed=PRECISIONS))
-    return name  # type: ignore[return-value]
 
 
 def preparation(request: EvaluationRequest, data_set: DataSet, model: Model) -> Preparation | None:
@@ -161,7 +86,7 @@ def settings(
     model_input, size = model.input, _input_size(request, model)
     largest, device = largest_batch(height, width, size), _device(request.device)
     recorded = earlier.run.batch if earlier else 0
-    batch = request.batch or model.batch or recorded
+    batch = request.batch_size or model.batch or recorded
     if model.batch and request.ordered:
         raise UserError(
             f"the model {request.model} accepts only batches of {model.batch}, but the last batches of an ordered "
@@ -176,7 +101,8 @@ def settings(
         )
     if not batch or batch not in (recorded, model.batch):
         batch = min(batch or _default_batch(request, device, largest), largest if request.ordered else images.fullest)
-    steps, (mean, std) = images.preparation, _normalisation(request, model_input)
+    steps, mean, std = images.preparation, request.mean or model_input.mean, request.std or model_input.std
+    check_channels(mean, std)
     table = EvaluationTable(
         model=ModelTable(
             name=display_name(request),
@@ -209,7 +135,7 @@ def settings(
         attack=recorded_attack(data_set),
         software=dict(model.software),
     )
-    table = _run_once(table, model, images, shrink=not (request.batch or recorded))
+    table = _run_once(table, model, images, shrink=not (request.batch_size or recorded))
     check_labels(data_set, table.model.name, table.model.classes)
     operations = multiply_adds(table, model, height, width)
     return table.model_copy(update={"model": table.model.model_copy(update={"multiply_adds": operations})})
@@ -261,7 +187,7 @@ def check_labels(data_set: DataSet, model: str, classes: int) -> None:
 
 def _input_size(request: EvaluationRequest, model: Model) -> int | None:
     """Return the side that images are resized to; 0 or None to keep their size. Raise UserError if it is invalid."""
-    size = model.input.size if request.size is None else request.size
+    size = model.input.size if request.input_size is None else request.input_size
     if size is not None and not 0 <= size <= MAX_SIDE:
         raise UserError(
             f"invalid input size {size}: use --input-size 1 to {MAX_SIDE}, or 0 to keep the size of the images"
@@ -315,25 +241,6 @@ def _encodable(text: str, option: str) -> str:
 def _content(data_set: DataSet, earlier: EvaluationTable | None) -> str | None:
     """Return the digest of recipe and images; None as well for an evaluation that an earlier version started."""
     return None if earlier and earlier.data_set.content_sha256 is None else data_set.content()
-
-
-def _normalisation(request: EvaluationRequest, default: ModelInput) -> tuple[Triple, Triple]:
-    """Return channel means and standard deviations. Raise UserError if a number is out of range."""
-    mean, std = request.mean or default.mean, request.std or default.std
-    options = {"--mean": (0.0, mean), "--std": (SMALLEST_STD, std)}
-    wrong = {name: each for name, (least, each) in options.items() if not all(least <= one <= 1 for one in each)}
-    if wrong:
-        allowed = f"use three numbers from 0 to 1 (--std: from {SMALLEST_STD:g}), for pixel values from 0 to 1"
-        scaled = {name: tuple(one / 255 for one in each) for name, each in wrong.items()}
-        if all(options[name][0] <= one <= 1 for name, each in scaled.items() for one in each):
-            allowed += f"; for pixel values from 0 to 255, divide by 255: {_as_options(scaled)}"
-        raise UserError(f"invalid {_as_options(wrong)}: {allowed}")
-    return mean, std
-
-
-def _as_options(values: Mapping[str, tuple[float, ...]]) -> str:
-    """Return channel values as options of the command."""
-    return " ".join(f"{name} {','.join(f'{one:.6g}' for one in each)}" for name, each in values.items())
 
 
 def _device(requested: str) -> str:

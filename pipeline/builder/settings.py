@@ -1,0 +1,222 @@
+"""Settings of plan, build and render: a recipe, a source, and changes of both. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import UserError
+from pipeline.execution.pools import Executor
+from pipeline.settings import (
+    ARGUMENT,
+    CODING,
+    EXECUTION,
+    FLAG,
+    IMAGES,
+    REQUIRED,
+    TRANSFORMS,
+    Kind,
+    Settings,
+    as_list,
+    choice,
+    integer,
+    location,
+    many,
+    setting,
+    text,
+    words,
+)
+
+if TYPE_CHECKING:
+    from pipeline.builder.preflight import BuildRequest
+    from pipeline.recipes.schema import Recipe
+
+
+def _recipe(value: Any) -> Recipe:
+    from pipeline.recipes import library
+    from pipeline.recipes.schema import Recipe
+
+    return value if isinstance(value, Recipe) else library.load(location().read(value))
+
+
+def _levels(value: Any) -> list[int]:
+    from pipeline.recipes.levels import parse_levels
+
+    found = (parse_levels(each) if isinstance(each, str) else [integer(0).read(each)] for each in as_list(value))
+    return [level for levels in found for level in levels]
+
+
+def _classes(value: Any) -> list[str]:
+    from pipeline.sources.views import read_classes
+
+    if isinstance(value, str | os.PathLike):
+        return read_classes(location().read(value))
+    names = as_list(value)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError
+    return names
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    from pipeline.recipes.library import parse_fields
+
+    fields = value if isinstance(value, Mapping) else parse_fields(many(text("")).read(value))
+    if not all(isinstance(name, str) for name in fields):
+        raise TypeError
+    return fields
+
+
+def _folder(value: Any) -> str:
+    from pipeline.storage.locations import local_path
+
+    return str(local_path(location().read(value)))
+
+
+def _size(value: Any) -> float:
+    from pipeline.builder.quota import parse_size
+
+    return parse_size(value) if isinstance(value, str) else value if value == math.inf else integer(1).read(value)
+
+
+LEVELS = Kind(_levels, "levels, for example 1,3,5 or 1-64,159", "LEVELS")
+"""Lists of levels, also as text with commas and ranges."""
+
+CLASSES = Kind(_classes, "class names in label order, or a text file of them", "FILE")
+"""Lists of class names, or text files of them, which are read."""
+
+FROST = Kind(_folder, "a path of a folder", "FOLDER")
+
+_OWN_FIELDS = Kind(_fields, "a mapping of tables, for example {'encoder': {'quality': 90}}", "FIELD=VALUE", many=True)
+
+
+@dataclass(frozen=True)
+class RecipeSettings(Settings):
+    """A recipe, a source, and changes of the recipe.
+
+    Attributes:
+        recipe: Name of a shipped recipe (see robustshards list), or path of a .toml file.
+        source: Clean images: a folder with one folder per class, another supported layout, a file pattern or a URL.
+        source_kind: Source layout. Detected if omitted. One of: imagefolder, ilsvrc2012-val, ilsvrc2012-val-tar,
+            imagenet-boxes, hf-parquet, cifar-10, cifar-100, cifar-100-coarse, cifar-100-subclass, icons-50,
+            tiny-imagenet, imagenet64, webdataset.
+        ids: Text file with one image id, path or file name per line; only these images are used.
+        classes: Text file with one class name per line, in label order: the order of the model's outputs. Default:
+            numbers are labels, WordNet ids of ImageNet's classes get their place among the sorted 1,000, and other
+            names are numbered in sorted order.
+        limit: Use only the first N images. 0 uses all. Default: the recipe's.
+        only: Transforms or groups, comma-separated, e.g. fog,frost or noise or all. Default: the recipe's.
+        severities: Severities (or difficulties of sequences, or bandwidths), comma-separated, with ranges, e.g. 1,3,5
+            or 1-64,159. Default: the recipe's.
+        grid: For imagenet-s: which pairs of decoder and resize operator. One of: paper, full, decoders, resizers.
+        seed: Seed of all random numbers, 0 to 2^64 - 1. Default: the recipe's.
+        frost_folder: Folder with the six frost textures. Default: those of the package imagecorruptions.
+        decoder: Decoder of the source images. Default: the recipe's. One of: pillow, opencv, ffmpeg, turbo-fast,
+            nvjpeg.
+        resize: Resize operator. Default: the recipe's. One of: pillow-nearest, pillow-box, pillow-bilinear,
+            pillow-hamming, pillow-bicubic, pillow-lanczos, opencv-nearest, opencv-bilinear, opencv-area,
+            opencv-bicubic, opencv-lanczos.
+        encoder: Format of the output images. Default: the recipe's. One of: jpeg, png, npy, mp4 (only for sequences).
+        quality: JPEG quality, 1 to 100. Default: the recipe's.
+        shard_size: Maximum images per shard, 1 to 10,000. Default: the recipe's.
+        fields: Change any other field of the recipe, e.g. encoder.preset=medium. Repeat for several fields.
+    """
+
+    recipe: Recipe = setting(REQUIRED, Kind(_recipe, "a path or URL, as str or pathlib.Path", "RECIPE"), "", ARGUMENT)
+    source: str = setting(REQUIRED, location("PATH"))
+    source_kind: str | None = setting(None, text("KIND"), IMAGES)
+    ids: str | None = setting(None, location("FILE"), IMAGES)
+    classes: Sequence[str] | None = setting(None, CLASSES, IMAGES)
+    limit: int | None = setting(None, integer(), IMAGES)
+    only: Sequence[str] | None = setting(None, words(), TRANSFORMS)
+    severities: Sequence[int] | None = setting(None, LEVELS, TRANSFORMS, "--severities --difficulty")
+    grid: Sequence[str] | None = setting(None, words("NAME"), TRANSFORMS)
+    seed: int | None = setting(None, integer(), TRANSFORMS)
+    frost_folder: str | None = setting(None, FROST, TRANSFORMS)
+    decoder: str | None = setting(None, text("NAME"), CODING)
+    resize: str | None = setting(None, text("NAME"), CODING)
+    encoder: str | None = setting(None, text("NAME"), CODING)
+    quality: int | None = setting(None, integer(), CODING)
+    shard_size: int | None = setting(None, integer(), CODING)
+    fields: Mapping[str, Any] | None = setting(None, _OWN_FIELDS, CODING, "--set")
+
+    def changed_recipe(self) -> Recipe:
+        """Return the recipe with the changes. Raise UserError that names the invalid field."""
+        recipe = self.recipe
+        if self.only is not None and self.grid is not None:
+            raise UserError("--only and --grid both select transforms: use only one of them")
+        for group in self.grid or ():
+            if group not in recipe.family.groups:
+                from corruptions.registry import unknown
+
+                raise UserError(f"--grid: {unknown('group', group, allowed=recipe.family.groups)}")
+        changes: dict[str, Any] = {
+            "source": {"kind": self.source_kind, "limit": self.limit, "classes": self.classes},
+            "transforms": {"only": self.grid if self.only is None else self.only, "levels": self.severities},
+            "shards": {"size": self.shard_size},
+            "encoder": {"name": self.encoder, "quality": self.quality},
+            "prepare": {"decoder": self.decoder, "resize": self.resize},
+            "seed": self.seed,
+        }
+        # all at once, because some values are valid only together
+        for table, change in (self.fields or {}).items():
+            both = isinstance(change, Mapping) and isinstance(changes.get(table), Mapping)
+            changes[table] = {**changes[table], **change} if both else change
+        return recipe.changed(**changes)
+
+
+@dataclass(frozen=True)
+class BuildSettings(RecipeSettings):
+    """A build.
+
+    Attributes:
+        out: Folder or URL to write the data set to.
+        workers: Number of worker processes. Default: one per available CPU.
+        address: Address of a running Ray cluster to join, HOST:PORT or auto. Default: use this machine only.
+        executor: Engine: Ray, or child processes of this machine (local). auto (default) chooses by the amount of work.
+        max_bytes: Stop before the shards exceed this size, e.g. 800MiB, 50GB or 1.5TB.
+        retry_failed: Remake the shards that contain failed samples.
+    """
+
+    out: str = setting(REQUIRED, location())
+    workers: int | None = setting(None, integer(1), EXECUTION)
+    address: str | None = setting(None, text("ADDRESS"), EXECUTION)
+    executor: str = setting("auto", choice(*Executor), EXECUTION)
+    max_bytes: float | None = setting(None, Kind(_size, "a number of bytes above 0", "SIZE"), EXECUTION)
+    retry_failed: bool = setting(False, FLAG, EXECUTION)
+
+    def request(self) -> BuildRequest:
+        """Return the request. Raise UserError if a change of the recipe is invalid."""
+        from pipeline.builder.preflight import BuildRequest
+
+        return BuildRequest(
+            self.changed_recipe(), self.source, self.out, workers=self.workers, address=self.address,
+            executor=self.executor, frost_folder=self.frost_folder, ids=self.ids, retry_failed=self.retry_failed,
+            max_bytes=math.inf if self.max_bytes is None else self.max_bytes,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RenderSettings(RecipeSettings):
+    """A rendered data set.
+
+    Attributes:
+        out: Folder or URL to write the rendered data set to.
+        check: Decode every image, so that damaged ones are recorded as failed, as a build records them.
+    """
+
+    out: str = setting(REQUIRED, location())
+    check: bool = setting(False, FLAG, EXECUTION)
+
+
+@dataclass(frozen=True)
+class PlanSettings(RecipeSettings):
+    """An estimate of a build.
+
+    Attributes:
+        measure: Number of images to process for the estimate.
+    """
+
+    measure: int = setting(3, integer(1), EXECUTION)
