@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import manifests
-from pipeline.cli.commands.report import _renaming
 from pipeline.errors import UnfinishedError, UserError
 from pipeline.evaluate.report import load
 from pipeline.evaluate.report.page import page
 from pipeline.evaluate.report.report import ReportData
+from pipeline.evaluate.report.settings import ReportSettings
 from pipeline.evaluate.report.write import tidy_table, to_csv, write_report
 from pipeline.evaluate.results.folder import EVALUATION_FILE, PREDICTIONS_FILE
 from pipeline.storage import LocalStore
@@ -169,7 +169,7 @@ def test_the_command_shows_warnings_new_names_and_intervals(tmp_path: Path, robu
 @pytest.mark.parametrize(
     ("text", "content", "message"),
     [
-        ("names", None, "invalid --rename 'names': use OLD=NEW"),
+        ("names", None, "invalid rename 'names': use OLD=NEW"),
         ("absent.toml", None, "cannot read the names .*absent.toml'"),
         ("names.toml", "a = 1", r'is not a list of names: write lines such as lite0 = "EfficientNet-Lite0"'),
         ("names.toml", "a = ", "names.toml"),
@@ -179,8 +179,8 @@ def test_invalid_new_names_are_refused(tmp_path: Path, text: str, content: str |
     if content is not None:
         (tmp_path / text).write_text(content)
     with pytest.raises(UserError, match=message):
-        _renaming(str(tmp_path / text) if text.endswith(".toml") else text)
-    assert _renaming("a=b=c") == {"a": "b=c"}
+        ReportSettings(["r"], rename=str(tmp_path / text) if text.endswith(".toml") else text)
+    assert ReportSettings(["r"], rename="a=b=c").rename == {"a": "b=c"}
 
 
 @pytest.mark.parametrize("start", "=+-@\t\r\uff1d")
