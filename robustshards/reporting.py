@@ -424,6 +424,7 @@ def report(
             unknown or invalid.
         UnfinishedError: If an evaluation is incomplete.
     """
+    evaluations, clean = as_list(evaluations), as_list(clean)  # an iterator can be read once
     settings = ReportSettings.of(locals())
     if not settings.evaluations:
         raise UserError("no evaluations to report on: pass at least one")
@@ -436,7 +437,7 @@ def report(
             published=settings.published,
             rename=settings.rename,
         )
-    result = Report(data, settings.title, (*as_list(evaluations), *as_list(clean)))
+    result = Report(data, settings.title, (*evaluations, *clean))
     if settings.out is not None:
         result.write(settings.out)
     return result
