@@ -202,7 +202,7 @@ def _difference_table(rankings: Sequence[Ranking], means: Mapping[str, float]) -
     )
     if len(order) > MAX_PAIRED:
         note += " Only neighbours in the ranking are compared."
-    return Table(COMPARISON, "differences", note, columns, rows)
+    return Table(COMPARISON, "differences", note, columns, rows, intervals=True)
 
 
 def _ordered(rankings: Sequence[Ranking], means: Mapping[str, float]) -> list[str]:

@@ -182,6 +182,9 @@ INTERVALS = re.compile(
 MOST_NUMBERS = 5
 """Tables with more columns of numbers cover both columns of a two-column article."""
 
+TEXT_WIDTH = 16
+"""Number of characters of a line of text among numbers, such as the name of an encoder."""
+
 MOST_ROWS = 50
 """Rows of a table; further ones are in a table of their own."""
 
@@ -191,6 +194,7 @@ LATEX = {
     "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}", "\0": "{}-",
     "—": "{---}",
     "\u2013": "{--}", "\u2212": "$-$", "±": r"$\pm$", "\u00d7": r"$\times$", "÷": r"$\div$", "∞": r"$\infty$",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     "≤": r"$\le$", "≥": r"$\ge$", "≈": r"$\approx$", "°": r"$^\circ$", "…": r"\ldots{}", "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$", "\u00a0": "~", "\u202f": r"\,", "\u2018": "`", "\u2019": "'", "“": "``", "”": "''",
     "ß": r"\ss{}", "ø": r"\o{}", "Ø": r"\O{}", "æ": r"\ae{}", "Æ": r"\AE{}", "œ": r"\oe{}", "ł": r"\l{}", "Ł": r"\L{}",
@@ -226,7 +230,10 @@ def to_latex(table: Table, *, label: str, comment: Sequence[str] = (), intervals
     above = [
         f"% {escape_controls(' '.join(line.split()))}".encode("ascii", "backslashreplace").decode() for line in comment
     ]
-    texts = [[_cell(cell, intervals) for cell in row] for row in table.rows]
+    intervals = intervals or table.intervals
+    texts = [
+        [_cell(cell, column, intervals) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows
+    ]
     longest = [max((_width(row[index]) for row in texts), default=0) for index in range(len(table.columns))]
     heads = [textwrap.wrap(each.title, max(long, 14)) for each, long in zip(table.columns, longest, strict=True)]
     widths = [max([long, *map(len, head)]) + 2 for head, long in zip(heads, longest, strict=True)]
@@ -277,9 +284,9 @@ def _character(character: str) -> str:
     return "".join(LATEX.get(each, each) for each in plain) if plain.isascii() else f"{{[}}U+{ord(character):04X}{{]}}"
 
 
-def _cell(cell: Cell, intervals: bool) -> str:
+def _cell(cell: Cell, column: Column, intervals: bool) -> str:
     if isinstance(cell, str):
-        return _superscripts(cell)
+        return _stacked(cell, TEXT_WIDTH) if column.number else _superscripts(cell)
     figure = latex(cell.figure).replace("-", "$-$")
     parts = [rf"\textbf{{{figure}}}" if cell.best else figure]
     if intervals and cell.interval:
@@ -299,7 +306,8 @@ def _superscripts(text: str) -> str:
 
 def _width(text: str) -> int:
     """Return the approximate number of characters of a cell in LaTeX."""
-    return len(re.sub(r"\\[a-z]+\{?|[{}$^]|\\", "", text))
+    lines = text.removeprefix(r"\shortstack").split(r"\\")
+    return max(len(re.sub(r"\\[a-z]+\{?|[{}$^]|\\", "", line)) for line in lines)
 
 
 def _notes(table: Table, texts: Sequence[Sequence[str]]) -> tuple[str, list[str]]:

@@ -203,6 +203,7 @@ class Table:
     """A table in the ``section`` of a data set, with an optional plot of its values.
 
     ``caption``: what the values were measured on, for tables that leave the report: number of images, seed.
+    ``intervals``: whether its numbers say nothing without their intervals.
     """
 
     section: str
@@ -212,6 +213,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     plot: Plot | None = None
     caption: str = ""
+    intervals: bool = False
 
 
 @dataclass(frozen=True)
