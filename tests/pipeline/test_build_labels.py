@@ -150,8 +150,8 @@ def test_a_list_of_classes_serves_a_model_with_an_order_of_its_own(tmp_path: Pat
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        ([], "pass class names in label order"),
-        ([1, 2], "pass class names in label order"),
+        ([], "use class names in label order"),
+        ([1, 2], "use class names in label order"),
         (["ant", "bee", "ant"], r"source\.classes: the class 'ant' is listed more than once"),
         (["ant", ""], r"source\.classes"),
         (["ant"], "class 'bee' .bee/0.png.*: add it"),
