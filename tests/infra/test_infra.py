@@ -140,7 +140,7 @@ def test_number_of_workers_equals_number_of_cores() -> None:
     in_a_pod = int(spot["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"])
     assert worker["resources"]["CPU"] * worker["max_workers"] == in_a_pod * spot["maxReplicas"] == 256
     requested = [parse(arguments).get("workers") for _, arguments in invocations() if "--address" in arguments]
-    assert requested == [256] * 4
+    assert requested == ["256"] * 4
 
 
 def test_entrypoint_reservation_fits_the_gpu_worker() -> None:
