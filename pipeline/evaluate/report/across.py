@@ -61,7 +61,7 @@ def comparable_models(section: Section, metric: Metric) -> list[str]:
     """Return the models, as many as possible, whose values of a metric can be compared.
 
     These have the same images, the same baseline, the same part of the benchmark, and all or none of them have clean
-    images that were compressed with loss.
+    images that were compressed with loss. Metrics relative to clean images are on equally many of these.
     """
     conditions = {
         model: (
@@ -70,6 +70,7 @@ def comparable_models(section: Section, metric: Metric) -> list[str]:
             measure.covers,
             missing_images(each),
             metric.of_clean and each.clean_images.endswith(LOSSY),
+            measure.images if metric.of_clean and metric.unit in {"ratio", "difference"} else 0,
         )
         for model, each in section.models.items()
         if (measure := each.whole(metric.name))

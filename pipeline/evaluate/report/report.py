@@ -37,7 +37,7 @@ from pipeline.evaluate.report.comparison import (
 )
 from pipeline.evaluate.report.context import Context
 from pipeline.evaluate.report.families import budgets, report_on, reports
-from pipeline.evaluate.report.load import Evaluation, open_evaluation, open_folders
+from pipeline.evaluate.report.load import BudgetSearch, Evaluation, open_evaluation, open_folders
 from pipeline.evaluate.report.measures import Facts, Results, Section, is_whole, table_of
 from pipeline.evaluate.report.pivots import cell
 from pipeline.evaluate.report.real_labels import RealLabels, Reason, find_real_labels, read_real_labels
@@ -309,7 +309,7 @@ def make_report(
     families = {name: list(family.names) for name, family in FAMILIES.items()}
     figures = list(published_figures(sections_of(results), families)) if published else []
     tested = [*(each.table.model for each in evaluations), *(each.table.model for each in searches)]
-    provenance = _provenance(evaluations, baseline, resamples, command)
+    provenance = _provenance(evaluations, baseline, searches, resamples, command)
     return ReportData(results, context.warnings, models_of(tested), figures, provenance, context.folders())
 
 
@@ -348,7 +348,11 @@ def _warn_of_samples(evaluation: Evaluation, context: Context) -> None:
 
 
 def _provenance(
-    evaluations: Sequence[Evaluation], baseline: Sequence[Evaluation], resamples: int, command: str
+    evaluations: Sequence[Evaluation],
+    baseline: Sequence[Evaluation],
+    searches: Sequence[BudgetSearch],
+    resamples: int,
+    command: str,
 ) -> dict[str, str]:
     """Return facts on how the values of a report came about, by name."""
     facts = {
@@ -357,8 +361,10 @@ def _provenance(
         "confidence intervals": f"bootstrap over images, {resamples:,} draws, seed 0",
     }
     of_baseline = {each.location for each in baseline}
-    for each in {each.location: each for each in (*baseline, *evaluations)}.values():
-        table, role = each.table, "baseline, " if each.location in of_baseline else ""
+    tested: Sequence[Evaluation | BudgetSearch] = (*baseline, *evaluations, *searches)
+    for each in {each.location: each for each in tested}.values():
+        table = each.table
+        role = "baseline, " if each.location in of_baseline else "budgets, " if isinstance(each, BudgetSearch) else ""
         data_set, run = table.data_set, table.run
         how = f"predictions given, {run.predictions[:12]}" if run.predictions else ""
         facts[f"{role}{each.model} on {printable(data_set.name)}"] = (
