@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import UserError
+from pipeline.sources import npz, pickles, values
 from pipeline.sources.base import UNLABELLED, Pixels, SourceImage, check_size, class_name_of, identifier
 from pipeline.storage import Place
 from pipeline.tasks.labels import LabelSpace, Numbering
 
 CHANNELS = 3
 """Number of channels of an image."""
+
+DOWNSAMPLED_FILES = ("val_data", "val_data.npz")
+"""File names of the validation images: a pickle, or an archive of arrays."""
+
+CLASSES = 1000
+"""Number of classes of downsampled ImageNet."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +96,66 @@ class ArraySource:
                 )
             self._table = table
         return self._table
+
+
+def cifar(place: Place, batch: str, labels: str, meta: str, names: str) -> ArraySource:
+    """Return the images of a batch, with the class names from the meta file in the same folder.
+
+    Args:
+        place: The folder as distributed, or one of its batch files.
+        batch: Name of the batch file in the folder.
+        labels: Key of the labels.
+        meta: Name of the meta file.
+        names: Key of the class names in it.
+
+    Raises:
+        UserError: The file does not exist.
+    """
+    file = Place(place.store, batch) if place.is_folder else place
+    beside = Place(file.store, meta)
+
+    def load() -> ArrayTable:
+        content = pickles.load_file(file)
+        rows = values.pixels(content, "data", file.location)
+        known: list[str] = []
+        if beside.store.size(beside.name) >= 0:
+            known = values.names(pickles.load_file(beside), names, beside.location)
+        return ArrayTable(rows, values.labels(content, labels, len(rows), file.location), known, len(known))
+
+    return ArraySource(file, load)
+
+
+cifar_10 = partial(cifar, batch="test_batch", labels="labels", meta="batches.meta", names="label_names")
+cifar_100 = partial(cifar, batch="test", labels="fine_labels", meta="meta", names="fine_label_names")
+cifar_100_coarse = partial(cifar, batch="test", labels="coarse_labels", meta="meta", names="coarse_label_names")
+
+
+def downsampled_imagenet(place: Place) -> ArraySource:
+    """Return the validation images of downsampled ImageNet. Labels in the file start at 1; labels of this source at 0.
+
+    The published files number the classes as in ``map_clsloc.txt`` of the development kit, not by sorted WordNet id:
+    models that were trained on these files have this order, but other models of ImageNet do not.
+
+    Args:
+        place: The file, or the folder that contains it.
+
+    Raises:
+        UserError: The file does not exist.
+    """
+    found = [name for name in DOWNSAMPLED_FILES if place.has(name)] if place.is_folder else [place.name]
+    if not found:
+        raise UserError(f"{place.location} contains none of the files {', '.join(DOWNSAMPLED_FILES)}")
+    file = Place(place.store, found[0])
+    return ArraySource(file, partial(_load, file))
+
+
+def _load(file: Place) -> ArrayTable:
+    """Return the content of the file. Raise UserError if it is invalid."""
+    where = file.location
+    is_archive = file.name.endswith(".npz")
+    content: Mapping[str, Any] = npz.load(file, ("data", "labels")) if is_archive else pickles.load_file(file)
+    rows = values.pixels(content, "data", where)
+    numbers = values.labels(content, "labels", len(rows), where)
+    if (wrong := next((index for index, label in enumerate(numbers) if label < 1), None)) is not None:
+        raise UserError(f"{where}, image {wrong}, has the label {numbers[wrong]}: labels in this file start at 1")
+    return ArrayTable(rows, [label - 1 for label in numbers], [], CLASSES)

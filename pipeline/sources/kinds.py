@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from corruptions.registry import unknown
 from pipeline.errors import UserError
+from pipeline.sources.array_rows import (
+    DOWNSAMPLED_FILES,
+    cifar_10,
+    cifar_100,
+    cifar_100_coarse,
+    downsampled_imagenet,
+)
 from pipeline.sources.base import Source
-from pipeline.sources.cifar import cifar_10, cifar_100, cifar_100_coarse
 from pipeline.sources.cifar_subclasses import cifar_100_subclass
-from pipeline.sources.downsampled_imagenet import DOWNSAMPLED_FILES, downsampled_imagenet
 from pipeline.sources.hf_parquet import HuggingFaceParquet
 from pipeline.sources.icons import Icons50
 from pipeline.sources.ilsvrc2012 import LABEL_FILES, flat_validation, validation_tar

@@ -82,7 +82,7 @@ class ReportData:
     def rows(self) -> Iterator[Facts]:
         """Yield the rows of the tidy table: measures, counts, sizes of models, ranks, published figures."""
         empty = dict.fromkeys(("data_set", "family", "transform", "covers", "baseline", "clean_images", "unit"), "")
-        blank: Facts = empty | {"level": None, "low": float("nan"), "high": float("nan"), "images": 0}
+        blank: Facts = empty | {"level": None, "low": None, "high": None, "images": 0}
         yield from table_of(self.results)
         for model in self.models:
             for attribute, _ in SIZES.values():
@@ -99,14 +99,8 @@ class ReportData:
         for each in self.rankings:
             common = blank | {"data_set": each.section.title, "family": each.section.report.key, "unit": "rank"}
             for name, (first, last) in each.ranks.items():
-                value = (first + last) / 2
-                yield common | {
-                    "model": name,
-                    "metric": f"rank by {each.metric.name}",
-                    "value": value,
-                    "low": first,
-                    "high": last,
-                }
+                row = {"value": (first + last) / 2, "low": first, "high": last}
+                yield common | row | {"model": name, "metric": f"rank by {each.metric.name}"}
         for name, mean in self.mean_ranks.items():
             yield blank | {"model": name, "family": "comparison", "metric": "mean rank", "value": mean, "unit": "rank"}
         for figure in self.published:
@@ -198,7 +192,6 @@ def _facts(results: Results) -> Facts:
     """Return results as built-in types; the columns that all rows of the tidy table share are given once."""
     shared = ("model", "data_set", "family")
     rows = [{key: value for key, value in row.items() if key not in shared} for row in table_of([results])]
-    finite = [{key: None if value != value else value for key, value in row.items()} for row in rows]  # noqa: PLR0124
     return {
         "family": results.report.key,
         "section": results.section,
@@ -209,7 +202,7 @@ def _facts(results: Results) -> Facts:
         "manifest_sha256": results.manifest_sha256,
         "source_ids_sha256": results.source_ids_sha256,
         **results.details,
-        "measures": finite,
+        "measures": rows,
     }
 
 

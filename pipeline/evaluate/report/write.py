@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,12 +94,7 @@ SUFFIXES: Mapping[str, Recognise] = {
 
 def tidy_table(report: ReportData) -> pa.Table:
     """Return the tidy table: all measures, counts, sizes and ranks of a report."""
-    rows = [{key: None if _is_nan(value) else value for key, value in row.items()} for row in report.rows()]
-    return pa.Table.from_pylist(rows, SCHEMA)
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return pa.Table.from_pylist(list(report.rows()), SCHEMA)
 
 
 def to_csv(report: ReportData) -> str:
@@ -146,16 +141,13 @@ def to_json(facts: Mapping[str, object]) -> str:
     return json.dumps({"generator": GENERATOR, **facts}, indent=1) + "\n"
 
 
-def names_of(document: Document) -> dict[str, int]:
-    """Return the index of each table of a document by the name of its files, which has only a-z, 0-9 and hyphens."""
-    names: dict[str, int] = {}
-    for index, table in enumerate(document.tables):
+def file_names(document: Document) -> list[str]:
+    """Return a name for the files of each table of a document, which has only a-z, 0-9 and hyphens."""
+    names: list[str] = []
+    for table in document.tables:
         name = re.sub(r"[^a-z0-9]+", "-", f"{table.section} {table.title}".lower()).strip("-")[:80] or "table"
-        number = 2
-        unique = name
-        while unique in names:
-            unique, number = f"{name}-{number}", number + 1
-        names[unique] = index
+        several = (name if number == 1 else f"{name}-{number}" for number in count(1))
+        names.append(next(each for each in several if each not in names))
     return names
 
 
@@ -163,18 +155,18 @@ def latex_tables(document: Document, intervals: bool) -> dict[str, str]:
     """Return the tables of a document in LaTeX, by the name of their files."""
     comment = [LATEX_MARK.removeprefix("% "), *(f"{name}: {fact}" for name, fact in document.provenance)]
     return {
-        name: to_latex(document.tables[index], label=f"tab:{name}", comment=comment, intervals=intervals)
-        for name, index in names_of(document).items()
+        name: to_latex(table, label=f"tab:{name}", comment=comment, intervals=intervals)
+        for name, table in zip(file_names(document), document.tables, strict=True)
     }
 
 
 def _papers(document: Document, intervals: bool) -> dict[str, bytes]:
     """Return the tables in LaTeX and the figures of a document, by file name."""
     contents = {f"{TABLES}/{name}.tex": text.encode() for name, text in latex_tables(document, intervals).items()}
-    for name, index in names_of(document).items():
-        if plot := document.tables[index].plot:
-            contents[f"{FIGURES}/{name}.pdf"] = drawn(plot, document.models, "pdf")
-            contents[f"{FIGURES}/{name}.svg"] = drawn(plot, document.models, "svg")
+    for name, table in zip(file_names(document), document.tables, strict=True):
+        if table.plot:
+            contents[f"{FIGURES}/{name}.pdf"] = drawn(table.plot, document.models, "pdf")
+            contents[f"{FIGURES}/{name}.svg"] = drawn(table.plot, document.models, "svg")
     return contents
 
 
