@@ -9,6 +9,7 @@
 # make emulate      compare the committed digests with those of emulated ARM and older x86-64 CPUs; writes docs/emulation.md
 # make differences  measure decoders and resize operators against the default; writes docs/decoders.md
 # make fidelity     count the outputs that equal the reference outputs in ../shared/golden; writes docs/fidelity.md
+# make wheels       check that the packages of the container images have wheels for x86-64 and ARM64
 # make sheets       draw the contact sheets in docs/
 # make docs         generate docs/cli.md and docs/python.md from the code
 # make site         build the pages as a site in build/site, which needs no network; fails at dead links
@@ -17,7 +18,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos emulate bench scale differences fidelity sheets docs site lint format clean
+.PHONY: setup demo test chaos emulate bench scale differences fidelity wheels sheets docs site lint format clean
 
 setup: .venv/.installed
 
@@ -69,6 +70,11 @@ differences: setup
 
 fidelity: setup
 	$(BIN)/python -m tests.golden.fidelity
+
+wheels: export PATH := $(BIN):$(PATH)
+wheels:
+	for cpu in x86_64 aarch64; do uv pip compile --no-header --python-version 3.11 --python-platform $$cpu-manylinux_2_36 \
+		--only-binary :all: --constraint constraints.txt $(patsubst %,--extra %,imagemagick s3 gs evaluate) pyproject.toml || exit; done
 
 sheets: setup
 	$(BIN)/python -m tests.sheets docs
