@@ -1,6 +1,8 @@
 # make setup        create a virtual environment in .venv with all dependencies
 # make demo         build ImageNet-C, -P and -S from bundled photographs, evaluate a small classifier, write a report
-# make test         run all tests
+# make check        run formatter, linter, type checker, import contracts, and the tests that start no process
+# make test         run the tests of everything that a change can break
+# make test-all     run all tests: also those that take long or need Ray, a browser or other environments
 # make lint         run formatter, linter, type checker and import contracts
 # make format       format the code and apply automatic fixes
 # make bench        compare speed with other packages in one run; writes docs/benchmark.md
@@ -18,7 +20,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
-.PHONY: setup demo test chaos emulate bench scale differences fidelity wheels sheets docs site lint format clean
+.PHONY: setup demo check test test-all chaos emulate bench scale differences fidelity wheels sheets docs site lint format clean
 
 setup: .venv/.installed
 
@@ -88,9 +90,17 @@ site: setup
 	ln -s $(addprefix $(CURDIR)/,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs examples) build/pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-test: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist worksteal
+
+check test test-all: export PYTHONDONTWRITEBYTECODE =# the tests start hundreds of processes: compile the sources only once
+check: lint
+	$(PYTEST) --no-processes -m "not large" -r fE
+
 test: setup
-	$(BIN)/pytest --numprocesses 3 --dist worksteal --durations 25
+	$(PYTEST) -m "not large" --durations 25
+
+test-all: test
+	$(PYTEST) -m large --durations 25
 
 lint: setup
 	$(BIN)/ruff format --check .

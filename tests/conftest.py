@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tests.factories import kernels
@@ -28,6 +29,17 @@ UNDER_CI = os.environ.get("CI") == "true"
 SHARED_REQUIRED = os.environ.get("REQUIRE_SHARED") == "1"
 
 
+LARGE = frozenset({"browse", "clients"})
+"""Fixtures whose tests are left to ``make test-all``, as are those with the mark ``large``."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of ``make check``."""
+    parser.addoption(
+        "--no-processes", action="store_true", help="Skip each test at the moment when it starts a process."
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels before several test processes start, so that each is compiled once."""
     if config.getoption("numprocesses", None):
@@ -35,8 +47,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest tests first, so that no process works on them alone at the end."""
+    """Mark tests by their fixtures, and start the longest first, so that no process works on them alone at the end."""
+    for item in items:
+        if isinstance(item, pytest.Function) and LARGE & {*item.fixturenames}:
+            item.add_marker(pytest.mark.large)
     items.sort(key=lambda item: item.path.name != "test_examples.py")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_processes(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Let tests skip themselves when they start a process, with the option ``--no-processes``."""
+    with pytest.MonkeyPatch.context() as patch:
+        if pytestconfig.getoption("--no-processes"):
+            for owner, method in ((subprocess.Popen, "__init__"), (BaseProcess, "start")):
+                patch.setattr(owner, method, lambda *_, **__: pytest.skip("starts a process"))
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

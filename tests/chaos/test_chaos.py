@@ -15,6 +15,8 @@ from tests.chaos.stage import Stage, stage
 from tests.chaos.trial import Result, run_scenario
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.large
+
 QUICK = ("local, driver killed, files torn", "local, source files gone", "all at once")
 """Scenarios that no other test covers. Other tests inject worker deaths, poison and full disks one at a time."""
 

@@ -130,7 +130,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         yield {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join([str(modules), *networks])}
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.large if page != "README.md" else ()) for page in WITH_EXAMPLES]
+)
 def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     if missing := [name for name in NEEDS.get(page, ()) if not find_spec(name)]:
         pytest.skip(f"{missing[0]} is not installed: pip install {missing[0].replace('_', '-')}")

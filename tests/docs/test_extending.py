@@ -37,6 +37,7 @@ def apply_diff(block: Block, root: Path) -> None:
     path.write_text(text)
 
 
+@pytest.mark.large
 def test_worked_examples_run(photographs: Path, tmp_path: Path) -> None:
     copy, folder = tmp_path / "copy", tmp_path / "folder"
     for package in PACKAGES:

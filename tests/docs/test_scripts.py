@@ -17,6 +17,8 @@ from tests.docs.test_examples import IMAGENET_VAL
 from tests.factories.layouts import cifar_10
 from tests.photographs import write_photographs
 
+pytestmark = pytest.mark.large
+
 __all__ = ["clients"]
 
 EXAMPLES = ROOT / "examples"

@@ -34,6 +34,8 @@ from tests.emulation.processes import Job, command, environment, run
 from tests.emulation.records import About, Record, about_line, digest_line, end_last_line, error_line, read_record
 from tests.golden.digests import Digest, committed
 
+pytestmark = pytest.mark.large
+
 SMALL, LARGE, FILE = "corruptions/cifar/fog/1", "corruptions/inception/fog/1", "decoders/pillow/odd.jpg"
 EXPECTED = {LARGE: Digest(1, "a", "b"), SMALL: Digest(1, "c", "d"), FILE: Digest(1, "e", "f")}
 HERE = Cpu(name="here", title="this machine", kernels="generic")

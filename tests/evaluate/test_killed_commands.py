@@ -18,6 +18,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.factories.processes import is_loader, is_local_worker
 
+pytestmark = pytest.mark.large
+
 PROGRAM = str(Path(sys.executable).parent / "robustshards")
 SLOW = ("--model", "tests.factories.small_models:slow", "--batch-size", 1)
 IN_WORKERS = ("--executor", "local", "--workers", 2, "--loaders", 1)

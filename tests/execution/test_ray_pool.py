@@ -21,6 +21,8 @@ from pipeline.execution.scheduler import MAX_ATTEMPTS
 from tests.factories.faulty_workers import ALL, ITEMS, UNREACHABLE, Fault, FaultPlan, FaultyWorker, PoolReport, run_all
 from tests.factories.processes import is_ray_worker
 
+pytestmark = pytest.mark.large
+
 WORKERS = 2
 JOINED = ExitStack()
 

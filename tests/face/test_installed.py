@@ -8,12 +8,19 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+
 from pipeline.software import PACKAGES
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Run
 from tests.face.installed import build_wheel, copied_project, environment_with, run
+
+pytestmark = pytest.mark.large
 
 DATA = ("*.toml", "*.jpg", "*.j2", "*.json", "py.typed")
 """Data files that the wheel must contain."""
+
+UV = str(Path(sys.executable).with_name("uv"))
 
 MODEL = """
 import torch
@@ -55,6 +62,35 @@ def test_editable_installs_are_a_path_that_type_checkers_follow(tmp_path: Path) 
     with zipfile.ZipFile(copy / name.splitlines()[-1]) as wheel:
         assert [wheel.read(each).decode().strip() for each in wheel.namelist() if each.endswith(".pth")] == [str(copy)]
         assert not [each for each in wheel.namelist() if each.endswith(".py")]
+
+
+def test_distributions_are_complete_and_agree(tmp_path: Path) -> None:
+    run([UV, "build", "--quiet", "--out-dir", str(tmp_path), str(copied_project(tmp_path / "source"))], tmp_path)
+    (source,), (from_source,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    run([UV, "tool", "run", "--quiet", "twine", "check", "--strict", str(source), str(from_source)], tmp_path)
+    run([UV, "tool", "run", "--quiet", "check-wheel-contents", "--ignore", "W009", str(from_source)], tmp_path)
+    from_checkout = zipfile.ZipFile(build_wheel(tmp_path / "wheel")).infolist()
+    contents = {each.filename: each.CRC for each in zipfile.ZipFile(from_source).infolist()}
+    assert {each.filename: each.CRC for each in from_checkout} == contents
+
+
+def test_lowest_and_newest_versions_make_the_same_shards(small_source: Path, robustshards: Run, tmp_path: Path) -> None:
+    """The newest ones are those of every Python that this machine has."""
+    chosen = ("--limit", 1, "--only", "noise,elastic_transform,jpeg_compression", "--executor", "local", "--workers", 1)
+    build = ("build", "imagenet-c", "--source", small_source, *chosen, "--out")
+    assert robustshards(*build, tmp_path / "ours").returncode == 0
+    pythons = json.loads(run([UV, "python", "list", "--only-installed", "--output-format", "json"], tmp_path))
+    newest = {".".join(each["version"].split(".")[:2]): each["path"] for each in pythons}
+    wheel = str(build_wheel(tmp_path / "wheel"))
+    for python, resolution in [(sys.executable, "lowest-direct"), *((each, "highest") for each in newest.values())]:
+        folder = tmp_path / f"{Path(python).name}-{resolution}"
+        run([UV, "venv", "--quiet", "--python", python, str(folder)], tmp_path)
+        pip = [UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
+        run([*pip, "--resolution", resolution, wheel], tmp_path)
+        run([*map(str, (folder / "bin" / "robustshards", *build, folder / "theirs"))], tmp_path)
+        assert digests(folder / "theirs") == digests(tmp_path / "ours"), (python, resolution)
+        tables = [pq.read_table(each / "manifest.parquet") for each in (folder / "theirs", tmp_path / "ours")]
+        assert tables[0].equals(tables[1])
 
 
 def test_wheel_builds_verifies_and_evaluates_from_command_and_python(small_source: Path, tmp_path: Path) -> None:

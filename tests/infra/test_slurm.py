@@ -19,6 +19,8 @@ import pytest
 
 from tests.infra.commands import INFRA, skip_or_fail
 
+pytestmark = pytest.mark.large
+
 SRUN = """#!/usr/bin/env bash
 # Starts one process per task, forwards TERM, and exits when all processes have exited.
 tasks=1 processes=()

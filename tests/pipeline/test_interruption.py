@@ -21,6 +21,8 @@ from tests.conftest import Run
 from tests.factories.digests import data_digests
 from tests.factories.processes import is_ray_worker, is_worker
 
+pytestmark = pytest.mark.large
+
 SELECTION = ("--only", "noise,speckle_noise,contrast,pixelate", "--shard-size", "1", "--workers", "2")
 SHARDS = 360
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.conftest import Run
 
+pytestmark = pytest.mark.large
+
 pytest.importorskip("opencensus", reason="the exporter is not installed: pip install 'robustshards[metrics]'")
 
 PORT = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR'); print(ray.nodes()[0]['MetricsExportPort'])"
