@@ -21,7 +21,7 @@ from tests.factories.processes import is_loader, is_local_worker
 pytestmark = pytest.mark.large
 
 PROGRAM = str(Path(sys.executable).parent / "robustshards")
-SLOW = ("--model", "tests.factories.small_models:slow", "--batch-size", 1)
+STUCK = ("--model", "tests.factories.small_models:stuck", "--batch-size", 1)
 IN_WORKERS = ("--executor", "local", "--workers", 2, "--loaders", 1)
 
 
@@ -43,7 +43,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 300) -> None:
 def test_a_killed_evaluation_leaves_no_process_and_no_folder(
     built_once: Path, tmp_path: Path, options: tuple[object, ...], end: int, loaders: int, workers: int
 ) -> None:
-    command = [PROGRAM, "evaluate", built_once, *SLOW, *options, "--out", tmp_path / "out"]
+    command = [PROGRAM, "evaluate", built_once, *STUCK, *options, "--out", tmp_path / "out"]
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # the path of a socket must be short
         environment = {**os.environ, "TMPDIR": temporary, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(list(map(str, command)), cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)

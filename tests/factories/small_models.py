@@ -62,6 +62,20 @@ def slow() -> nn.Module:
     return _Slow().eval()
 
 
+class _Stuck(_Slow):
+    batches = 0
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.batches += 1
+        time.sleep(600 * (self.batches > 8))
+        return self.network(images)
+
+
+def stuck() -> nn.Module:
+    """Return ``tiny``, whose ninth batch takes ten minutes."""
+    return _Stuck().eval()
+
+
 class _NaN(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return images.flatten(1)[:, :7] * float("nan")
