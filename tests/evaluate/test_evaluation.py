@@ -260,21 +260,6 @@ def test_unusable_models_and_options_are_rejected_with_the_remedy(
         evaluated(built_once, tmp_path / "r", model=model, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--precision", "fp8"), "invalid --precision 'fp8': use fp32, bf16 or fp16"),
-        (("--mean", "1,2"), "0.485,0.456,0.406"),
-    ],
-)
-def test_invalid_command_line_options_are_rejected(
-    built_once: Path, tmp_path: Path, robustshards: Run, options: tuple[str, ...], message: str
-) -> None:
-    command = ("evaluate", built_once, "--model", "tests.factories.small_models:tiny", "--out", tmp_path / "r")
-    done = robustshards(*command, *options, cwd=ROOT)
-    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (2, True, False)
-
-
 def test_unfinished_data_sets_and_other_folders_are_rejected(built: Path, tmp_path: Path, robustshards: Run) -> None:
     (built / "manifest.parquet").unlink()
     done = robustshards(

@@ -313,6 +313,26 @@ def test_another_recipe_is_not_overwritten(finished: Path, tmp_path: Path) -> No
     refused("contains another data set", finished / "source", tmp_path / "own")
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 1}, "seed is 0, but 1 was requested"),
+        ({"encoder": {"name": "png"}}, r"encoder\.name is \w+, but png was requested"),
+        ({"shards": {"size": 5}}, r"shards\.size is 2, but 5 was requested"),
+        ({"transforms": {"only": ["fog"]}}, r"transforms\.only"),
+        ({"source": {"limit": 3}}, r"source\.limit is 0, but 3 was requested"),
+    ],
+)
+def test_changed_fields_of_the_recipe_are_named(data: Path, finished: Path, change: dict[str, Any], words: str) -> None:
+    refused(words, finished / "source", data, RECIPE.changed(**change))
+
+
+def test_another_version_of_a_library_is_named(data: Path, finished: Path) -> None:
+    recipe = data / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('pillow = "', 'pillow = "0.', 1))
+    refused(r"software\.pillow is 0\.", finished / "source", data)
+
+
 def claim(folder: Path, existing: Recipe, requested: Recipe) -> None:
     """Check the claim of a recipe to the output of another."""
     store = open_store(str(folder))
