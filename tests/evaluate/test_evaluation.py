@@ -26,16 +26,13 @@ from pipeline.errors import UserError
 from tests.conftest import ROOT, Run
 from tests.factories import small_models
 from tests.factories.evaluator import content, evaluated
+from tests.factories.exports import rows_of
 
 IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
     return pq.read_table(out / "predictions.parquet").to_pylist()
-
-
-def rows_of(data: Path) -> list[Row]:
-    return list(manifests.read_rows(data / "manifest.parquet"))
 
 
 def images_of(data: Path, row: Row, suffix: str = ".jpg") -> np.ndarray:

@@ -102,6 +102,7 @@ def test_pixels_are_as_stored_whatever_the_orientation_tag(
     [
         (b"", "empty"),
         (b"#!/bin/sh\necho no picture\n", "not a supported image format"),
+        (encoded(Image.fromarray(RGB))[:-300], "cannot be decoded"),
         # Pillow would start Ghostscript for EPS files.
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n", "not a supported image"),
     ],

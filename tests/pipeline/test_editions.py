@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import manifests
 from manifests import Row
 from pipeline.datasets.opening import open_data_set
 from pipeline.images.resizers import prepare
 from tests.conftest import Run
+from tests.factories.exports import rows_of
 from tests.factories.layouts import LAYOUTS, cifar_10, imagenet_boxes, pixels
-
-
-def rows_of(data: Path) -> list[Row]:
-    return list(manifests.read_rows(data / "manifest.parquet"))
 
 
 def picture(data: Path, row: Row) -> np.ndarray:
