@@ -77,6 +77,8 @@ def run_command(
         return run_process(*texts, timeout=timeout, cwd=cwd)
     from pipeline.cli import app, signals
 
+    if "s3fs" in sys.modules:  # whose stores keep the credentials of earlier commands
+        sys.modules["s3fs"].S3FileSystem.clear_instance_cache()
     command_line, out, errors = [str(PROGRAM), *texts], StringIO(), StringIO()
     with (
         chdir(cwd or os.getcwd()), in_this_process(), patch.object(signals, "install"),

@@ -19,7 +19,25 @@ from pipeline.recipes import library
 from pipeline.sources.kinds import open_source
 from tests.conftest import ROOT, Run, write_small_source
 from tests.factories.digests import data_digests
-from tests.factories.poison import DECODER, MARK, POISONED, SELECTION
+
+MARK = b"this photograph ends processes"
+"""Bytes that make the decoder crash."""
+
+DECODER = f"""
+import ctypes, PIL.Image
+original_open = PIL.Image.open
+def open_(file, *rest, **named):
+    if {MARK!r} in file.getvalue():
+        ctypes.string_at(0)
+    return original_open(file, *rest, **named)
+PIL.Image.open = open_
+"""
+"""A faulty decoder, installed in the workers."""
+
+SELECTION = ("--only", "contrast,gaussian_noise", "--severities", "1,3", "--shard-size", 5)
+
+POISONED = {"class1/image3", "class1/image7"}
+"""Images that contain the mark."""
 
 
 def test_images_that_crash_workers_are_quarantined(
